@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import time
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +60,7 @@ class _Run:
         metric = getattr(space.config, "metric", None)
         self._metric = RETURN if metric is None else str(metric.name)
         self._minimize = minimizes(space.config)
+        self._took = report.Took()
         self._companion = Companion(search, searches.EXPERIMENT, searches.TRIAL, draws=False)
 
     def run(self) -> int:
@@ -94,6 +96,7 @@ class _Run:
         task = Task(where, search.name, search.identity, self._metric, search.seeds, file, self._arguments.command_line)
         watch, sharing = Watch(search, Rules(space.config)), Sharing(search)
         pool = Pool(search, task, jobs, watch, SearchView(search), self._companion)
+        begin = time.monotonic()
         with contextlib.closing(pool), signals.stopping(pool):
             todo = search.unfinished()  # of an earlier start
             while not search.ended:
@@ -109,6 +112,7 @@ class _Run:
                     break
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
+        self._took = report.Took(time.monotonic() - begin, jobs, pool.trained)
 
     def _check_resource(self) -> None:
         """Where hyperband continues trials, its resource may set nothing that a run keeps; ``ExperimentError``."""
@@ -134,7 +138,7 @@ class _Run:
     def _report(self) -> int:
         search = self._search
         if self._arguments.json:
-            print_json(report.as_json(search, self._metric, self._minimize))
+            print_json(report.as_json(search, self._metric, self._minimize) | self._took.as_json())
         else:
             print_table(report.table(search, self._metric, self._minimize))
             if search.ended:
@@ -143,6 +147,7 @@ class _Run:
             if best is not None:
                 print(f"best trial:  {search.run_folder(best)}")
             print(f"run folders: {search.folder}/{searches.TRIAL}-*")
+            print(f"training:    {self._took.share:.0%} of {self._took.jobs} x {self._took.seconds:,.1f} s")
         if self._companion.failed or search.failed:
             return FAILED
         if search.ended:

@@ -47,6 +47,8 @@ class Pool:
         self._early: dict[int, str] = {}
         """Trials that a rule has stopped."""
         self._selector = selectors.DefaultSelector()
+        self.trained = 0.0
+        """Seconds that trials of this start spent in training."""
         self.stopping = False
         """Has a stop been asked for?"""
         self._signalled = False
@@ -151,6 +153,7 @@ class Pool:
     def _ended(self, trial: int, outcome: TrialOutcome) -> None:
         if outcome.status == STOPPED and trial in self._early:
             outcome = dataclasses.replace(outcome, status=EARLY, message=self._early[trial])
+        self.trained += outcome.seconds or 0.0
         self._search.done(trial, outcome)
         self._watch.ended(trial)
         self._companion.ended(trial, outcome)

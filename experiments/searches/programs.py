@@ -78,7 +78,7 @@ class Sharing:
         }
 
     def _if_shared(self, name: str, users: Counter[str]) -> str:
-        """The name, if another trial needs this program, too, or it is there; else compiling it would be for nothing."""
+        """The name, if another trial needs this program or it is there; else compiling it would be for nothing."""
         there = (self._search.folder / PROGRAMS / name).exists()
         return name if there or users[name] * len(self._search.seeds) > 1 else ""
 

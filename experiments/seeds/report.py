@@ -77,7 +77,9 @@ def lines(group: Group) -> list[str]:
     ]
     if number := few(group):
         seeds = f"{number} seed{'' if number == 1 else 's'}"
-        told.append(f"warning: intervals of only {seeds} are too narrow. Use --seeds {ENOUGH} or more to compare means.")
+        told.append(
+            f"warning: intervals of only {seeds} are too narrow. Use --seeds {ENOUGH} or more to compare means."
+        )
     return told
 
 
