@@ -67,7 +67,7 @@ matrix:
   resume: true
   resource: {name: steps, type: int}
   metric: {name: final_episode_return_mean, optimization: maximize}
-  params: {rate: {kind: choice, value: [1e-3, 3e-2]}, epsilon: {kind: pchoice, value: [[0.2, 1.0]]}}
+  params: {rate: {kind: choice, value: [1e-3, 3e-2]}, epsilon: {kind: choice, value: [0.2]}}
 """
 EARLY = """\
 matrix:
