@@ -39,6 +39,7 @@ from ..runtimes.tracing.signature import BoundModelFn
 from . import initial
 from .initial import Initial, Weights
 from .run import Run
+from .sameness import served
 from .training import check_td_error, shapes_of
 
 if TYPE_CHECKING:
@@ -80,12 +81,16 @@ def compile_program(
     from ..runtimes.frozen import acting_program
     from ..runtimes.tracing.program import Program
 
-    def predict_of(seed: int) -> Program:
+    def predict_of(seed: int, params: Mapping[str, Any] | None) -> Program:
         config = dataclasses.replace(run.config, seed=seed, observation_space=observation, action_space=action)
-        bound = BoundModelFn(model_fn, run.params, config, run.model_dir)
+        bound = BoundModelFn(model_fn, params, config, run.model_dir)
         return Program(bound, spaces.observation_spec(observation), model_seed(seed))
 
-    program = predict_of(seed)
+    def trace(seed: int, params: Mapping[str, Any] | None) -> tuple[Program, Train]:
+        traced = predict_of(seed, params)
+        return traced, traced.trace_train(shapes.batch)
+
+    program = predict_of(seed, run.params)
     shapes = shapes_of(program.predict, observation, action, memory, lanes, None)
     train = program.trace_train(shapes.batch)
     check_td_error(train, memory)
@@ -101,8 +106,8 @@ def compile_program(
             f"{program.name} cannot be compiled: {changed[0]} has another initial value each time that the function is"
             f" called with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
         )
-    other = predict_of(seed ^ 1)
-    any_seed = _is_the_same(program, train, other, other.trace_train(shapes.batch))
+    serves = served(trace, (program, train), exploration, run.params, seed ^ 1)
+    any_seed, other = serves.any_seed, serves.other
     if not any_seed and wanted != [seed]:
         raise NotCompilableError(
             f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} it is another program than with"
@@ -120,6 +125,7 @@ def compile_program(
         "unrecorded": list(unrecorded),
         "seed": seed,
         "any_seed": any_seed,
+        "free": serves.free,
         "made_with": provenance(),
         "spaces": {"observation": spaces.to_json(observation), "action": spaces.to_json(action)},
         "num_envs": lanes,
@@ -221,21 +227,6 @@ def _unused(memory: Memory) -> Memory:
 
 def _values(program: Program) -> Weights:
     return {name: variable.numpy() for name, variable in program.store.variables().items()}
-
-
-def _is_the_same(program: Program, train: Train, other: Program, other_train: Train) -> bool:
-    """Do two traces compute the same, with variables of the same names?"""
-    from ..runtimes.litert.fingerprint import fingerprint
-
-    first, second = (
-        fingerprint(
-            {"act": one.predict.function, "train": trained.function},
-            list(one.store.variables().values()),
-            *one.variables(),
-        )
-        for one, trained in ((program, train), (other, other_train))
-    )
-    return first == second
 
 
 def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], lanes: int) -> dict[str, Any]:

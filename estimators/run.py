@@ -71,7 +71,9 @@ class Run:
         self.record = record.read(self.model_dir)
         self.model_fn = None if self.compiled is not None else self._find(model_fn)
         if self.compiled is not None:
-            self.params, self.model_name = self._compiled_params(self.compiled, params), self.compiled.model_fn
+            self.compiled = self._with_params(self.compiled, params)
+            given = self.compiled.params
+            self.params, self.model_name = None if given is None else dict(given), self.compiled.model_fn
         elif self.model_fn is not None:
             self.params = self._recorded_params() if params is None else dict(params)
             check_signature(self.model_fn, self.params)
@@ -112,12 +114,12 @@ class Run:
             return int(self._given_seed)
         return draw_seed() if self.compiled is None else self.compiled.seed
 
-    def _compiled_params(self, compiled: CompiledProgram, given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """Those that were compiled; ``ValueError`` if others are given."""
-        had, has = compiled.params, None if given is None else record.recordable(given)[0]
-        if has is not None and json.loads(json.dumps(has)) != (had or {}):
-            raise ArgumentError(f"{compiled.directory} was compiled with params {had}, got {has}", "params", given)
-        return None if had is None else dict(had)
+    def _with_params(self, compiled: CompiledProgram, given: Mapping[str, Any] | None) -> CompiledProgram:
+        """The program for the params that are given, or those of the run's record; ``ValueError`` if it has others."""
+        if given is None and self.record is not None:
+            given = self.record.params
+        wanted = None if given is None else record.recordable(given)[0]
+        return compiled if wanted is None else compiled.with_params(json.loads(json.dumps(wanted)))
 
     def describe_model(self) -> str:
         """The model, for messages."""

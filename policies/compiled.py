@@ -33,7 +33,7 @@ from ..contracts import Array, ArraySpec, SpecTree
 from ..errors import ArgumentError
 from ..explorations.describing import made_from, space_of
 from ..noise import Request
-from . import patching
+from . import patching, varying
 from .description import read_json, read_part, space_attributes
 from .modes import PredictMode, TrainMode, VariableSpec
 from .patching import FrozenProgram
@@ -107,6 +107,26 @@ class CompiledProgram:
         """Versions and machine of the compilation."""
         made: Mapping[str, Any] = self.everything["made_with"]
         return made
+
+    def with_params(self, params: Mapping[str, Any]) -> CompiledProgram:
+        """The program for a run with these params, which are JSON values.
+
+        Raises:
+            ArgumentError: it was compiled with others, and does not leave open those that differ.
+        """
+        described = varying.with_params(self.everything, params)
+        if described is None:
+            free = sorted({*self.free["inputs"], *self.free["exploration"]})
+            may = f"; {', '.join(free)} may have another value of the same sign" if free else ""
+            message = f"{self.directory} was compiled with params {self.params}, got {dict(params)}{may}"
+            raise ArgumentError(message, "params", params)
+        return _parsed(self.path, described)
+
+    @property
+    def free(self) -> Mapping[str, Any]:
+        """Names of the params that it leaves open, as ``FILE`` has them: see :mod:`axonrl.policies.varying`."""
+        free: Mapping[str, Any] = self.everything.get("free", varying.NOTHING)
+        return free
 
     def variables(self) -> Mapping[str, VariableSpec]:
         """The variables in order, by name."""
@@ -233,6 +253,7 @@ def modes_to_json(predict: PredictMode, train: TrainMode, exploration: Mapping[s
             "reads": sorted(train.reads),
             "has_td_error": train.has_td_error,
             "reads_progress": train.reads_progress,
+            "params": dict(train.params),
         },
     }
 
@@ -271,6 +292,7 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
             reads=frozenset(train["reads"]),
             has_td_error=bool(train["has_td_error"]),
             reads_progress=bool(train["reads_progress"]),
+            params=train.get("params", {}),
         ),
         every_variable={
             one["name"]: VariableSpec(tuple(one["shape"]), np.dtype(one["dtype"]), bool(one["trainable"]))

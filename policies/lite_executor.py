@@ -43,7 +43,9 @@ class LiteRTExecutor:
         if self._train is not None and train is not None:
             self._batch, self._num_draws = BatchBoundary(train.batch, train.reads), len(train.noise)
             first = self._batch.number
-            self._train.leave_out(set(range(first + len(COUNTERS))) - train.reads)  # noise is always passed
+            noise = range(first + len(COUNTERS), first + len(COUNTERS) + len(train.noise))  # is always passed
+            self._train.leave_out(set(range(len(self._train.inputs))) - train.reads - {*noise})
+            self._params = tuple(np.array(value, np.float32) for value in train.params.values())
             counters = {
                 name: np.zeros((), dtype) for i, (name, dtype) in enumerate(COUNTERS.items(), first) if i in train.reads
             }
@@ -75,7 +77,7 @@ class LiteRTExecutor:
                 array[()] = counters[name]
         except KeyError as error:
             raise ValueError(f"counters must have {', '.join(COUNTERS)}; {error} is missing") from None
-        arrays = (*self._batch.arrays(batch), *self._counter_arrays, *draws)
+        arrays = (*self._batch.arrays(batch), *self._counter_arrays, *draws, *self._params)
         try:
             scalars, *td_error = self._train(arrays)
         except ValueError:

@@ -54,7 +54,9 @@ class TrainMode:
         batch: with its batch axes.
         metrics: names of the scalars that come after the loss.
         noise: what every update draws.
-        reads: places of the inputs that it reads, among the arrays of the batch, ``COUNTERS`` and the noise.
+        reads: places of the inputs that it reads, among the arrays of the batch, ``COUNTERS``, the noise and the
+            numbers of the run's params.
+        params: the numbers of the run's params that are inputs (:mod:`axonrl.inputs`): their values, by name, in order.
         has_td_error: does the spec have TD errors?
         reads_progress: does it need to know how long the run is?
         training_hooks: those of the spec.
@@ -65,6 +67,7 @@ class TrainMode:
     metrics: tuple[str, ...]
     noise: tuple[Request, ...]
     reads: frozenset[int]
+    params: Mapping[str, float] = dataclasses.field(default_factory=dict)
     has_td_error: bool = False
     reads_progress: bool = False
     training_hooks: tuple[Any, ...] = ()

@@ -11,6 +11,8 @@ from ..contracts import Array
 
 RESAMPLES: Final = 10_000
 CONFIDENCE: Final = 0.95
+ENOUGH: Final = 10
+"""Runs from which an interval by the bootstrap is about as wide as it should be."""
 _SEED: Final = 0
 """The same results always have the same interval."""
 _VALUES_AT_ONCE: Final = 1 << 22
@@ -22,6 +24,11 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def are_few(runs: int) -> bool:
+    """Are so many runs too few for :func:`interval`, which is too narrow then?"""
+    return 0 < runs < ENOUGH
 
 
 def mean(values: Array) -> Array:

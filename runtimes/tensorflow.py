@@ -41,7 +41,9 @@ class TensorFlowExecutor:
         self._zeros = [np.zeros(request.shape, request.dtype) for request in predict.noise]
         self._predictions = sorted(predict.outputs)
         self._state = None if predict.state is None else sorted(predict.state)
-        self._train = None if train is None else _Call(train.function, train.large is None)
+        self._train = None
+        if train is not None:
+            self._train = _Call(_with_constants(train), train.large is None)
         self._batch = None if train is None else BatchBoundary(train.batch)
 
     @functools.cached_property
@@ -156,6 +158,18 @@ class _Call:
         else:
             outputs = tf.nest.flatten(self._function(*tf.nest.map_structure(tf.constant, inputs)))
         return [tensor.numpy() for tensor in outputs]
+
+
+def _with_constants(train: Train) -> Any:
+    """TRAIN's function without its fourth argument: TensorFlow runs a single run, and folds constants."""
+    if not train.numbers:
+        return train.function
+    *arguments, _ = train.function.structured_input_signature[0]
+
+    def call(*inputs: Any) -> Any:
+        return train.function(*inputs, {name: tf.constant(value, tf.float32) for name, value in train.numbers.items()})
+
+    return tf.function(call, autograph=False).get_concrete_function(*arguments)
 
 
 def _has_one_thread() -> bool:

@@ -75,7 +75,7 @@ def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: i
 
 
 def _compare_updates(lite: Executor, theirs: Executor, train: Train, byte: int) -> None:
-    batch, _, _ = _made_up(train.function, byte)
+    batch, *_ = _made_up(train.function, byte)
     rng = np.random.default_rng(0)
     for step in range(_UPDATES):
         draws = [request.draw(rng) for request in train.noise]

@@ -25,6 +25,7 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "streams": {"contracts"},
     "quiet": set(),
     "noise": {"checks", "contracts"},
+    "inputs": set(),
 }
 """Modules at the root, and which of the others each may import."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import time
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +21,9 @@ from ..searches import report
 from ..searches.folder import EARLY, Search
 from ..searches.pool import Pool
 from ..searches.programs import Sharing
-from ..searches.space import Space
+from ..searches.space import HYPERBAND, Space
 from ..searches.stopping import Rules
-from ..searches.strategies import following, minimizes
+from ..searches.strategies import following, minimizes, resources
 from ..searches.view import SearchView
 from ..searches.watching import Watch
 from ..searches.worker import RETURN, Task
@@ -59,6 +60,7 @@ class _Run:
         metric = getattr(space.config, "metric", None)
         self._metric = RETURN if metric is None else str(metric.name)
         self._minimize = minimizes(space.config)
+        self._took = report.Took()
         self._companion = Companion(search, searches.EXPERIMENT, searches.TRIAL, draws=False)
 
     def run(self) -> int:
@@ -87,12 +89,14 @@ class _Run:
 
     def _train(self, signals: StopOnSignal) -> None:
         search, space = self._search, self._space
+        self._check_resource()
         jobs = self._arguments.jobs or min(getattr(space.config, "concurrency", None) or processors(), processors())
         file = str(Path(self._document.file).absolute())
         where = str(search.folder.absolute())
         task = Task(where, search.name, search.identity, self._metric, search.seeds, file, self._arguments.command_line)
         watch, sharing = Watch(search, Rules(space.config)), Sharing(search)
         pool = Pool(search, task, jobs, watch, SearchView(search), self._companion)
+        begin = time.monotonic()
         with contextlib.closing(pool), signals.stopping(pool):
             todo = search.unfinished()  # of an earlier start
             while not search.ended:
@@ -108,6 +112,20 @@ class _Run:
                     break
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
+        self._took = report.Took(time.monotonic() - begin, jobs, pool.trained)
+
+    def _check_resource(self) -> None:
+        """Where hyperband continues trials, its resource may set nothing that a run keeps; ``ExperimentError``."""
+        space = self._space
+        if space.kind != HYPERBAND or not space.config.resume:
+            return
+        values = resources(space.config)
+        if changed := searches.refused_changes(self._search.folder, values[0], values[-1]):
+            message = (
+                f"the param {space.config.resource.name!r} changes {', '.join(changed)}, and a trial that is promoted"
+                " can only be resumed with other limits: use it in train.max_* alone, or leave out resume: true"
+            )
+            raise self._document.error(("matrix", "resource", "name"), message)
 
     def _check_metric(self) -> None:
         """A metric that no trial has is a mistake, and the search would learn nothing."""
@@ -120,7 +138,7 @@ class _Run:
     def _report(self) -> int:
         search = self._search
         if self._arguments.json:
-            print_json(report.as_json(search, self._metric, self._minimize))
+            print_json(report.as_json(search, self._metric, self._minimize) | self._took.as_json())
         else:
             print_table(report.table(search, self._metric, self._minimize))
             if search.ended:
@@ -129,6 +147,7 @@ class _Run:
             if best is not None:
                 print(f"best trial:  {search.run_folder(best)}")
             print(f"run folders: {search.folder}/{searches.TRIAL}-*")
+            print(f"training:    {self._took.share:.0%} of {self._took.jobs} x {self._took.seconds:,.1f} s")
         if self._companion.failed or search.failed:
             return FAILED
         if search.ended:

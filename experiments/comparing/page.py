@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from ...runs.files import make_folders, write_atomically
 from ...runs.learning_curve import CURVE
+from ...runs.statistics import ENOUGH
 from ...version import __version__
 from . import charts, parallel, parts
 from .charts import Chart
@@ -166,7 +167,19 @@ def _results(study: Study) -> str:
         )
         for place, result in enumerate(study.results)
     ]
-    return _folded(heads, rows, "Final performance", "groups")
+    return _few(study) + _folded(heads, rows, "Final performance", "groups")
+
+
+def _few(study: Study) -> str:
+    """A warning where groups have too few runs for their intervals."""
+    few = [len(result.finals) for result in study.results if result.has_few_runs]
+    if not few:
+        return ""
+    runs = f"{min(few)} run{'' if max(few) == 1 else 's'}" if min(few) == max(few) else f"{min(few)} to {max(few)} runs"
+    return (
+        f'<p class="few">Intervals of {len(few)} of {len(study.results)} groups are too narrow: they have only {runs}.'
+        f" Use {ENOUGH} seeds or more to compare groups.</p>"
+    )
 
 
 def _counted(counted: int, every: int) -> str:

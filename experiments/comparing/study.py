@@ -12,7 +12,7 @@ from ...contracts import Array
 from ...runs.learning_curve import POINTS, smoothing_window
 from ...runs.learning_curves import connected, window_means_of
 from ...runs.reliability import probability_of_improvement, stratified_interval
-from ...runs.statistics import Interval, intervals, mean
+from ...runs.statistics import Interval, are_few, intervals, mean
 from .grouping import Entry, Group, differences, frozen
 
 SHOWN: Final = 8
@@ -46,6 +46,11 @@ class Result:
     band: Band | None
     reached: Mapping[float, tuple[int, float | None]]
     """Return to: how many of the runs reached it, and the median of the timesteps; None if half of them did not."""
+
+    @property
+    def has_few_runs(self) -> bool:
+        """Are its runs too few for its intervals?"""
+        return are_few(len(self.finals))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ h2{font-size:1.3rem;margin:2.75rem 0 .5rem;padding-top:1rem;border-top:1px solid
 h3{font-size:1rem;margin:1.75rem 0 .25rem}
 p{margin:.35rem 0;max-width:46rem}
 .quiet,caption{color:var(--quiet);font-size:.875rem}
+.few{border-left:.25rem solid var(--m6);padding-left:.75rem}
 a{color:var(--link)}
 code{font-size:.9em;overflow-wrap:anywhere}
 .facts{display:flex;flex-wrap:wrap;gap:.5rem 2rem;margin:1rem 0;padding:0;list-style:none}

@@ -170,6 +170,21 @@ def trial_experiment(folder: Path, point: Mapping[str, Any], seed: int) -> tuple
     return experiment.model_copy(update={"seed": seed, "seeds": None, "matrix": None}), document
 
 
+def refused_changes(folder: Path, first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
+    """What keeps a trial from being resumed with other values: the keys that change, and may not, with both values.
+
+    Args:
+        folder: of the search.
+        first: the trial's values, as far as they change.
+        last: those that it is to be resumed with.
+
+    Raises:
+        ExperimentError: they do not make a valid experiment.
+    """
+    before, after = (trial_experiment(folder, point, 0)[0] for point in (first, last))
+    return records.changes(before, after)
+
+
 def check_folder(folder: Path, *, resume: bool) -> None:
     """Refuse to resume where no search is, and to start where something is; ``RunFolderError``."""
     if not resume:

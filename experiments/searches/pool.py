@@ -19,6 +19,7 @@ from ..seeds.scheduling import GRACE_SECS, TICK_SECS, View
 from ..tracking.messages import STOP, Message
 from . import worker
 from .folder import EARLY, OUTPUT, Search, TrialOutcome
+from .programs import Keys
 from .watching import Watch
 
 FAILING: Final = (FAILED, KILLED)
@@ -46,6 +47,8 @@ class Pool:
         self._early: dict[int, str] = {}
         """Trials that a rule has stopped."""
         self._selector = selectors.DefaultSelector()
+        self.trained = 0.0
+        """Seconds that trials of this start spent in training."""
         self.stopping = False
         """Has a stop been asked for?"""
         self._signalled = False
@@ -54,7 +57,7 @@ class Pool:
         """Start no more trials, and let those that run be saved and stop."""
         self.stopping = True
 
-    def run(self, trials: Sequence[int], programs: Mapping[int, str]) -> None:
+    def run(self, trials: Sequence[int], programs: Mapping[int, Keys]) -> None:
         """Run trials; what becomes of each is recorded in the search.
 
         Raises:
@@ -99,7 +102,7 @@ class Pool:
     def _busy(self) -> list[_Worker]:
         return [one for one in self._workers if one.trial is not None]
 
-    def _give(self, trial: int, programs: Mapping[int, str]) -> None:
+    def _give(self, trial: int, programs: Mapping[int, Keys]) -> None:
         idle = next((one for one in self._workers if one.trial is None and one.popen.poll() is None), None)
         if idle is None:
             variables = {**os.environ, **(ONE_THREAD if self._jobs > 1 else {})}
@@ -109,7 +112,7 @@ class Pool:
         search = self._search
         idle.trial = trial
         point, seed = search.points[search.point_of(trial)], search.seed_of(trial)
-        idle.write(trial=trial, point=point, seed=seed, program=programs[trial])
+        idle.write(trial=trial, point=point, seed=seed, programs=dataclasses.asdict(programs[trial]))
         self._watch.began(trial)
         self._view.started(trial)
 
@@ -150,6 +153,7 @@ class Pool:
     def _ended(self, trial: int, outcome: TrialOutcome) -> None:
         if outcome.status == STOPPED and trial in self._early:
             outcome = dataclasses.replace(outcome, status=EARLY, message=self._early[trial])
+        self.trained += outcome.seconds or 0.0
         self._search.done(trial, outcome)
         self._watch.ended(trial)
         self._companion.ended(trial, outcome)

@@ -1,13 +1,21 @@
-"""Which trials share a program: those whose experiments differ in nothing that a model function sees."""
+"""Which trials share a program: those whose experiments differ in nothing that makes another one.
+
+Two keys tell that. Trials with the same *own* key have the same program. Those of one *family* differ only in numbers
+among the model function's params: a program may leave these open (``policies/varying.py``), which is known once it is
+compiled. So the first trial of a family compiles its program, and the others look whether it serves them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from ... import registry
+from ...errors import ArgumentError
 from ..language.schema import Experiment
 from .folder import PROGRAMS, Search, trial_experiment
 
@@ -16,14 +24,28 @@ NOT_SEEN: Final = {
     "matrix",
 }
 """What a model function does not see."""
+ON_THE_HOST: Final = ("size", "discount")
+"""Of a memory: what changes nothing about the shapes of its batches, unless it fills and empties."""
 
 
-def key(experiment: Experiment) -> str:
-    """Equal where the program is."""
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """Names of the programs that a trial may take; empty where no other trial needs it."""
+
+    family: str = ""
+    own: str = ""
+
+
+def keys(experiment: Experiment) -> Keys:
+    """Both keys of an experiment."""
     values = experiment.model_dump(exclude=NOT_SEEN)
-    if isinstance(memory := values["agent"]["memory"], dict):
-        memory.pop("size", None)
-    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    memory = values["agent"]["memory"]
+    if isinstance(memory, dict):
+        memory |= dict.fromkeys(_open(memory), None)
+    own = _digest(values)
+    params = values["agent"]["params"]
+    values["agent"]["params"] = {name: _sign(value) for name, value in params.items()}
+    return Keys(_digest([values, "family"]), own)
 
 
 class Sharing:
@@ -35,10 +57,10 @@ class Sharing:
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        self._keys: dict[int, str] = {}
+        self._keys: dict[int, Keys] = {}
 
-    def of(self, trials: Sequence[int]) -> dict[int, str]:
-        """The name of each trial's program; empty where nothing else needs it, and compiling it would be for nothing.
+    def of(self, trials: Sequence[int]) -> dict[int, Keys]:
+        """The programs of each trial.
 
         Raises:
             ExperimentError: the values of a point do not make a valid experiment.
@@ -47,12 +69,34 @@ class Sharing:
         for trial in trials:
             point = search.point_of(trial)
             if point not in self._keys:
-                self._keys[point] = key(trial_experiment(search.folder, search.points[point], 0)[0])
-        users = Counter(self._keys.values())
+                self._keys[point] = keys(trial_experiment(search.folder, search.points[point], 0)[0])
+        users = Counter(name for one in self._keys.values() for name in (one.family, one.own))
         found = {trial: self._keys[search.point_of(trial)] for trial in trials}
-        return {trial: name if self._is_shared(name, users) else "" for trial, name in found.items()}
+        return {
+            trial: Keys(self._if_shared(one.family, users), self._if_shared(one.own, users))
+            for trial, one in found.items()
+        }
 
-    def _is_shared(self, name: str, users: Counter[str]) -> bool:
-        if (self._search.folder / PROGRAMS / name).exists():
-            return True
-        return users[name] * len(self._search.seeds) > 1
+    def _if_shared(self, name: str, users: Counter[str]) -> str:
+        """The name, if another trial needs this program or it is there; else compiling it would be for nothing."""
+        there = (self._search.folder / PROGRAMS / name).exists()
+        return name if there or users[name] * len(self._search.seeds) > 1 else ""
+
+
+def _open(memory: Mapping[str, Any]) -> Sequence[str]:
+    try:
+        fills_and_empties = getattr(registry.find("memory", memory["kind"]), "fills_and_empties", False)
+    except ArgumentError:  # the trial will say so
+        return ()
+    return ON_THE_HOST[1:] if fills_and_empties else ON_THE_HOST
+
+
+def _sign(value: Any) -> Any:
+    """Of a number, since 0 may switch a part off; everything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return ["a number", (value > 0) - (value < 0)]
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ..seeds.group import FAILED, FINISHED, KILLED
@@ -9,6 +10,30 @@ from .folder import EARLY, Search, TrialOutcome
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Took:
+    """What a start of a search took.
+
+    Args:
+        seconds: from its first process to its last.
+        jobs: how many trials ran at a time.
+        trained: the seconds of trials in training, evaluations during training included, the final one not.
+    """
+
+    seconds: float = 0.0
+    jobs: int = 1
+    trained: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of the time that there was for training."""
+        return self.trained / (self.seconds * self.jobs) if self.seconds else 0.0
+
+    def as_json(self) -> dict[str, float]:
+        """As ``--json`` has it."""
+        return {"seconds": self.seconds, "jobs": self.jobs, "training_share": self.share}
 
 
 def ranked(search: Search, minimize: bool) -> list[int]:

@@ -111,6 +111,11 @@ def _bracket(space: Space, iteration: int) -> Next:
     return Next(space.typed([{**one, **values} for one in space.drawn(number, iteration)]), (), iteration, 0)
 
 
+def resources(config: Any) -> list[Point]:
+    """The values of hyperband's resource that a trial has one after another, where it is promoted to the end."""
+    return [_resource(config, 0, bracket) for bracket in range(config.get_bracket(iteration=0) + 1)]
+
+
 def _resource(config: Any, iteration: int, bracket: int) -> Point:
     amount = config.max_iterations * config.eta ** (bracket - config.get_bracket(iteration=iteration))
     nearest = round(amount)

@@ -1,7 +1,7 @@
 """A process that runs trials, one after another: what it has loaded, TensorFlow above all, is loaded once.
 
-It reads lines of JSON from its standard input: ``{"trial": 3, "point": {...}, "seed": 0, "program": "..."}``, where the
-program is the name of one that is shared, or empty; ``{"stop": "why"}`` for the trial that runs; ``{"end": true}``.
+It reads lines of JSON from its standard input: ``{"trial": 3, "point": {...}, "seed": 0, "programs": {...}}``, where
+``programs`` has the fields of :class:`.programs.Keys`; ``{"stop": "why"}`` for the trial that runs; ``{"end": true}``.
 What it tells is what the process of a seed tells, with the trial's outcome at its end. When its standard input closes,
 the process that started it has ended: the trial is saved and stops.
 """
@@ -24,7 +24,8 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from ...errors import NotCompilableError
+from ...errors import ArgumentError, NotCompilableError
+from ...policies import compiled
 from ...quiet import load_tensorflow
 from ..language.files import Document
 from ..language.schema import Experiment
@@ -36,6 +37,7 @@ from ..seeds.group import FINISHED, STOPPED
 from ..seeds.process import StopOnRequest, Teller, attempted, final_return, telling, wait_for_writer
 from ..tracking.journal import JOURNAL, Group, TrackedRun
 from .folder import OUTPUT, PROGRAMS, TRIAL, TrialOutcome, trial_experiment
+from .programs import Keys
 
 RETURN: Final = "return"
 """The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
@@ -71,7 +73,7 @@ class Trial:
     trial: int
     point: Mapping[str, Any]
     seed: int
-    program: str
+    programs: Mapping[str, str]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -143,7 +145,7 @@ def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: 
     resume = (folder / records.EXPERIMENT).is_file()
     if resume:
         wait_for_writer(folder)
-    program = _program(task, trial, experiment, document) if trial.program else None
+    program = _program(task, Keys(**trial.programs), experiment, document)
     if program is None:
         load_tensorflow()
     result = runner.run(
@@ -182,13 +184,25 @@ def measured(folder: Path, metric: str, outputs: Mapping[str, float]) -> float |
     return next((point.value for point in reversed(run.points) if point.name == metric), None)
 
 
-def _program(task: Task, trial: Trial, experiment: Experiment, document: Document) -> Path | None:
-    """Where the shared program is, compiled by the first trial that needs it; None where it cannot be compiled."""
-    place = Path(task.folder, PROGRAMS, trial.program)
+def _program(task: Task, keys: Keys, experiment: Experiment, document: Document) -> Path | None:
+    """Where the program is that the trial shares with others; None where there is none for it."""
+    for name in dict.fromkeys(filter(None, (keys.family, keys.own))):
+        place = _compiled(task, name, experiment, document)
+        if place is None:
+            break
+        with contextlib.suppress(ArgumentError):  # it was compiled with other params, which it does not leave open
+            compiled.read(place).with_params(experiment.agent.params)
+            return place
+    return None
+
+
+def _compiled(task: Task, name: str, experiment: Experiment, document: Document) -> Path | None:
+    """A program, compiled by the first trial that needs it; None where it cannot be compiled."""
+    place = Path(task.folder, PROGRAMS, name)
     place.parent.mkdir(parents=True, exist_ok=True)
     refused = place.with_suffix(".txt")
     with FileLock(place.with_suffix(".lock")):
-        if (place / "program.json").is_file():
+        if (place / compiled.FILE).is_file():
             return place
         if refused.is_file():
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ...runs.statistics import Interval, interquartile_mean, interval, mean
+from ...runs.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
 from .group import FINISHED, Group
 
 if TYPE_CHECKING:
@@ -14,11 +14,21 @@ if TYPE_CHECKING:
 
 def together(group: Group) -> dict[str, Interval]:
     """Mean and interquartile mean of the returns of the seeds that finished, with their 95 % intervals."""
-    outcomes = [outcome for outcome in group.outcomes.values() if outcome.status == FINISHED]
-    returns = [one.episode_return for one in outcomes if one.episode_return is not None]
+    returns = _returns(group)
     if not returns:
         return {}
     return {"mean": interval(returns, mean), "interquartile mean": interval(returns, interquartile_mean)}
+
+
+def few(group: Group) -> int:
+    """How many seeds the intervals are of, where these are too few; else 0."""
+    number = len(_returns(group))
+    return number if are_few(number) else 0
+
+
+def _returns(group: Group) -> list[float]:
+    outcomes = [outcome for outcome in group.outcomes.values() if outcome.status == FINISHED]
+    return [one.episode_return for one in outcomes if one.episode_return is not None]
 
 
 def as_json(group: Group) -> dict[str, Any]:
@@ -30,6 +40,7 @@ def as_json(group: Group) -> dict[str, Any]:
         "seeds": {
             str(seed): {**vars(outcome), "folder": group.run_folder(seed)} for seed, outcome in group.outcomes.items()
         },
+        "few_seeds": few(group) > 0,
         "together": {name.replace(" ", "_"): found._asdict() for name, found in together(group).items()},
     }
 
@@ -60,10 +71,16 @@ def lines(group: Group) -> list[str]:
     found = together(group)
     finished = sum(outcome.status == FINISHED for outcome in group.outcomes.values())
     what = f"of {finished} seed{'' if finished == 1 else 's'}:"
-    return [
+    told = [
         f"{f'{name} {what}':<32}{one.value:,.2f}  (95 % interval: {one.low:,.2f} to {one.high:,.2f})"
         for name, one in found.items()
     ]
+    if number := few(group):
+        seeds = f"{number} seed{'' if number == 1 else 's'}"
+        told.append(
+            f"warning: intervals of only {seeds} are too narrow. Use --seeds {ENOUGH} or more to compare means."
+        )
+    return told
 
 
 def _number(value: float | None, digits: int = 0) -> str:

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias
 import keras
 import tensorflow as tf
 
+from ... import inputs
 from ...checks import choice
 from ...errors import ArgumentError
-from ...schedules import ScheduleLike, follows_run, make_schedule
+from ...schedules import Constant, ScheduleLike, follows_run, make_schedule
 from .params import Params, one_of, optional, param, real, schedule
 
 Tensor: TypeAlias = Any
@@ -124,7 +125,7 @@ def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_l
 
     Args:
         value: a number, a mapping, or a schedule.
-        name: for error messages.
+        name: of the parameter: a number that the run's params give it is an input of TRAIN.
         labels: with ``global_step`` (int64 scalar) and ``progress`` (float32 scalar) before the update.
         at_least: the smallest value allowed.
 
@@ -137,6 +138,8 @@ def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_l
     if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
         return tf.cast(value(labels["global_step"]), tf.float32)
     function = make_schedule(value, name, at_least=at_least)
+    if isinstance(function, Constant):
+        return keras.ops.cast(inputs.number(name, function.value), "float32")
     time = labels["progress" if follows_run(function) else "global_step"]
     try:
         inspect.signature(function).bind(time, ops=keras.ops)

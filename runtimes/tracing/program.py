@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ... import noise
+from ... import inputs, noise
 from ...contracts import ArraySpec, EstimatorSpec, Modes, SpecTree
 from ...policies.executors import action_names, leaves
 from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
@@ -54,11 +54,13 @@ class Train(TrainMode):
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
-    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. ``large`` as for :class:`Predict`.
+    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. Where the run's params have ``numbers`` these
+    are its fourth argument, of which it reads those of ``params``. ``large`` as for :class:`Predict`.
     """
 
     function: Any
     large: str | None
+    numbers: Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +121,8 @@ class Program:
                 " call optimizer.apply(gradients, variables) inside model_fn"
             )
         self._batch = batch
-        reads = graphs.read_inputs(function.graph)
+        reads, numbers = graphs.read_inputs(function.graph), self._model_fn.numbers
+        first = len(leaves(batch)) + len(COUNTERS) + len(requests)
         return Train(
             function=function,
             batch=batch,
@@ -130,6 +133,8 @@ class Program:
             training_hooks=spec.training_hooks,
             has_td_error=spec.td_error is not None,
             reads=frozenset(reads),
+            numbers=numbers,
+            params={name: value for i, (name, value) in enumerate(numbers.items(), first) if i in reads},
             reads_progress=len(leaves(batch)) + list(COUNTERS).index("progress") in reads,
         )
 
@@ -275,11 +280,16 @@ class Program:
     ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
         """Trace a mode with an input for each of the noise ``requests``; also returns the noise it requested."""
         specs: list[EstimatorSpec] = []
-        asked = _Asked(self.name, requests)
+        asked, numbers = _Asked(self.name, requests), self._model_fn.numbers
 
-        def call(batch: Mapping[str, Tree], counters: Mapping[str, Tensor], draws: Sequence[Tensor]) -> dict[str, Any]:
+        def call(
+            batch: Mapping[str, Tree],
+            counters: Mapping[str, Tensor],
+            draws: Sequence[Tensor],
+            *given: Mapping[str, Tensor],
+        ) -> dict[str, Any]:
             features, labels = as_labels(batch)
-            with asked.supplying(draws):
+            with asked.supplying(draws), _as_inputs(given[0] if given else {}, numbers):
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
             if mode == Modes.EVAL:
@@ -290,6 +300,7 @@ class Program:
             {key: tensor_specs(value) for key, value in batch.items()},
             {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()},
             [tf.TensorSpec(request.shape, request.dtype) for request in requests],
+            *([dict.fromkeys(numbers, tf.TensorSpec((), tf.float32))] if mode == Modes.TRAIN and numbers else []),
         )
         asked.check()
         return function, specs[-1], asked.found
@@ -322,6 +333,15 @@ class _Asked:
             raise ValueError(
                 f"{self._model} must request the same noise at every call: first {self._known}, then {self.found}"
             )
+
+
+def _as_inputs(tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> contextlib.AbstractContextManager[None]:
+    """Inside, ``axonrl.inputs`` gives these tensors in place of the numbers that they stand for."""
+
+    def supply(name: str, value: float) -> Any:
+        return tensors[name] if name in tensors and numbers[name] == value else value
+
+    return inputs.supplying(supply)
 
 
 def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:

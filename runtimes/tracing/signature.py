@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...checks import did_you_mean
 from ...contracts import EstimatorSpec, ModelFn, RunConfig
 from ...errors import ArgumentError
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
+_LARGEST = float(np.finfo(np.float32).max)
 EXPECTED = "model_fn(features, labels, mode[, params[, config[, model_dir]]])"
 
 
@@ -38,6 +41,8 @@ class BoundModelFn:
         names = check_signature(model_fn, params)
         given: dict[str, Any] = {"params": params or {}, "config": config, "model_dir": model_dir}
         self._fixed = {name: given[name] for name in names if name in given}
+        self.numbers = numbers_of(params)
+        """Those of ``params``, which may be inputs of TRAIN."""
 
     def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         """Call the user's function and check what it returns.
@@ -113,6 +118,16 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
     if params is None and "params" in parameters and parameters["params"].default is not inspect.Parameter.empty:
         takes.discard("params")
     return tuple(n for n in (*REQUIRED, *OPTIONAL) if n in takes)
+
+
+def numbers_of(params: Mapping[str, Any] | None) -> dict[str, float]:
+    """The finite numbers among params, by name, in the order in which TensorFlow takes them."""
+    found = {} if params is None else {name: value for name, value in params.items() if _is_number(value)}
+    return {name: float(found[name]) for name in sorted(found)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def describe(model_fn: Any) -> str:

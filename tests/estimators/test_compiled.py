@@ -85,6 +85,8 @@ class Case:
 
 
 SMALL = {"hidden": [8, 8]}
+RATES = {"learning_rate": 1e-3, "clip": 0.1, "entropy_coefficient": 0.03, "gae_lambda": 0.9}
+"""Of PPO: three that may follow a schedule, and one that may not."""
 CASES = {
     "dqn": Case(dqn.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("CartPole-v1", None), (60, 150), SMALL),
     "ppo": Case(
@@ -93,7 +95,7 @@ CASES = {
         {"size": 32, "batch_size": 32},
         ("CartPole-v1", 4),
         (70, 160),
-        {**SMALL, "minibatch_size": 16},
+        {**SMALL, "minibatch_size": 16, **RATES},
     ),
     "sac": Case(sac.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", None), (60, 130), SMALL),
     "r2d2": Case(
@@ -453,6 +455,27 @@ def test_an_exploration_of_one_s_own_is_made_again(tmp_path: Path) -> None:
     assert described.keys() >= {"size", "sampler"}
     assert "path" not in described  # that is a run's
     assert not (tmp_path / "memory").exists()
+
+
+def test_a_program_serves_other_values_of_what_may_follow_a_schedule(compiled: dict[str, Path], tmp_path: Path) -> None:
+    case, program = CASES["ppo"], compiled["ppo"]
+    assert sorted(read(program).free["inputs"]) == ["clip", "entropy_coefficient", "learning_rate"]
+
+    def given(name: str, **changed: float) -> Agent:
+        params = {**case.params, **changed}
+        return Agent(None, memories.BatchMemory(32, 32), tmp_path / name, _config(5), params, compiled=program)
+
+    other = {"learning_rate": 7e-3, "clip": 0.3, "entropy_coefficient": 0.007}
+    traced = dataclasses.replace(case, params={**case.params, **other}).agent(tmp_path / "traced", 5)
+    expected = child.train(traced, case.env, 160, case.schedule)
+    assert child.train(given("other", **other), case.env, 160, case.schedule) == expected
+    assert child.train(given("same"), case.env, 160, case.schedule) != expected
+    for refused in ({"entropy_coefficient": 0.0}, {"gae_lambda": 0.8}):
+        with pytest.raises(ArgumentError, match="clip, entropy_coefficient, learning_rate may have another value"):
+            given("refused", **refused)
+    again = Agent(None, memories.BatchMemory(32, 32), tmp_path / "other", _config(5), compiled=program)
+    assert again.params is not None
+    assert again.params["learning_rate"] == 7e-3
 
 
 def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[str, Path], tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def test_the_page_is_whole_and_links_to_runs_and_pictures(report: Path) -> None:
     assert "runs/empty is empty" in page
     assert "<summary>All 16 runs</summary>" in page
     assert "4 others are grey" in page
+    assert 'class="few">Intervals of 12 of 12 groups are too narrow: they have only 1 to 2 runs.' in page
     ids = re.findall(r'\bid="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     for name in ("curves", "finals", "search"):

@@ -10,6 +10,7 @@ import pytest
 
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
+from axonrl.experiments.searches.programs import keys
 from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.tests.experiments.test_seeds import command, weights
 
@@ -45,12 +46,12 @@ class Trouble(Hook):
 FILE = """\
 name: pole
 seed: 4
-params: {what: fine, size: 500, steps: 300}
+params: {what: fine, rate: 1e-3, epsilon: 0.1, steps: 300}
 environment: {id: CartPole-v1}
 agent:
   model_fn: dqn
-  params: {hidden: [8]}
-  memory: {kind: replay, size: "${size}", batch_size: 8}
+  params: {hidden: [8], learning_rate: "${rate}", epsilon: "${epsilon}"}
+  memory: {kind: replay, size: 500, batch_size: 8}
 config: {save_checkpoints_secs: null}
 train: {first_update: 40, update_frequency: 2, max_timesteps: "${steps}"}
 evaluate: {episodes: 2}
@@ -66,7 +67,7 @@ matrix:
   resume: true
   resource: {name: steps, type: int}
   metric: {name: final_episode_return_mean, optimization: maximize}
-  params: {size: {kind: choice, value: [300, 400]}}
+  params: {rate: {kind: choice, value: [1e-3, 3e-2]}, epsilon: {kind: choice, value: [0.2]}}
 """
 EARLY = """\
 matrix:
@@ -173,8 +174,14 @@ def test_a_changed_matrix_is_refused(place: Path, second: Any) -> None:
     assert "matrix.params.what.value.2 ('kill' -> 'wait')" in said
 
 
-def test_hyperband_promotes_trials_and_continues_them(place: Path) -> None:
-    code, found, said = run(place, "hyperband.yml", "--model-dir", "hyperband")
+@pytest.fixture(scope="module")
+def third(place: Path) -> Any:
+    """Two learning rates, with another epsilon than that of the file."""
+    return run(place, "hyperband.yml", "--model-dir", "hyperband")
+
+
+def test_hyperband_promotes_trials_and_continues_them(place: Path, third: Any) -> None:
+    code, found, said = third
     assert code == 0, said
     trials = {trial["trial"]: trial for point in found["points"] for trial in point["trials"]}
     points = {point["point"]: point["params"] for point in found["points"]}
@@ -187,6 +194,71 @@ def test_hyperband_promotes_trials_and_continues_them(place: Path) -> None:
     assert {trial: one["timesteps"] for trial, one in trials.items()} == dict(enumerate(steps))
     promoted = steps.index(200)
     assert starts(place / f"hyperband/trial-{promoted}") == 4
+
+
+def test_two_learning_rates_share_a_program_and_are_the_runs_that_they_would_be_alone(
+    place: Path, third: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place / "hyperband"
+    assert len([*folder.glob("programs/*/program.json")]) == 1
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.chdir(place)
+    points = {point["point"]: point["params"] for point in third[1]["points"]}
+    found = {points[trial]["rate"]: trial for trial in (6, 7)}
+    assert sorted(found) == [0.001, 0.03]
+    for rate, trial in found.items():
+        params = {"rate": str(rate), "epsilon": "0.2", "steps": "200"}
+        experiment, document = load(place / "hyperband.yml", params, {"matrix": "null"})
+        runner.run(experiment, document, tmp_path / str(rate))
+        assert weights(folder / f"trial-{trial}") == weights(tmp_path / str(rate))
+    first, second = (weights(folder / f"trial-{trial}") for trial in found.values())
+    assert first != second
+
+
+def test_the_share_of_training_is_that_of_this_start(second: Any) -> None:
+    """Two trials had finished before, and count no more."""
+    trials = [trial for point in second[1]["points"] for trial in point["trials"]]
+    trained = sum(trial["seconds"] for trial in trials if trial["trial"] > 1)
+    assert second[1]["training_share"] == pytest.approx(trained / (2 * second[1]["seconds"]))
+    assert 0 < second[1]["training_share"] < 1
+
+
+ALIKE = {"learning_rate": "1e-3", "size": "500", "discount": "0.9"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "same"),
+    [
+        ("replay", {"size": "600"}, ("family", "own")),
+        ("replay", {"discount": "0.8"}, ("family", "own")),
+        ("batch", {"discount": "0.8"}, ("family", "own")),
+        ("batch", {"size": "600"}, ()),  # its batches are as long
+        ("replay", {"learning_rate": "2e-3"}, ("family",)),
+        ("replay", {"learning_rate": "0"}, ()),  # may switch something off
+    ],
+)
+def test_which_trials_share_a_program(kind: str, change: dict[str, str], same: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "one.yml").write_text(
+        "params: {learning_rate: 1e-3, size: 500, discount: 0.9}\n"
+        "environment: {id: CartPole-v1}\n"
+        "agent:\n  model_fn: dqn\n  params: {learning_rate: '${learning_rate}'}\n"
+        f"  memory: {{kind: {kind}, size: '${{size}}', discount: '${{discount}}'}}\n"
+        "train: {max_timesteps: 10}\n"
+    )
+    one, other = (keys(load(tmp_path / "one.yml", {**ALIKE, **more})[0]) for more in ({}, change))
+    assert tuple(name for name in ("family", "own") if getattr(one, name) == getattr(other, name)) == same
+
+
+def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(place: Path) -> None:
+    text = (FILE + HYPERBAND).replace("first_update: 40", 'first_update: "${steps}"')
+    (place / "resource.yml").write_text(text)
+    code, found, said = run(place, "resource.yml", "--model-dir", "resource")
+    assert (code, found) == (2, None)
+    line = text.splitlines().index("  resource: {name: steps, type: int}") + 1
+    assert f"resource.yml:{line}: matrix.resource.name" in said
+    assert "train.first_update (3 -> 200)" in said
+    assert "max_timesteps (" not in said  # a limit, which may change
+    assert not (place / "resource").exists()
 
 
 def test_a_metric_ends_the_search(place: Path) -> None:

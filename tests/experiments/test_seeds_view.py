@@ -91,10 +91,19 @@ def test_the_table_and_what_the_seeds_say_together(group: Group) -> None:
     assert ["4", "finished", "12", "300", "1.2", "21.50"] in rows
     assert ["7", "failed", "-", "-", "-", "-"] in rows
     assert ["9", "waiting", "-", "-", "-", "-"] in rows
-    first, second = (" ".join(line.split()) for line in report.lines(group))
+    first, second, _ = (" ".join(line.split()) for line in report.lines(group))
     assert first == "mean of 1 seed: 21.50 (95 % interval: 21.50 to 21.50)"
     assert second.startswith("interquartile mean of 1 seed: 21.50")
     assert report.as_json(group)["together"]["mean"] == {"value": 21.5, "low": 21.5, "high": 21.5}
+
+
+@pytest.mark.parametrize(("finished", "few"), [(0, False), (1, True), (9, True), (10, False)])
+def test_few_seeds_are_told(finished: int, few: bool, group: Group) -> None:
+    group.outcomes = {seed: DONE if seed < finished else BROKEN for seed in range(12)}
+    assert report.as_json(group)["few_seeds"] is few
+    told = [line for line in report.lines(group) if line.startswith("warning")]
+    assert len(told) == few
+    assert all(f"only {finished} seed" in line and "--seeds 10" in line for line in told)
 
 
 @pytest.mark.parametrize(
