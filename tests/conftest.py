@@ -21,8 +21,8 @@ for name in [name for name in os.environ if name.startswith("POLYAXON_")]:
     del os.environ[name]
 os.environ["POLYAXON_NO_OP"] = "true"
 
-# Each process of the tests rewrites the assertions of all files, and each of their children imports the package: what one
-# compiles, the others read.
+# Each process of the tests rewrites the assertions of all files, and each of their children imports the package: what
+# one compiles, the others read.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
