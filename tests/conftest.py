@@ -5,8 +5,8 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,11 @@ os.environ["MPLBACKEND"] = "agg"
 for name in [name for name in os.environ if name.startswith("POLYAXON_")]:
     del os.environ[name]
 os.environ["POLYAXON_NO_OP"] = "true"
+
+# Each process of the tests rewrites the assertions of all files, and each of their children imports the package: what
+# one compiles, the others read.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What one test converts, all find: also other processes of the tests, and their children.
 if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -51,11 +56,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True, scope="module")
-def garbage_of_other_modules() -> Iterator[None]:
-    """What a module leaves behind, graphs of TensorFlow above all, is not searched for garbage again and again.
+def garbage_of_other_modules() -> None:
+    """What is imported, and what a module leaves behind, is not searched for garbage again and again.
 
     A process of the tests traces hundreds of programs; searching what is left of them took a sixth of the time.
     """
-    yield
     gc.collect()
     gc.freeze()

@@ -116,6 +116,7 @@ def importable(name: str) -> Callable[[], bool]:
 
 CONSTANTS: Final = "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 GRADIENTS: Final = "tensorflow.python.framework.ops.gradient_registry"
+CONVERTER: Final = "tensorflow.lite.python.convert.convert_saved_model"
 SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
 NODE: Final = "ray._private.node.Node"
 PARAMS: Final = "ray._private.parameter.RayParams"
@@ -128,6 +129,7 @@ PRIVATE: Final = {
     "_momentums": Private("keras", "Adam in one op", adam_has("_momentums")),
     "_velocities": Private("keras", "Adam in one op", adam_has("_velocities")),
     CONSTANTS: Private("tensorflow", "frozen programs, as its converter makes them", importable(CONSTANTS)),
+    CONVERTER: Private("tensorflow", "its converter without loading and parsing again", importable(CONVERTER)),
     SCHEMA: Private("tensorflow", "programs of LiteRT as objects", importable(SCHEMA)),
     GRADIENTS: Private("tensorflow", "graphs are forgotten", importable(GRADIENTS)),
     "_registry": Private("tensorflow", "graphs are forgotten", forgets_gradients),

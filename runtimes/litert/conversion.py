@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
+from tensorflow.lite.python.convert import convert_saved_model
 
 from ...policies import reasons
 from ...quiet import stderr_aside
@@ -69,10 +70,8 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(module, folder, signatures=signatures, options=options)
         _rewrite(Path(folder, "saved_model.pb"))
-        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=list(signatures))
-        converter.experimental_enable_resource_variables = True
         try:
-            content: bytes = converter.convert()
+            content = _converted(folder, list(signatures))
         except Exception as error:  # the converter raises what comes from MLIR, of several types
             raise ConversionError(_reason(f"{error}\n{written()}")) from error
     content = with_own_handles(content)
@@ -112,6 +111,23 @@ def _setter(variables: Sequence[tf.Variable]) -> Function:
 
     specs = {f"x{i}": tf.TensorSpec(v.shape, v.dtype, name=f"x{i}") for i, v in enumerate(variables)}
     return tf.function(assign, autograph=False).get_concrete_function(**specs)
+
+
+def _converted(folder: str, signatures: list[str]) -> bytes:
+    """What TFLiteConverter makes of a SavedModel, without its description of how it was made.
+
+    The class loads the folder three times, collects garbage and parses the result three times: half of its time.
+    """
+    content: bytes = convert_saved_model(
+        saved_model_dir=folder,
+        saved_model_version=1,
+        saved_model_tags={tf.saved_model.SERVING},
+        saved_model_exported_names=signatures,
+        target_ops={tf.lite.OpsSet.TFLITE_BUILTINS},
+        enable_tflite_resource_variables=True,
+        enable_composite_direct_lowering=True,
+    )
+    return content
 
 
 def _rewrite(path: Path) -> None:

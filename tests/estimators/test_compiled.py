@@ -148,9 +148,8 @@ def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 def test_the_weights_are_those_of_a_process_with_tensorflow(name: str, trained: dict[str, Any], tmp_path: Path) -> None:
     """Also of a run that went on in another Agent; seed 5 has no trace in the directory, only initial weights."""
     case, (_, result) = CASES[name], trained[name]
-    expected = [
-        child.train(case.agent(tmp_path, SEEDS[1]), case.env, timesteps, case.schedule) for timesteps in case.stages
-    ]
+    traced = case.agent(tmp_path, SEEDS[1])  # one for both stages: traced once
+    expected = [child.train(traced, case.env, timesteps, case.schedule) for timesteps in case.stages]
     assert result["digests"] == expected
     assert expected[0] != expected[1]
 

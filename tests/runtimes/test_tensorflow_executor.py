@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import zlib
@@ -59,25 +58,26 @@ def test_large_programs_take_another_way_to_the_same_bits(
 
 
 THREADS = """
+import json, os, sys
 import tensorflow as tf
 from axonrl.runtimes.tensorflow import _has_one_thread
-print(_has_one_thread())
-tf.config.threading.set_intra_op_parallelism_threads({inside})
-tf.config.threading.set_inter_op_parallelism_threads({between})
-print(_has_one_thread())
+set_threads = tf.config.threading.set_intra_op_parallelism_threads, tf.config.threading.set_inter_op_parallelism_threads
+for given, configured in json.loads(sys.argv[1]):
+    for variable, threads in zip(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), given):
+        os.environ[variable] = threads
+    for values in (0, 0), configured:
+        for set_number, number in zip(set_threads, values):
+            set_number(number)
+        print(_has_one_thread())
 """
 
 
-@pytest.mark.parametrize(
-    ("inside", "between", "configured", "expected"),
-    [("1", "1", (0, 0), "True True"), ("1", "2", (0, 0), "False False"), ("2", "1", (1, 0), "False True")],
-)
-def test_the_number_of_threads_is_found(inside: str, between: str, configured: tuple[int, int], expected: str) -> None:
-    program = THREADS.format(inside=configured[0], between=configured[1])
-    environment = os.environ | {"TF_NUM_INTRAOP_THREADS": inside, "TF_NUM_INTEROP_THREADS": between}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
-    assert done.stdout.split() == expected.split()
+def test_the_number_of_threads_is_found() -> None:
+    """By the environment, and by what is configured; in a process where TensorFlow has not begun to use any."""
+    cases = [(("1", "1"), (0, 0)), (("1", "2"), (0, 0)), (("2", "1"), (1, 0))]
+    command = [sys.executable, "-c", THREADS, json.dumps(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.split() == ["True", "True", "False", "False", "False", "True"]
 
 
 @pytest.mark.parametrize(
