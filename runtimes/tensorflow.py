@@ -16,6 +16,7 @@ from ..policies.executors import Acted, Features, TrainResult, check_weights, le
 from ..policies.modes import COUNTERS
 from .tracing import graphs
 from .tracing.program import Eval, Program, Train
+from .tracing.reading import OnlyRead
 
 _FEW: Final = 8
 """Up to this many observations, the short way is faster even for a convolutional network, a single chain of ops."""
@@ -161,14 +162,15 @@ class _Call:
 
 
 def _with_constants(train: Train) -> Any:
-    """TRAIN's function without its fourth argument: TensorFlow runs a single run, and folds constants."""
-    if not train.numbers:
+    """TRAIN's function of three arguments: TensorFlow runs a single run, and folds constants."""
+    if not train.params and not isinstance(train.function, OnlyRead):
         return train.function
-    *arguments, _ = train.function.structured_input_signature[0]
 
-    def call(*inputs: Any) -> Any:
-        return train.function(*inputs, {name: tf.constant(value, tf.float32) for name, value in train.numbers.items()})
+    def call(*inputs: Any) -> Any:  # constants that are made outside of it would be inputs again
+        last = [{name: tf.constant(value, tf.float32) for name, value in train.params.items()}] if train.params else []
+        return train.function(*inputs, *last)
 
+    arguments = train.function.structured_input_signature[0][:3]
     return tf.function(call, autograph=False).get_concrete_function(*arguments)
 
 

@@ -37,7 +37,7 @@ def fingerprint(functions: Mapping[str, Any], variables: Sequence[Any], *more: s
         captured = {inside.op.name: places.get(id(outside)) or _constant(outside) for inside, outside in captures}
         labels = {
             tensor.op.name: captured.get(tensor.op.name, f"input {i} {tensor.dtype.name}{tensor.shape}")
-            for i, tensor in enumerate(graph.inputs)
+            for i, tensor in enumerate(function.inputs)
         }
         definition = graph.as_graph_def()
         outputs = [tensor.name for tensor in graph.outputs]

@@ -25,6 +25,7 @@ from ...policies.executors import action_names, leaves
 from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
 from . import graphs
 from .outputs import Tensor, check_next_state, eval_outputs, predictions, row_specs, tensors, train_outputs
+from .reading import OnlyRead
 from .signature import BoundModelFn
 from .variables import VariableStore
 
@@ -54,13 +55,12 @@ class Train(TrainMode):
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
-    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. Where the run's params have ``numbers`` these
-    are its fourth argument, of which it reads those of ``params``. ``large`` as for :class:`Predict`.
+    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. Where there are ``params``, it takes them as a
+    fourth argument. ``large`` as for :class:`Predict`.
     """
 
     function: Any
     large: str | None
-    numbers: Mapping[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,8 +123,10 @@ class Program:
         self._batch = batch
         reads, numbers = graphs.read_inputs(function.graph), self._model_fn.numbers
         first = len(leaves(batch)) + len(COUNTERS) + len(requests)
+        params = {name: value for i, (name, value) in enumerate(numbers.items(), first) if i in reads}
+        reads = {*(i for i in reads if i < first), *range(first, first + len(params))}
         return Train(
-            function=function,
+            function=OnlyRead(function, [*numbers], params) if len(params) < len(numbers) else function,
             batch=batch,
             large=graphs.why_large(function.graph, ops),
             metrics=tuple(spec.metrics),
@@ -133,8 +135,7 @@ class Program:
             training_hooks=spec.training_hooks,
             has_td_error=spec.td_error is not None,
             reads=frozenset(reads),
-            numbers=numbers,
-            params={name: value for i, (name, value) in enumerate(numbers.items(), first) if i in reads},
+            params=params,
             reads_progress=len(leaves(batch)) + list(COUNTERS).index("progress") in reads,
         )
 
