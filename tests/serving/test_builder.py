@@ -48,7 +48,7 @@ class Connection:
     def close(self) -> None:
         self.socket.close()
         try:
-            self.process.wait(30)
+            self.process.wait(120)  # it may still load TensorFlow, on a busy machine
         finally:
             self.process.kill()
             self.process.wait()
