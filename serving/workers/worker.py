@@ -35,6 +35,8 @@ from .tally import Tally
 
 _TURN_SECONDS: Final = 0.002
 """How long an agent may apply what it accepted before it is another one's turn; an update is never cut."""
+_ROUND_SECONDS: Final = 0.01
+"""After which what is answered goes out, before it is the next agent's turn: bringing one back may take seconds."""
 _STEPS_AT_ONCE: Final = 64
 """Requests to step that one turn takes: they are forced to the disk together."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
@@ -87,8 +89,11 @@ class Worker:
         self._out += _BEAT  # it has begun
         while not self._gateway_is_gone:
             self._receive(0.0 if self._ready else _HOUSEKEEPING_SECONDS)
+            end = time.monotonic() + _ROUND_SECONDS
             for _ in range(len(self._ready)):
                 self._turn(self._ready.popleft())
+                if time.monotonic() > end:
+                    break
             self._acknowledge()
             SERVING.agent = None
             self._send()
