@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +54,8 @@ class Results:
         if not mine or not other:
             return None
         a, b = statistics.median(mine), statistics.median(other)
-        return a / b if TOPICS[topic].more_is_better else b / a
+        better, worse = (a, b) if TOPICS[topic].more_is_better else (b, a)
+        return better / worse if worse else math.inf
 
 
 def number(value: float) -> str:
@@ -73,7 +75,9 @@ def spread(values: Sequence[float]) -> str:
 
 def times(ratio: float | None) -> str:
     """A ratio."""
-    return MISSING if ratio is None else f"{number(ratio)}x"
+    if ratio is None:
+        return MISSING
+    return f"{number(ratio)}x" if math.isfinite(ratio) else "∞"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
