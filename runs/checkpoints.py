@@ -175,9 +175,8 @@ class CheckpointStore:
             CheckpointError: the manifest is damaged, or not there.
         """
         path = self._path(index) / _MANIFEST
-        records = _read_manifest(path, index)
-        manifest = path.read_bytes()
-        return json.loads(manifest).get("about", {}), len(manifest) + sum(one.size for one in records.values())
+        manifest, records = _read_manifest(path, index)
+        return manifest.get("about", {}), path.stat().st_size + sum(one.size for one in records.values())
 
     def _newest_whole(self, *, streams: bool) -> tuple[int, State] | None:
         damage: dict[int, str] = {}
@@ -288,7 +287,7 @@ def _in_parts(arrays: Mapping[str, Array | Stream]) -> dict[str, Stream]:
 
 def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
     """The state in a checkpoint, with streams or with arrays, and its parts; ``CheckpointError`` if it is damaged."""
-    records = _read_manifest(folder / _MANIFEST, index)
+    _, records = _read_manifest(folder / _MANIFEST, index)
     for name, record in records.items():
         check_file(folder / name, record)
     arrays, _ = load_arrays(folder / _ARRAYS)
@@ -302,7 +301,8 @@ def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
     return state, [part for part, _ in opened]
 
 
-def _read_manifest(path: Path, index: int) -> dict[str, FileRecord]:
+def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, FileRecord]]:
+    """What it says, and what it says of the files."""
     manifest = _read_json(path)
     if not isinstance(manifest, dict) or "format_version" not in manifest:
         raise CheckpointError(f"{path.name} has no format version")
@@ -320,7 +320,7 @@ def _read_manifest(path: Path, index: int) -> dict[str, FileRecord]:
         raise CheckpointError(f"{path.name} does not give size and SHA-256 of {' and '.join(missing)}")
     if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):
         raise CheckpointError(f"{path.name} names other files than a checkpoint has: {', '.join(records)}")
-    return records
+    return manifest, records
 
 
 def _read_json(path: Path) -> Any:

@@ -21,7 +21,6 @@ from .settings import WorkerSettings
 from .watching import watched
 
 PROGRAMS: Final = "programs"
-HUNG_SECONDS: Final = 60.0
 
 _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
@@ -61,7 +60,7 @@ class Pool:
         hung_seconds: a worker that has requests to answer and gives no sign of life for so long is killed.
     """
 
-    def __init__(self, data: Path, workers: int, settings: WorkerSettings, hung_seconds: float = HUNG_SECONDS) -> None:
+    def __init__(self, data: Path, workers: int, settings: WorkerSettings, hung_seconds: float) -> None:
         self._data = data
         self._settings = settings
         self._hung_seconds = hung_seconds
