@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Final, NamedTuple
 
 from ..distributed.guardian import descendants
 
+AXONRL: Final = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
+"""The command line, before its words."""
 MARK: Final = "AXONRL_BENCHMARK"
 """A variable of the environment, by whose value processes are found that have lost their parents."""
 GRACE_SECONDS: Final = 5.0

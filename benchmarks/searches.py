@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-CODE = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
+from .processes import AXONRL
+
 SEARCH = """\
 name: search
 seed: 0
@@ -47,7 +47,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         Path(temporary, "search.yml").write_text(SEARCH % vars(arguments))
-        command = [sys.executable, "-c", CODE, "run", "search.yml", "--jobs", str(arguments.jobs), "--json"]
+        command = [*AXONRL, "run", "search.yml", "--jobs", str(arguments.jobs), "--json"]
         begin = time.perf_counter()
         done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - begin

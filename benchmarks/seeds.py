@@ -28,16 +28,15 @@ from axonrl.experiments.language.shipped import experiment_file
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.seeds.process import Task
 
+from .processes import AXONRL
+
 NAME = "dqn_cartpole"
-CODE = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
 GOAL = "4.6 for 8 seeds on 2 processors"
 
 
 def axonrl(place: Path, *arguments: str) -> None:
     """Run a command of axonrl in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, *arguments], cwd=place, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*AXONRL, *arguments], cwd=place, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"axonrl {' '.join(arguments)} failed:\n{done.stderr}")
 

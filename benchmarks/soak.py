@@ -30,6 +30,7 @@ from ..distributed.settings import RUNNING
 from ..errors import CheckpointError
 from ..hooks import Hook
 from ..runs.checkpoints import CheckpointStore
+from .processes import AXONRL
 from .report import table
 
 WARM_UP: Final = 0.2
@@ -187,8 +188,7 @@ def killed_drivers(folder: Path, times: int, longest: float) -> list[str]:
 
 
 def _started(name: str, run: Path, output: Any) -> subprocess.Popen[bytes]:
-    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "run", EXPERIMENTS[name], "--model-dir", str(run), "--auto-resume"]
+    command = [*AXONRL, "run", EXPERIMENTS[name], "--model-dir", str(run), "--auto-resume"]
     for setting in ("config.save_checkpoints_secs=1", "train.max_timesteps=100000000", "distributed.actor_cpus=0.5"):
         command += ["--set", setting]
     return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...serving import RemoteAgent
+from ..processes import AXONRL
 from .load import Load
 
-AXONRL: Final = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
 USER: Final = "alice"
 PASSWORD: Final = "a long password of a benchmark"
 UNLIMITED: Final = (
