@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from .looking import LOOK_SECONDS, LoopLooks
 from .messages import BEAT, Head, cut, encode
 
 
@@ -35,6 +36,8 @@ class Child(asyncio.Protocol):
         self._held = bytearray()
         self._transport: asyncio.Transport | None = None
         self._numbers = 0
+        self._looks = LoopLooks(lambda: len(self.waiting) == 1)
+        self._was_quick = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -65,13 +68,17 @@ class Child(asyncio.Protocol):
             raise ConnectionError(f"{self.name} is gone")
         self._numbers += 1
         number = self._numbers
-        future: asyncio.Future[tuple[Head, bytes]] = asyncio.get_running_loop().create_future()
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        future: asyncio.Future[tuple[Head, bytes]] = loop.create_future()
         self.waiting[number] = future
         self._transport.write(encode({**head, "id": number}, body))
-        timer = asyncio.get_running_loop().call_later(seconds, _time_out, future)
+        if self._was_quick and len(self.waiting) == 1:
+            self._looks.begin(loop)
+        timer = loop.call_later(seconds, _time_out, future)
         try:
             return await future
         finally:
+            self._was_quick = time.monotonic() - began < LOOK_SECONDS
             timer.cancel()
             self.waiting.pop(number, None)
 

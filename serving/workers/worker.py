@@ -28,6 +28,7 @@ from ..hosting.allocating import keep_large_arrays_apart
 from ..logs import SERVING
 from .answering import Answering, not_kept
 from .ending import wait_for
+from .looking import LOOK_SECONDS, look
 from .messages import BEAT, Head, cut, encode
 from .settings import WorkerSettings
 from .slots import AGENTS, Slot, Slots
@@ -70,6 +71,8 @@ class Worker:
         self._answers: list[tuple[str, bytes]] = []
         self._out = bytearray()
         self._gateway_is_gone = False
+        self._was_quick = False
+        """Was the last request there within a moment?"""
         self._stopping: Head | None = None
         self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
@@ -106,7 +109,8 @@ class Worker:
     # -- the gateway --------------------------------------------------------------------------------------------------
 
     def _receive(self, seconds: float) -> None:
-        readable = wait_for([self._connection, self._woken], seconds, writes=[self._connection] if self._out else [])
+        began = time.monotonic()
+        readable = self._readable(seconds)
         if self._woken in readable:
             self._woken.recv(1 << 10)
             self._finish_updates()
@@ -121,6 +125,7 @@ class Worker:
         if not content:
             self._gateway_is_gone = True
             return
+        self._was_quick = time.monotonic() - began < LOOK_SECONDS
         self._in += content
         for head, body in cut(self._in):
             if head["do"] == "stop":
@@ -135,6 +140,12 @@ class Worker:
             slot.queue.append((head, body))
             if slot.update is None:
                 self._make_ready(name, slot)
+
+    def _readable(self, seconds: float) -> list[socket.socket]:
+        both = self._connection, self._woken
+        if self._was_quick and seconds and not self._out and (found := look(lambda: wait_for(both, 0.0))):
+            return found
+        return wait_for(both, seconds, writes=[self._connection] if self._out else [])
 
     def _make_ready(self, name: str, slot: Slot) -> None:
         if not slot.is_ready:

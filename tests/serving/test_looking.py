@@ -1,0 +1,84 @@
+"""For how long a process looks before it sleeps, and where it does not look at all."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import time
+
+import pytest
+
+from axonrl.serving.workers import looking
+from axonrl.serving.workers.child import Child
+from axonrl.serving.workers.messages import encode, read
+
+
+class Clock:
+    """Each reading is a third of a look later than the one before."""
+
+    def __init__(self) -> None:
+        self._readings = itertools.count()
+
+    def monotonic(self) -> float:
+        return 100.0 + next(self._readings) * looking.LOOK_SECONDS / 3
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "time", Clock())
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_look_ends_with_what_is_found_or_after_its_time() -> None:
+    found = iter(["", "", "it", "never"])
+    assert looking.look(lambda: next(found)) == "it"
+    looks = itertools.count()
+    assert looking.look(lambda: next(looks) < 0) is False
+    assert next(looks) == 3, "it looked at 1/3, 2/3 and 3/3 of its time"
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_loop_looks_once_at_a_time_and_sleeps_afterwards() -> None:
+    async def looks(wanted: int) -> int:
+        asked = itertools.count()
+        loop = asyncio.get_running_loop()
+        looks = looking.LoopLooks(lambda: next(asked) < wanted)
+        looks.begin(loop)
+        looks.begin(loop)  # it goes on, and is not done twice
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return next(asked)
+
+    assert asyncio.run(looks(2)) == 3, "until it is not wanted"
+    assert asyncio.run(looks(10)) == 3, "until its time is over"
+
+
+def test_who_answers_late_is_waited_for_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[float]()
+    monkeypatch.setattr(looking.LoopLooks, "begin", lambda self, loop: begun.append(loop.time()))
+
+    async def ask(quick: bool) -> int:
+        """Of two requests, the first answered at once or late; how often was there a look?"""
+        ours, theirs = socket.socketpair()
+        child = Child("worker 1", 1)
+        ours.setblocking(False)
+        await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+        begun.clear()
+        with theirs:
+            for _ in range(2):
+                asking = asyncio.create_task(child.ask({"do": "act"}, b"", 60.0))
+                await asyncio.sleep(0)
+                frame = read(theirs)
+                assert frame is not None
+                if not quick:
+                    time.sleep(2 * looking.LOOK_SECONDS)
+                theirs.sendall(encode({"id": frame.head["id"], "status": 200}))
+                await asking
+        child.close()
+        return len(begun)
+
+    monkeypatch.setattr("axonrl.serving.workers.child.LOOK_SECONDS", 60.0)  # however slow this machine is
+    assert asyncio.run(ask(quick=True)) == 1
+    monkeypatch.setattr("axonrl.serving.workers.child.LOOK_SECONDS", looking.LOOK_SECONDS)
+    assert asyncio.run(ask(quick=False)) == 0
