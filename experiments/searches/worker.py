@@ -83,6 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
         inbox = _Inbox(signals)
         threading.Thread(target=inbox.listen, daemon=True).start()
+        is_first = True
         while (trial := inbox.next()) is not None:
             _redirect(Path(task.folder, OUTPUT, f"{TRIAL}-{trial.trial}.txt"))
             attempt = functools.partial(run, task, trial, teller, signals, inbox.asked)
@@ -90,6 +91,9 @@ def main(arguments: Sequence[str]) -> None:
             teller.tell(outcome=dataclasses.asdict(outcome))
             inbox.renew()
             gc.collect()  # a memory of transitions may be in a circle
+            if is_first:  # what is loaded by now stays: to look through all of it took 40 ms after each trial
+                gc.freeze()
+                is_first = False
             if signals.received is not None:
                 break
 
