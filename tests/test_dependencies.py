@@ -77,6 +77,27 @@ def forgets_gradients() -> bool:
     return isinstance(gradient_registry._registry, dict)
 
 
+def makes_variables_outside() -> bool:
+    from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+    made, asked = [], []
+
+    def call() -> None:
+        with tf.variable_creator_scope(lambda next_creator, **kwargs: asked.append(kwargs)), tf.init_scope():
+            made.append(ResourceVariable(initial_value=lambda: tf.zeros([2])))
+
+    tf.function(call, autograph=False).get_concrete_function()
+    return not asked and len(made) == 1 and isinstance(tf.Variable(0.0), ResourceVariable)
+
+
+def names_neighbours() -> bool:
+    with tf.Graph().as_default() as graph:
+        first = tf.constant(1.0)
+        with tf.compat.v1.colocate_with(first):
+            second = tf.constant(2.0)
+    return "_class" in graph.as_graph_def().node[-1].attr and second.op.name == graph.as_graph_def().node[-1].name
+
+
 def wraps_a_program() -> bool:
     from ai_edge_litert import interpreter
 
@@ -116,6 +137,7 @@ def importable(name: str) -> Callable[[], bool]:
 
 CONSTANTS: Final = "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 GRADIENTS: Final = "tensorflow.python.framework.ops.gradient_registry"
+VARIABLE: Final = "tensorflow.python.ops.resource_variable_ops.ResourceVariable"
 CONVERTER: Final = "tensorflow.lite.python.convert.convert_saved_model"
 SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
 NODE: Final = "ray._private.node.Node"
@@ -134,6 +156,8 @@ PRIVATE: Final = {
     GRADIENTS: Private("tensorflow", "graphs are forgotten", importable(GRADIENTS)),
     "_registry": Private("tensorflow", "graphs are forgotten", forgets_gradients),
     "_gradient_op_type": Private("tensorflow", "graphs are forgotten", marks_custom_gradients),
+    VARIABLE: Private("tensorflow", "variables are made outside of traces", makes_variables_outside),
+    "_class": Private("tensorflow", "part of a graph is a graph", names_neighbours),
     "_get_function": Private("tensorflow", "graphs in graphs", lambda: hasattr(tf.Graph, "_get_function")),
     "_prev_dones": Private("gymnasium", "what its wrapper knows is saved", sums_rewards),
     "_frameskip": Private(

@@ -162,6 +162,16 @@ def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]
     return called
 
 
+def computing(tensors: Iterable[tf.Tensor], whole: Any) -> Any:
+    """The part of a graph that computes these tensors of it; the whole and the part are GraphDefs."""
+    nodes = list[Any]()
+    calls = walk(whole.node, [tensor.op.name for tensor in tensors], nodes) - {""}
+    part = tf.compat.v1.GraphDef(node=nodes, library=whole.library if calls else None, versions=whole.versions)
+    for node in part.node:
+        node.attr.pop("_class", None)  # beside which other op it runs, which may be missing here
+    return part
+
+
 def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str | None:
     """Why the arithmetic is what a run costs, rather than the overhead of its call; None if it is the call.
 

@@ -110,12 +110,7 @@ def initial_weights(
     computed: dict[int, tuple[int, tf.Tensor]] = {}
 
     def create(mode: str, *specs: Tree) -> None:
-        called: list[str] = []
-
         def call(features: Tree, counters: Mapping[str, Any] | None = None) -> Any:
-            if called:  # TensorFlow calls again what has created variables, which have their values by now
-                raise _CreatedError
-            called.append(mode)
             labels: dict[str, Tree] | None = None
             if counters is None:
                 features = as_features(features)
@@ -131,8 +126,7 @@ def initial_weights(
             graphs.forget_custom_gradients(tf.compat.v1.get_default_graph())
             return tf.zeros(())
 
-        with contextlib.suppress(_CreatedError):
-            tf.function(call, autograph=False).get_concrete_function(*specs)
+        tf.function(call, autograph=False).get_concrete_function(*specs)
 
     create(Modes.PREDICT, features)
     store.end_predict()
@@ -161,14 +155,16 @@ def initial_program(found: InitialValues, other: Mapping[str, Array], other_seed
     differing = [name for name, array in found.weights.items() if array.tobytes() != other[name].tobytes()]
     if any(name not in found.tensors for name in differing):
         return None
-    first, definitions = [0, len(found.drawn[0])], dict[int, Any]()
+    first, wholes = [0, len(found.drawn[0])], dict[int, Any]()
 
     def build(seeds: Any) -> list[Any]:
         seeds = tf.identity(seeds, name=SEEDS)
         outputs = []
         for number, name in enumerate(differing):
             mode, tensor = found.tensors[name]
-            definition = _computing(tensor, definitions)
+            if mode not in wholes:
+                wholes[mode] = tensor.graph.as_graph_def()
+            definition = graphs.computing([tensor], wholes[mode])
             replaced = {
                 f"{node}:0": tf.cast(tf.stack([seeds[first[mode] + place], tf.constant(0, tf.uint32)]), dtype)
                 for node, (place, dtype) in _seeds_in(definition, found.drawn[mode]).items()
@@ -190,15 +186,6 @@ def initial_program(found: InitialValues, other: Mapping[str, Array], other_seed
     if any(values[name].tobytes() != other[name].tobytes() for name in differing):
         return None
     return program
-
-
-def _computing(tensor: tf.Tensor, definitions: dict[int, Any]) -> Any:
-    """The part of a graph that computes a tensor, as a GraphDef; ``definitions`` keeps those of whole graphs."""
-    if id(tensor.graph) not in definitions:
-        definitions[id(tensor.graph)] = tensor.graph.as_graph_def()
-    whole, nodes = definitions[id(tensor.graph)], list[Any]()
-    calls = graphs.walk(whole.node, [tensor.op.name], nodes) - {""}
-    return tf.compat.v1.GraphDef(node=nodes, library=whole.library if calls else None, versions=whole.versions)
 
 
 def _seeds_in(definition: Any, drawn: Sequence[int]) -> dict[str, tuple[int, tf.DType]]:
@@ -235,7 +222,3 @@ def _recorded() -> Iterator[list[tuple[Draw, int]]]:
     finally:
         for name, original in originals.items():
             setattr(random, name, original)
-
-
-class _CreatedError(Exception):
-    """The variables are there."""

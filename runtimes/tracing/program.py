@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import itertools
 import random
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -194,6 +195,7 @@ class Program:
     # -- PREDICT ------------------------------------------------------------------------------------------------------
 
     def _trace_predict(self, features: Tree) -> Predict:
+        _make_generator_of_keras()
         function, spec, requests = self._predict_function(features, None, [])
         state = None
         if "state" in function.structured_outputs:  # recurrent: what was traced is only the state's declaration
@@ -270,6 +272,7 @@ class Program:
         self, batch: Mapping[str, SpecTree], mode: str
     ) -> tuple[Any, EstimatorSpec, Sequence[noise.Request]]:
         """Trace a mode that takes batches; returns its function, its spec and the noise that it requests."""
+        _make_generator_of_keras()
         function, spec, requests = self._batch_function(batch, mode, [])
         if requests:  # known now: trace once more, with an input for each
             function, spec, _ = self._batch_function(batch, mode, requests)
@@ -318,7 +321,6 @@ class _Asked:
     @contextlib.contextmanager
     def supplying(self, draws: Sequence[Tensor]) -> Iterator[None]:
         """Noise is one of ``draws``, or zeros in a trace that only counts the requests."""
-        self.found.clear()  # TensorFlow calls a function that creates variables twice
 
         def supply(request: noise.Request) -> Tensor:
             self.found.append(request)
@@ -371,6 +373,16 @@ def as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
         elif key in _FLOAT_LABELS or getattr(value, "dtype", None) == tf.bool:
             labels[key] = tf.cast(value, tf.float32)
     return features, labels
+
+
+def _make_generator_of_keras() -> None:
+    """What ``keras.random`` draws from without a seed is the process's: no trace may make it, and call it its own."""
+    keras = sys.modules.get("keras")  # most of what TensorFlow takes to load: not where no model uses it
+    if keras is not None:
+        with _GENERATORS:
+            python = random.getstate()
+            keras.random.uniform(())
+            random.setstate(python)
 
 
 @contextlib.contextmanager

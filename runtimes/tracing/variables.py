@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import random
 import re
@@ -12,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable asks the creators again
 
 from ...contracts import Modes
+from . import graphs
 
 
 class Described(NamedTuple):
@@ -69,21 +72,22 @@ class VariableStore:
             ValueError: a requested variable differs from the stored one at its place; or, at the end, a stored one
                 was not requested.
         """
-        cursor, values = 0, dict[int, tf.Tensor]()
+        cursor, values, computed = 0, dict[int, tf.Tensor](), dict[int, tf.Tensor]()
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
-            initial, is_new = kwargs.get("initial_value"), cursor == len(self._entries)
+            initial = kwargs.get("initial_value")
             if callable(initial) and tf.executing_eagerly():
                 function = _seeded_function(initial)
                 kwargs["initial_value"] = function()
                 values[cursor] = function.outputs[0]
-            elif callable(initial) and is_new:
-                kwargs["initial_value"] = _noting(initial, values, cursor)
-            if cursor == len(self._entries):
-                self._entries.append(Entry(next_creator(**kwargs), _name_asked_for(kwargs)))
-            else:
+            if cursor < len(self._entries):
                 self._compare(mode, cursor, _asked_for(kwargs))
+            elif tf.executing_eagerly():
+                self._entries.append(_made(kwargs, kwargs["initial_value"]))
+            else:
+                value = values[cursor] = computed[cursor] = _value_of(kwargs)
+                self._entries.append(_made(kwargs, functools.partial(_zeros_like, value)))
             cursor += 1
             return self._entries[cursor - 1].variable
 
@@ -91,6 +95,7 @@ class VariableStore:
             yield values
         if cursor < len(self._entries):
             self._refuse_missing(mode, cursor)
+        self._initialise(mode, computed)
 
     @contextlib.contextmanager
     def lending(self) -> Iterator[None]:
@@ -157,6 +162,29 @@ class VariableStore:
         """Those that PREDICT created, as in :meth:`variables`."""
         return dict(itertools.islice(self.variables().items(), self.num_predict))
 
+    def _initialise(self, mode: str, computed: Mapping[int, tf.Tensor]) -> None:
+        """Give new variables the values that the trace computes for them."""
+        if not computed:
+            return
+        whole = next(iter(computed.values())).graph.as_graph_def()
+        definition = graphs.computing(computed.values(), whole)
+        if any(node.op == "Placeholder" for node in definition.node):
+            self._refuse_dependent(mode, computed, whole)
+        with tf.init_scope():
+            wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
+            found = wrapped.prune([], [wrapped.graph.as_graph_element(value.name) for value in computed.values()])()
+            for place, value in zip(computed, found, strict=True):
+                self._entries[place].variable.assign(value)
+
+    def _refuse_dependent(self, mode: str, computed: Mapping[int, tf.Tensor], whole: Any) -> None:
+        nodes = {place: graphs.computing([value], whole).node for place, value in computed.items()}
+        place = next(place for place in nodes if any(node.op == "Placeholder" for node in nodes[place]))
+        raise ValueError(
+            f"{self._model_name} in mode {mode!r} computes the initial value of {self._entries[place]} from its"
+            " features, its labels or another variable: compute it from constants and random numbers; to begin with"
+            " the values of another variable, give both layers initialisers of the same seed"
+        )
+
     def _compare(self, mode: str, index: int, wanted: Described) -> None:
         if wanted == self._entries[index].described:
             return
@@ -172,7 +200,7 @@ class VariableStore:
         return ValueError(
             f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where mode 'predict'"
             f" created {self._entries[index]}: every mode must first create PREDICT's variables, in the same order (the"
-            " online network before the target network)"
+            " online network before the target network); build layers inside model_fn"
         )
 
     def _not_lent(self, wanted: str, index: int) -> ValueError:
@@ -214,21 +242,26 @@ def _name_asked_for(kwargs: Mapping[str, Any]) -> str:
 
 def _asked_for(kwargs: Mapping[str, Any]) -> Described:
     """The variable that a creator's arguments describe."""
-    initial = kwargs.get("initial_value")
-    # The value is dead code in the trace; it only tells shape and dtype.
-    value = tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
+    value = _value_of(kwargs)  # dead code in the trace; it only tells shape and dtype
     shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
     return Described(_name_asked_for(kwargs), value.dtype, shape)
 
 
-def _noting(initial: Callable[[], Any], values: dict[int, tf.Tensor], place: int) -> Callable[[], tf.Tensor]:
-    """The same initial value, noted when it is computed."""
+def _value_of(kwargs: Mapping[str, Any]) -> tf.Tensor:
+    initial = kwargs.get("initial_value")
+    return tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
 
-    def compute() -> tf.Tensor:
-        values[place] = tf.convert_to_tensor(initial())
-        return values[place]
 
-    return compute
+def _made(kwargs: Mapping[str, Any], initial: Any) -> Entry:
+    """A variable outside the trace, so that ``tf.function`` knows of none and traces once instead of twice."""
+    with tf.init_scope():
+        return Entry(ResourceVariable(**{**kwargs, "initial_value": initial}), _name_asked_for(kwargs))
+
+
+def _zeros_like(value: tf.Tensor) -> tf.Tensor:
+    """Outside the trace; a shape that is not known there comes from features, which :meth:`_refuse_dependent` says."""
+    sizes = value.shape.as_list() if value.shape.rank else []
+    return tf.zeros([size or 0 for size in sizes], value.dtype)
 
 
 def _seeded_function(initial: Callable[[], Any]) -> Any:
