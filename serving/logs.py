@@ -98,16 +98,17 @@ def configure(level: str, stream: TextIO | None = None) -> logging.Handler:
     return handler
 
 
-def configure_worker(level: str, number: int) -> None:
-    """Have everything in a worker's process write JSON lines, warnings too, with its number and the agent served.
+def configure_child(level: str, worker: int | None = None) -> None:
+    """Have everything in a process of the gateway write JSON lines, warnings too.
 
     Args:
         level: from which on lines are written.
-        number: of the worker, from 1.
+        worker: its number, from 1, which is in every line, as is the agent served; None in the builder.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    handler.addFilter(_OfWorker(number))
+    if worker is not None:
+        handler.addFilter(_OfWorker(worker))
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.captureWarnings(True)
 

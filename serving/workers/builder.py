@@ -29,6 +29,7 @@ from typing import Any, Final
 from ...errors import ArgumentError, CheckpointError
 from ...quiet import load_tensorflow
 from ...runs.programs import VARIABLE
+from .. import logs
 from ..catalogue.recipes import Recipe
 from . import building
 from .ending import wait_for
@@ -108,7 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("descriptor", type=int)
     parser.add_argument("programs", type=Path)
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
+    parser.add_argument("--log-level", default="info")
     given = parser.parse_args(arguments)
+    logs.configure_child(given.log_level)
     os.environ[VARIABLE] = ""  # nothing of a service is kept outside of its folder
     load_tensorflow()  # now, and not once a recipe is here: it takes as long as compiling a small one
     with socket.socket(fileno=given.descriptor) as connection:

@@ -244,7 +244,8 @@ class Pool:
         return await builder.ask({"do": "build"}, recipe, _SLOW_SECONDS)
 
     async def _start_builder(self) -> Child:
-        self._builder = await start("builder", "axonrl.serving.workers.builder", [str(self._data / PROGRAMS)])
+        arguments = [str(self._data / PROGRAMS), "--log-level", self._settings.log_level]
+        self._builder = await start("builder", "axonrl.serving.workers.builder", arguments)
         return self._builder
 
 

@@ -273,7 +273,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process in good order
         signal.signal(number, signal.SIG_IGN)
     settings = WorkerSettings(**json.loads(sys.argv[2]))
-    logs.configure_worker(settings.log_level, int(sys.argv[3]))
+    logs.configure_child(settings.log_level, int(sys.argv[3]))
     keep_large_arrays_apart()
     make_folders(Path(settings.data) / AGENTS)
     with socket.socket(fileno=int(sys.argv[1])) as connection:

@@ -36,7 +36,9 @@ class Connection:
         with theirs:
             number = theirs.fileno()
             command = [sys.executable, "-m", "axonrl.serving.workers.builder", str(number), str(programs), *options]
-            self.process = subprocess.Popen(command, pass_fds=[number])
+            self.log = programs.parent / "builder.log"
+            with self.log.open("wb") as log:
+                self.process = subprocess.Popen(command, pass_fds=[number], stderr=log)
 
     def ask(self, do: str, value: Any, **head: Any) -> tuple[int, dict[str, Any]]:
         self.socket.sendall(encode({"id": 5, "do": do, **head}, json.dumps(value).encode()))
@@ -67,6 +69,16 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def test_its_log_is_json_lines(builder: Connection) -> None:
+    unknown = 64 * "f"
+    assert builder.ask("refill", {"digest": unknown}, spares=1)[0] == 200
+    deadline = time.monotonic() + 30
+    while unknown not in (log := builder.log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["level"] for line in lines if unknown in line["message"]] == ["warning"]
 
 
 def wait_for_spares(builder: Connection, wanted: int) -> None:
