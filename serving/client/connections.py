@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import ssl
+import weakref
 from pathlib import Path
 from typing import Final
 
@@ -33,11 +34,12 @@ class Connections:
         self._address = address
         self._tls = tls_context(verify) if address.secure else None
         self._process = os.getpid()
+        weakref.finalize(self, _close, self._idle)  # __del__ may come after that of the sockets, which complain
 
     def send(self, request: Request, token: Secret | None, timeout: float) -> Answer | Lost:
         """The answer, whatever its status; or why there is none. Redirects are answers."""
         if self._process != os.getpid():  # a fork: these are the parent's connections
-            self._idle = collections.deque(maxlen=_KEPT)
+            self.close()
             self._process = os.getpid()
         connection = self._connection(timeout)
         keep = False
@@ -73,12 +75,7 @@ class Connections:
 
     def close(self) -> None:
         """Close those that are idle. A later request opens a new one."""
-        with contextlib.suppress(IndexError):
-            while True:
-                self._idle.pop().close()
-
-    def __del__(self) -> None:
-        self.close()
+        _close(self._idle)
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         """One that is idle and that the service has not closed, else a new one."""
@@ -99,6 +96,12 @@ class Connections:
             self._idle.append(connection)
         else:
             connection.close()
+
+
+def _close(idle: collections.deque[http.client.HTTPConnection]) -> None:
+    with contextlib.suppress(IndexError):
+        while True:
+            idle.pop().close()
 
 
 def _has_input(sock: socket.socket) -> bool:

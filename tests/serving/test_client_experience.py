@@ -1,7 +1,9 @@
 """Acting and reporting steps: what is sent, and what is refused before."""
 
+import gc
 import multiprocessing
 import os
+import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -203,3 +205,19 @@ def test_environments_are_ones_own(stub: Stub) -> None:
     one.act(STATE)
     assert [asked.json["environment"] for asked in stub.asked] == [one.environment, name, one.environment]
     assert stub.connections == 2  # the child opened its own
+
+
+def test_an_agent_in_a_circle_closes_its_connections(stub: Stub) -> None:
+    """The collector may come to the socket before it comes to what would close it."""
+    stub.default = lambda asked: Reply(200, {"action": [1]})
+    circle: list[Any] = [connect(stub, state_size=4, action_size=2, agent_model="dqn")]
+    circle.append(circle)
+    gc.freeze()  # so that the socket stands before the agent in the collector's list
+    circle[0].act(STATE)
+    gc.collect()
+    gc.unfreeze()
+    del circle
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
