@@ -28,7 +28,9 @@ _Result = TypeVar("_Result")
 
 
 class AsyncRemoteAgent:
-    """A ``RemoteAgent`` whose methods are awaited; its properties are methods here. It belongs to one event loop.
+    """A ``RemoteAgent`` whose methods are awaited; properties that ask the service are methods here.
+
+    It belongs to one event loop.
 
     Username and password log in with the first request. It needs aiohttp, which axonrl requires.
 
@@ -78,6 +80,11 @@ class AsyncRemoteAgent:
     def agent_name(self) -> str:
         """In the service."""
         return self._calls.name
+
+    @property
+    def description(self) -> str:
+        """For :meth:`create_agent`."""
+        return self._calls.description
 
     @property
     def environment(self) -> str:
@@ -138,6 +145,28 @@ class AsyncRemoteAgent:
         """Take over model, sizes and hyperparameters as the service has them."""
         await self._do(self._calls.sync())
 
+    async def state_size(self) -> Size:
+        """How many numbers an observation has, or its shape; None for a Dict of observations."""
+        size: Size = await self._do(self._calls.fact("state_size"))
+        return size
+
+    obs_size = state_size
+
+    async def action_size(self) -> Size:
+        """How many actions there are, or how many numbers an action has, or their shape."""
+        size: Size = await self._do(self._calls.fact("action_size"))
+        return size
+
+    async def agent_model(self) -> str:
+        """Such as ``"dqn"``."""
+        model: str = await self._do(self._calls.fact("model"))
+        return model
+
+    async def discrete(self) -> bool:
+        """Whether actions are integers."""
+        discrete: bool = await self._do(self._calls.fact("discrete"))
+        return discrete
+
     async def loss(self) -> dict[str, Any]:
         """Loss and metrics of the last update."""
         return await self._do(self._calls.loss())
@@ -197,6 +226,15 @@ class AsyncRemoteAgent:
     async def end_episode(self) -> None:
         """Say that the environment was reset without ``done``."""
         await self._in_order(self._calls.end_episode())
+
+    async def get_access_token(
+        self, username: str | None = None, password: str | None = None, access_token: str | None = None
+    ) -> str:
+        """A token; see ``RemoteAgent.get_access_token``."""
+        found = credentials.find(access_token, username, password)
+        if isinstance(found, Login):
+            return await self._do(login(found.username, found.password), found.password)
+        return found.reveal()
 
     async def close(self) -> None:
         """Close the connections. The agent stays."""

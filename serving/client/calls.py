@@ -45,7 +45,7 @@ class Calls:
         self._first = known.from_arguments(
             _model(model) if model is not None else None,
             None if state_size is None else values.size(state_size, "state_size"),
-            None if action_size is None else _one(values.size(action_size, "action_size"), "action_size"),
+            None if action_size is None else values.size(action_size, "action_size"),
         )
         self.known = self._first
         self.given = {name: values.setting(value, name) for name, value in config.items()}

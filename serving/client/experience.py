@@ -12,6 +12,7 @@ from .known import Known
 from .messages import Answer, Flow, Request, content, unexpected
 
 Action: TypeAlias = "int | list[float]"
+"""An integer, or the numbers of an action: in lists of lists where ``action_size`` is a shape."""
 
 
 class Experience(Calls):
@@ -66,7 +67,7 @@ class Experience(Calls):
             known = yield from self.learn()
         data = {
             "state": values.state(state, known.state_size),
-            "action": values.action(action, known.action_length),
+            "action": values.action(action, known.sent_size),
             "reward": values.number(reward, "reward"),
             "next_state": values.state(next_state, known.state_size, "next_state"),
             "done": values.flag(done, "done"),
@@ -101,7 +102,7 @@ class Experience(Calls):
         steps = [
             {
                 "state": values.state(columns["states"][k], known.state_size, f"states[{k}]"),
-                "action": values.action(columns["actions"][k], known.action_length, f"actions[{k}]"),
+                "action": values.action(columns["actions"][k], known.sent_size, f"actions[{k}]"),
                 "reward": values.number(columns["rewards"][k], f"rewards[{k}]"),
                 "next_state": values.state(columns["next_states"][k], known.state_size, f"next_states[{k}]"),
                 "done": values.flag(columns["dones"][k], f"dones[{k}]"),
@@ -135,7 +136,11 @@ def _action(action: Any, known: Known) -> Action:
     discrete = known.discrete
     if discrete is None:
         discrete = len(action) == 1 and type(action[0]) is int
-    return int(action[0]) if discrete else [float(item) for item in action]
+    return int(action[0]) if discrete else _floats(action)
+
+
+def _floats(action: list[Any]) -> list[Any]:
+    return [_floats(item) if isinstance(item, list) else float(item) for item in action]
 
 
 def _names(names: Any) -> list[str]:

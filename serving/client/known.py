@@ -23,20 +23,20 @@ class Known:
 
     model: str | None = None
     state_size: Size | None = None
-    action_size: int | None = None
+    action_size: Size | None = None
     discrete: bool | None = None
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     complete: bool = False
 
     @property
-    def action_length(self) -> int | None:
-        """How many numbers an action is sent as."""
+    def sent_size(self) -> Size | None:
+        """How many numbers an action is sent as, or the shape of them."""
         if self.discrete is None:
             return None
         return 1 if self.discrete else self.action_size
 
 
-def from_arguments(model: str | None, state_size: Size | None, action_size: int | None) -> Known:
+def from_arguments(model: str | None, state_size: Size | None, action_size: Size | None) -> Known:
     """What the constructor was told."""
     model = model.lower() if model is not None else None
     return Known(model, state_size, action_size, _DISCRETE.get(model) if model is not None else None)
@@ -56,8 +56,9 @@ def from_agent(agent: Mapping[str, Any], before: Known) -> Known:
         state_size = _box_size(config.get("observation_space", config.get("obs_space")))
         if state_size is None and "config" not in agent:
             state_size = before.state_size
-    action_size = config.get("action_size")
-    action_size = action_size if type(action_size) is int else before.action_size
+    action_size = _size(config.get("action_size"))
+    if action_size is None:
+        action_size = before.action_size
     return Known(model, state_size, action_size, discrete, config, True)
 
 

@@ -69,20 +69,21 @@ class RemoteAgent(Session):
         active: bool = True,
         *,
         discrete: bool | None = None,
-        action_low: Any = 0.0,
-        action_high: Any = 1.0,
+        action_low: Any = None,
+        action_high: Any = None,
         observation_space: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Create the agent; when this returns, it acts.
 
         Args:
             state_size: how many numbers an observation has; a tuple for a shape.
-            action_size: how many actions there are, or how many numbers an action has.
+            action_size: how many actions there are, or how many numbers an action has; a tuple for a shape.
             agent_model: one of ``SUPPORTED_MODELS`` or ``OTHER_MODELS``.
             active: whether it acts and learns at once.
             discrete: whether actions are integers, for models that can do either.
-            action_low: bound of the numbers of an action, or a list with one for each.
-            action_high: likewise.
+            action_low: bound of the numbers of an action, or a list with one for each; 0 unless it is given, here or
+                to the constructor.
+            action_high: likewise; 1.
             observation_space: in axonrl's JSON form of a space, instead of ``state_size``.
 
         Returns:
@@ -93,13 +94,8 @@ class RemoteAgent(Session):
             Conflict: the name is taken, or the quota used up.
             InvalidRequest: a hyperparameter is invalid.
         """
-        settings = {
-            "discrete": discrete,
-            "observation_space": observation_space,
-            # The defaults are the service's as well; a model without bounds would refuse them.
-            "action_low": None if type(action_low) in (int, float) and action_low == 0 else action_low,
-            "action_high": None if type(action_high) in (int, float) and action_high == 1 else action_high,
-        }
+        settings = {"discrete": discrete, "observation_space": observation_space}
+        settings |= {"action_low": action_low, "action_high": action_high}
         return self._do(self._calls.create(state_size, action_size, agent_model, active, settings))
 
     def remove(self, *, agent_name: str, quite: bool = True) -> bool:
@@ -157,9 +153,9 @@ class RemoteAgent(Session):
     obs_size = state_size
 
     @property
-    def action_size(self) -> int:
-        """How many actions there are, or how many numbers an action has."""
-        size: int = self._do(self._calls.fact("action_size"))
+    def action_size(self) -> Size:
+        """How many actions there are, or how many numbers an action has, or their shape."""
+        size: Size = self._do(self._calls.fact("action_size"))
         return size
 
     @property
@@ -217,7 +213,8 @@ class RemoteAgent(Session):
             explore: True for the agent's own exploration, False for none, whatever ``noise`` is.
 
         Returns:
-            An integer for discrete actions, else a list of floats within the bounds.
+            An integer for discrete actions, else a list of floats within the bounds; lists of lists of them where
+            ``action_size`` is a shape.
 
         Raises:
             ValueError: another size, a number that is not finite, ``noise`` out of range; nothing was sent.

@@ -28,7 +28,7 @@ class EncodedAgentState:
 
     model: str
     state_size: Size
-    action_size: int
+    action_size: Size
     encoded_config: str
     encoded_network: str
     encoded_buffer: str
@@ -71,12 +71,12 @@ def from_json(value: Any) -> EncodedAgentState:
         raise ArgumentError(f"a state must be an object, got {shortened(value)}", "state")
     values = dict(value)
     values.setdefault("state_size", values.get("obs_size"))
-    sizes = values["state_size"]
-    if isinstance(sizes, list):
-        values["state_size"] = sizes = tuple(sizes)
+    for name in ("state_size", "action_size"):
+        if isinstance(values.get(name), list):
+            values[name] = tuple(values[name])
     for field in dataclasses.fields(EncodedAgentState):
         found = values.get(field.name)
-        kinds = {"state_size": (int, tuple, type(None)), "action_size": (int,)}.get(field.name, (str,))
+        kinds = {"state_size": (int, tuple, type(None)), "action_size": (int, tuple)}.get(field.name, (str,))
         if field.name not in values or not isinstance(found, kinds) or isinstance(found, bool):
             raise ArgumentError(f"{field.name} is missing or invalid: {shortened(found)}", field.name)
     return EncodedAgentState(**{field.name: values[field.name] for field in dataclasses.fields(EncodedAgentState)})

@@ -56,8 +56,8 @@ def state(value: Any, size: Size | None, where: str = "state") -> Any:
     return found
 
 
-def action(value: Any, size: int | None, where: str = "action") -> list[Any]:
-    """An action as JSON carries it: always a list, of ``size`` numbers if that is known."""
+def action(value: Any, size: Size | None, where: str = "action") -> list[Any]:
+    """An action as JSON carries it: always a list, of ``size`` numbers or of that shape if it is known."""
     if type(value) is int:
         found: Any = [value]
     else:
@@ -65,7 +65,7 @@ def action(value: Any, size: int | None, where: str = "action") -> list[Any]:
         if type(found) in _NUMBERS:
             found = [found]
     if size is not None:
-        _check_shape(found, (size,), where)
+        _check_shape(found, (size,) if isinstance(size, int) else size, where)
     return list(found)
 
 

@@ -105,12 +105,12 @@ class Actions:
         """One action: a list of one integer (or the integer), or a list of floats within the bounds."""
         if not self.discrete:
             array = numbers(value, self.leaf, where)
-            outside = np.flatnonzero((array < self.low) | (array > self.high))
-            if outside.size:
-                index = int(outside[0])
-                low, high = float(self.low.flat[index]), float(self.high.flat[index])
-                what = f"must be in {low:g} .. {high:g}, got {shortened(value[index])}"
-                raise invalid(place((*where, index)), what)
+            outside = np.argwhere((array < self.low) | (array > self.high))
+            if len(outside):
+                index = tuple(outside[0].tolist())
+                low, high = float(self.low[index]), float(self.high[index])
+                what = f"must be in {low:g} .. {high:g}, got {float(array[index]):g}"
+                raise invalid(place((*where, *index)), what)
             return array
         if isinstance(value, list):
             if len(value) != 1:

@@ -52,7 +52,7 @@ def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
     [
         ({}, {"action_low": -2.0, "action_high": [2, 3]}, {"action_low": -2.0, "action_high": [2, 3]}),
         ({"action_low": -1}, {}, {"action_low": -1}),
-        ({"action_low": -1}, {"action_low": -3}, {"action_low": -3}),
+        ({"action_low": -1}, {"action_low": 0.0}, {"action_low": 0.0}),
         ({}, {"discrete": True, "active": False}, {"discrete": True}),
         ({"obs_size": 7, "action_size": 3}, {}, {}),
     ],
@@ -88,6 +88,7 @@ def test_create_with_a_space(stub: Stub) -> None:
         ((None, 2, "dqn"), "state_size"),
         ((4, 2.5, "dqn"), "action_size"),
         ((4, True, "dqn"), "action_size"),
+        ((4, (2, 0), "ddpg"), "action_size"),
     ],
 )
 def test_create_refuses_without_a_request(stub: Stub, arguments: tuple[Any, Any, Any], argument: str) -> None:

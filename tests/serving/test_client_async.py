@@ -64,6 +64,9 @@ def test_a_life(stub: Stub) -> None:
             assert await agent.upload_state(state) is True
             await agent.deactivate()
             assert (await agent.hparams())["lr"] == 0.001
+            assert (await agent.state_size(), await agent.obs_size(), await agent.action_size()) == (4, 4, 2)
+            assert (await agent.agent_model(), await agent.discrete()) == ("dqn", True)
+            assert await agent.get_access_token(access_token="axp_other") == "axp_other"
             assert await agent.remove(agent_name="a/b") is True
 
     asyncio.run(live())

@@ -180,15 +180,25 @@ def test_ddpg_acts_within_its_bounds(built: Built, named: Named) -> None:
     usual, wide = named("usual"), named("wide")
     bounds: dict[str, Any] = {"action_low": -2.0, "action_high": 2.0}
     none: dict[str, Any] = {}
-    for agent, given in ((usual, none), (wide, bounds)):
-        built("ddpg", {**SMALL, "state_size": 3, "action_size": 3, **given})
-        agent.create_agent(3, 3, "ddpg", **given)
+    sizes: list[tuple[RemoteAgent, Any, dict[str, Any]]] = [(usual, 3, none), (wide, (1, 3), bounds)]
+    for agent, size, given in sizes:
+        built("ddpg", {**SMALL, "state_size": 3, "action_size": size, **given})
+        agent.create_agent(3, size, "ddpg", **given)
     action = usual.act([0.1, 0.2, 0.3])
     assert isinstance(action, list)
     assert [type(item) for item in action] == [float] * 3
     noisy = [item for _ in range(30) for item in usual.act([0.1, 0.2, 0.3], noise=1)]  # type: ignore[union-attr]
     assert all(0 <= item <= 1 for item in [*action, *noisy])
-    far = [item for _ in range(30) for item in wide.act([0.1, 0.2, 0.3], noise=1)]  # type: ignore[union-attr]
+    assert (usual.action_size, wide.action_size) == (3, (1, 3))
+    rows: list[Any] = [wide.act([0.1, 0.2, 0.3], noise=1) for _ in range(30)]
+    far = [item for (row,) in rows for item in row]
+    assert wide.step([0.1, 0.2, 0.3], rows[0], 0.0, [0.1, 0.2, 0.3], False)
+    with pytest.raises(InvalidRequest) as refused:
+        wide.step([0.1, 0.2, 0.3], [[0.0, 0.0, 2.5]], 0.0, [0.1, 0.2, 0.3], False)
+    assert [one["where"] for one in refused.value.errors] == ["step_data.action[0][2]"]
+    with pytest.raises(ValueError, match=r"actions?\[0\] must have 3 entries, got 2"):
+        wide.step([0.1, 0.2, 0.3], [[0.0, 0.0]], 0.0, [0.1, 0.2, 0.3], False)
+    assert wide.upload_state(wide.get_state())
     assert all(-2 <= item <= 2 for item in far)
     assert min(far) < 0
     assert max(far) > 1
