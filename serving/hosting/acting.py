@@ -118,18 +118,33 @@ class Acting:
         Raises:
             RefusedError: its probability is 0, or cannot be told.
         """
-        predictions, _ = self._stepper.executor.act(stacked([observation]))
-        exploration: Any = self._stepper.exploration
-        found: dict[str, Any] = {}
-        for name in self._names:
-            if name in predictions:
-                found[name] = predictions[name][0]
-                continue
-            value = exploration.log_prob_of(predictions, action[None])
-            if not np.isfinite(value).all():
-                raise invalid(where, "has no probability in the agent's policy")
-            found[name] = value[0]
-        return found
+        try:
+            return recorded_anew(self._stepper, observation, action)
+        except ValueError as error:
+            raise invalid(where, str(error)) from None
+
+
+def recorded_anew(stepper: Stepper, observation: ArrayTree, action: Array) -> dict[str, Any]:
+    """What an act would have recorded had the policy of now taken this action; nothing where acts record nothing.
+
+    Raises:
+        ValueError: the action's probability is 0, or cannot be told.
+    """
+    names = stepper.behaviour.recorded
+    if not names:
+        return {}
+    predictions, _ = stepper.executor.act(stacked([observation]))
+    exploration: Any = stepper.exploration
+    found: dict[str, Any] = {}
+    for name in names:
+        if name in predictions:
+            found[name] = predictions[name][0]
+            continue
+        value = exploration.log_prob_of(predictions, action[None])
+        if not np.isfinite(value).all():
+            raise ValueError("has no probability in the agent's policy")
+        found[name] = value[0]
+    return found
 
 
 def stacked(observations: Sequence[ArrayTree]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -21,11 +20,11 @@ from .arriving import Arrived
 from .durable import DurableAgent, StepperOf
 from .failures import RefusedError
 from .keeping import Folder
-from .keys import Keys, digest
+from .keys import digest
 from .learning import Learning
 from .records import END_EPISODE, NO_KEY, STEPS, Record
 from .requests import Bodies, Step, noise_of
-from .snapshots import from_fields, from_file, snapshot, to_fields, to_file
+from .snapshots import finite, from_fields, from_file, snapshot, to_fields, to_file
 from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
@@ -93,8 +92,7 @@ class HostedAgent(DurableAgent):
         facts = self._learning.facts
         if facts is None:
             return Answer({})
-        values = {"loss": facts.loss, **facts.metrics}
-        return Answer({name: value if math.isfinite(value) else None for name, value in values.items()})
+        return Answer(finite({"loss": facts.loss, **facts.metrics}))
 
     def episodes(self, after: int = 0, limit: int = 100) -> Answer:
         """Finished episodes with a number above ``after``, at most ``limit``: the newest if ``after`` is 0."""
@@ -143,10 +141,9 @@ class HostedAgent(DurableAgent):
 
     def _transition(self, step: Step) -> Mapping[str, Any]:
         taken = self._acting.taken(step.environment, step.observation, step.action)
-        if taken is None:
-            self.finish()  # the weights of now are those after the steps before
-            where = place((*step.where, "action"))
-            taken = step.action, self._acting.anew(step.observation, step.action, where)
+        if taken is None:  # what the policy says of it is computed when the steps before are applied
+            self._acting.anew(step.observation, step.action, place((*step.where, "action")))
+            taken = step.action, {}
         action, recorded = taken
         return {
             "observation": step.observation,
@@ -159,8 +156,15 @@ class HostedAgent(DurableAgent):
         }
 
     def get_state(self, *, as_file: bool = False) -> Answer:
-        """The six fields of its state, or one safetensors file."""
+        """The six fields of its state, or one safetensors file.
+
+        Raises:
+            RefusedError: ``agent_failed``: an update has failed, and the weights are those of an earlier time.
+        """
         self.finish()
+        if self._learning.failure is not None:
+            detail = f"the agent has failed, and is between two states: {self.failure}"
+            raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
         state = snapshot(self.recipe, self._learning, self._seq, self._specs)
         return Answer(to_file(state) if as_file else to_fields(state))
 
@@ -174,11 +178,10 @@ class HostedAgent(DurableAgent):
         """
         recipe, learning, seq = self.check_state(body, stepper_of, is_file=is_file)
         self.finish()
-        self._damage = self._damaged = None
+        self._set_rest_aside()
         self._use(recipe, learning)
         self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
-        self._seq = seq
-        self._keys = Keys()
+        self._seq = seq  # keys stay: a step that is repeated now was accepted before
         self.save()
         self.save()  # of the two checkpoints that are kept, none is of the agent before
         self._folder.describe(recipe, self._stepper)

@@ -16,11 +16,11 @@ from ...memories.replay import PRIORITY
 from ..catalogue.recipes import Recipe
 from .failures import RefusedError, invalid
 from .learning import Learning
-from .requests import parsed
+from .requests import environment_name, parsed
 from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, State
 from .streams import FRAGMENT, MOST, Stream
 from .tensors import decoded
-from .values import fields
+from .values import Where, fields, place
 
 
 class Arrived:
@@ -66,7 +66,7 @@ class Arrived:
         memory: Any = stepper.memory
         own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
         weights = decoded(self._network, "encoded_network", [(own, None)])
-        transitions, waiting = self._transitions(stepper, specs, limits)
+        transitions, waiting = self._transitions(stepper, specs, limits, learning.gathers)
         try:
             memory.fill(transitions, config["sampler"])
             for name in GENERATORS:
@@ -75,27 +75,30 @@ class Arrived:
             raise invalid("encoded_config", f"does not fit: {error}") from None
         stepper.set_weights(weights)
         counters = config["counters"]
-        left = len(waiting) if waiting else 0
+        left = len(waiting)
+        if counters["global_timestep"] < left:
+            raise invalid("encoded_config.counters.global_timestep", f"must be at least {left}: so many steps wait")
         stepper.counters.global_timestep = counters["global_timestep"] - left
         stepper.counters.global_step = counters["global_step"]
-        stepper.owed = config["owed"]
         self._restore_streams(learning, waiting)
         return int(counters["global_timestep"])
 
     def _transitions(
-        self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]]
+        self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]], gathers: bool
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """What the memory is to hold, and the steps that wait."""
         memory: Any = stepper.memory
-        size = int(memory.size)
+        size = int(memory.size) - bool(memory.fills_and_empties)  # a full rollout has been learned from
         stored = dict(specs)
         _, sampler = memory.contents()
+        if set(self.config["sampler"]) != set(sampler):
+            raise invalid("encoded_config.sampler", f"must have {sorted(sampler)}")
         if sampler:
             stored[PRIORITY] = ArraySpec((), np.float64)
         parts = {}
         for prefix, columns in ((MEMORY, stored), (WAITING, dict(specs))):
             parts[prefix] = {prefix + name: spec for name, spec in _flat_specs(columns).items()}
-        groups = [(parts[MEMORY], size), (parts[WAITING], MOST * FRAGMENT)]
+        groups = [(parts[MEMORY], size), (parts[WAITING], MOST * (FRAGMENT - 1) * gathers)]
         arrays = decoded(self._buffer, "encoded_buffer", groups)
         memory, waiting = (_nested({n.removeprefix(p): a for n, a in arrays.items() if n.startswith(p)}) for p in parts)
         for columns in (memory, waiting):
@@ -116,7 +119,10 @@ class Arrived:
             stream = Stream(one["environment"], one["running"], one["episode_return"], one["length"], rows)
             streams.by_name[one["environment"]] = stream
         streams.finished = config["counters"]["global_episode"]
-        learning.tell(config["learning"])
+        told = config["learning"]
+        learning.tell(
+            None if told is None else {name: np.nan if number is None else number for name, number in told.items()}
+        )
 
 
 def _config(content: bytes) -> dict[str, Any]:
@@ -129,28 +135,48 @@ def _config(content: bytes) -> dict[str, Any]:
             raise RefusedError("unsafe_state", f"{where}: {error.detail}", [(where, error.detail)]) from None
         raise
     counters = fields(value["counters"], (where, "counters"), COUNTERS)
-    for name, number in [*counters.items(), ("owed", value["owed"])]:
-        if type(number) is not int or not 0 <= number < 1 << 53:
-            raise invalid(f"{where}.{name}", f"must be an integer of at least 0, got {number!r}"[:200])
-    if type(value["hyperparameters"]) is not dict or type(value["environments"]) is not list:
-        raise invalid(where, "hyperparameters must be an object, environments a list")
+    for name, number in counters.items():
+        _count(number, f"{where}.counters.{name}")
+    if type(value["owed"]) is not int or value["owed"] != 0:
+        what = f"must be 0, since a state is given out when no update is due, got {shortened(value['owed'])}"
+        raise invalid(f"{where}.owed", what)
+    for name, kind in (("hyperparameters", dict), ("sampler", dict), ("environments", list)):
+        if type(value[name]) is not kind:
+            called = "an object" if kind is dict else "a list"
+            raise invalid(f"{where}.{name}", f"must be {called}, got {shortened(value[name])}")
     if len(value["environments"]) > MOST:
         raise invalid(f"{where}.environments", f"must be at most {MOST}")
-    kinds = (str, bool, float, int, int)
     for k, environment in enumerate(value["environments"]):
-        one = fields(environment, (where, "environments", k), ENVIRONMENT)
-        if any(type(one[name]) is not kind for name, kind in zip(ENVIRONMENT, kinds, strict=True)):
-            raise invalid(f"{where}.environments[{k}]", "must be a name, a flag, a number and two integers")
-        if not np.isfinite(one["episode_return"]) or one["length"] < 0 or one["waiting"] < 0:
-            raise invalid(f"{where}.environments[{k}]", "has a number that is not allowed")
-    told = value["learning"]
-    if told is not None and (
-        type(told) is not dict or any(type(number) not in (int, float) for number in told.values())
-    ):
-        raise invalid(f"{where}.learning", "must be an object of numbers, or null")
-    if told is not None and "loss" not in told:
-        raise invalid(f"{where}.learning", "must have a loss")
+        _check_environment(environment, (where, "environments", k))
+    if len({one["environment"] for one in value["environments"]}) < len(value["environments"]):
+        raise invalid(f"{where}.environments", "has a name twice")
+    if value["learning"] is not None:
+        _check_learning(value["learning"], f"{where}.learning")
     return dict(value)
+
+
+def _check_learning(told: Any, where: str) -> None:
+    if type(told) is not dict or any(type(number) not in (float, type(None)) for number in told.values()):
+        raise invalid(where, "must be an object of numbers with a point, or null")
+    if "loss" not in told:
+        raise invalid(where, "must have a loss")
+
+
+def _check_environment(value: Any, where: Where) -> None:
+    one = fields(value, where, ENVIRONMENT)
+    environment_name(one["environment"], (*where, "environment"))
+    if type(one["running"]) is not bool:
+        raise invalid(place((*where, "running")), f"must be true or false, got {shortened(one['running'])}")
+    if type(one["episode_return"]) is not float or not np.isfinite(one["episode_return"]):
+        what = f"must be a finite number with a point, got {shortened(one['episode_return'])}"
+        raise invalid(place((*where, "episode_return")), what)
+    _count(one["length"], place((*where, "length")))
+    _count(one["waiting"], place((*where, "waiting")), FRAGMENT)
+
+
+def _count(value: Any, where: str, below: int = 1 << 53) -> None:
+    if type(value) is not int or not 0 <= value < below:
+        raise invalid(where, f"must be an integer of at least 0 and below {below:,}, got {shortened(value)}")
 
 
 def _flat_specs(specs: Mapping[str, SpecTree]) -> dict[str, ArraySpec]:

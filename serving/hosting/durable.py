@@ -47,7 +47,7 @@ class DurableAgent:
         self._gets_on = gets_on
         self._use(recipe, Learning(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
-        self._codec = Codec(self._specs)
+        self._codec = Codec(self._specs, stepper.behaviour.recorded)
         self._keys = Keys()
         self._seq = 0
         self._number = 0
@@ -57,8 +57,8 @@ class DurableAgent:
         self._saved_at = time.monotonic()
         self._learns = True
         self._damage: str | None = None
-        self._damaged: tuple[int, int] | None = None
-        """The number of the first record that cannot be applied, and how many there are."""
+        self._damaged: int | None = None
+        """How many records cannot be applied."""
         self._unsynced = False
         if state is None:
             folder.describe(recipe, stepper)
@@ -126,7 +126,7 @@ class DurableAgent:
                 if self._learning.failure is not None:
                     break
         except DamagedJournalError as error:
-            self._damage, self._damaged = str(error), (self._number + 1, error.lost)
+            self._damage, self._damaged = str(error), error.lost
 
     def _begin(self) -> None:
         """Where others can see the folder: what somebody else still writes does not count from here on."""
@@ -136,18 +136,17 @@ class DurableAgent:
     def _decoded(self, number: int, content: bytes) -> Record:
         try:
             record = self._codec.decode(content)
+            if record.number != number:
+                raise ValueError(f"record {number} says that it is {record.number}")
         except ValueError as error:
-            raise DamagedJournalError(self._folder.journal.folder, 0, 1) from error
-        if record.number != number:
-            raise DamagedJournalError(self._folder.journal.folder, 0, 1)
+            raise self._folder.journal.damage_at(number) from error
         return record
 
     def _recover(self) -> int:
         """Go on from what is whole: before a damaged record, or from the checkpoint before updates failed."""
         if self._damaged is not None:
-            first, lost = self._damaged
-            self._folder.journal.set_aside(first)
-            self._damage = self._damaged = None
+            lost = self._damaged
+            self._set_rest_aside()
             self.save()
             return lost
         lost = self._folder.journal.set_aside(self._saved + 1)
@@ -158,6 +157,11 @@ class DurableAgent:
             self._restore(state)
         self._folder.weigh()
         return lost
+
+    def _set_rest_aside(self) -> None:
+        """Read no more what the journal has behind the last record that was applied: damage, or what followed it."""
+        self._folder.journal.set_aside(self._number + 1)
+        self._damage = self._damaged = None
 
     # -- what was accepted --------------------------------------------------------------------------------------------
 

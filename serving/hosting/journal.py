@@ -196,6 +196,14 @@ class Journal:
                 raise DamagedJournalError(segment.path, damage.offset, damage.lost + later)
             expected = segment.first + len(found)
 
+    def damage_at(self, number: int) -> DamagedJournalError:
+        """The error for a record that can be read, and yet is none of this agent's: its file, and where it begins."""
+        journal = [(segment, read_records(segment.path, segment.first)[0]) for segment in self._valid()]
+        segment, found = next((segment, found) for segment, found in journal if any(at == number for at, _ in found))
+        before = sum(RECORD_BYTES + len(content) for at, content in found if at < number)
+        lost = sum(at >= number for _, found in journal for at, _ in found)
+        return DamagedJournalError(segment.path, BEGIN + before, lost)
+
     def _valid(self) -> list[Segment]:
         """Without those that a process began from which the agent had been taken."""
         valid: list[Segment] = []

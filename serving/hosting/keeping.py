@@ -54,8 +54,6 @@ class Folder:
         self._lock = contextlib.ExitStack()
         self._resting = 0
         """Bytes of the files that are not written to just now: all but the journal's newest one."""
-        self._saved: list[int] = []
-        """The number of the last record in each checkpoint that this process wrote, the oldest first."""
 
     def lock(self) -> None:
         """Be the only writer; ``unavailable`` if another process is: one whose gateway has ended, and that ends too.
@@ -117,12 +115,17 @@ class Folder:
         self._store.save(state, {"number": number, "epoch": self.fence.epoch, **about})
         self.fence.check()
         self.journal.start_segment()
-        self._saved = [*self._saved, number][-_KEPT:]
         try:
-            if len(self._saved) == _KEPT:
-                self.journal.trim(self._saved[0] + 1)
+            with contextlib.suppress(CheckpointError):  # the older one is damaged: the journal stays as it is
+                self._trim()
         finally:
             self.weigh()
+
+    def _trim(self) -> None:
+        """Remove what neither checkpoint needs: the journal goes back to the older one, whichever process wrote it."""
+        numbers = [self._store.about(index)[0].get("number", 0) for index in self._store.kept()]
+        if len(numbers) == _KEPT:
+            self.journal.trim(min(numbers) + 1)
 
     def open(self) -> State | None:
         """The newest checkpoint that is whole; None if there is none.

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...contracts import State
 from ...errors import NonFiniteError
 from ...estimators.stepping import Stepper
 from ...facts import UpdateFacts
-from .records import END_EPISODE, Record
+from .acting import recorded_anew
+from .records import Record
 from .streams import FRAGMENT, MOST, Stream, Streams
 
 logger = logging.getLogger("axonrl.serving")
+_Piece: TypeAlias = tuple[str, Mapping[str, Any] | None, float]
+"""An environment, its step or None for the end of its episode, and when that came."""
 _CUT: Final[dict[str, Any]] = {}
 """Among rows to be stored: what follows continues nothing."""
 _LONG: Final = 0.001
@@ -36,13 +40,13 @@ class Learning:
 
     def __init__(self, stepper: Stepper, gathers: bool) -> None:
         self.stepper = stepper
-        self._gathers = gathers
+        self.gathers = gathers
         self.streams = Streams()
         self.facts: UpdateFacts | None = None
         """Of the last update; None before the first."""
         self.failure: str | None = None
         """Why it learns no more."""
-        self._pending: collections.deque[Record] = collections.deque()
+        self._pending: collections.deque[_Piece] = collections.deque()
         self._rows: collections.deque[dict[str, Any]] = collections.deque()
         self._steps_pending = 0
         self._seconds_of_update = 0.0
@@ -51,7 +55,8 @@ class Learning:
 
     def accept(self, record: Record) -> None:
         """Put a record behind those that are to be applied."""
-        self._pending.append(record)
+        steps = record.steps or [None] * len(record.environments)
+        self._pending.extend(zip(record.environments, steps, itertools.repeat(record.time), strict=False))
         self._steps_pending += len(record.steps)
 
     @property
@@ -70,7 +75,7 @@ class Learning:
         return self.stepper.owed > 0 and not 0.0 < self._seconds_of_update <= _LONG
 
     def work(self) -> None:
-        """Do one piece of it: an update, or storing one transition, or taking a record apart.
+        """Do one piece of it: an update, or storing one transition, or taking the next step or end of an episode.
 
         Whatever goes wrong is the ``failure`` of this agent, and no other one's.
         """
@@ -90,7 +95,7 @@ class Learning:
             else:
                 self.stepper.store_one(row)
         else:
-            self._take_apart(self._pending.popleft())
+            self._take(*self._pending.popleft())
 
     def reset(self) -> None:
         """Forget what was to be done, and the failure: the state is about to be loaded."""
@@ -128,15 +133,17 @@ class Learning:
         took = time.perf_counter() - began
         self._seconds_of_update += 0.1 * (took - self._seconds_of_update) if self._seconds_of_update else took
 
-    def _take_apart(self, record: Record) -> None:
-        if record.kind == END_EPISODE:
-            for name in record.environments:
-                if name in self.streams.by_name:
-                    self._end(self.streams.use(name), record.time)
+    def _take(self, name: str, step: Mapping[str, Any] | None, now: float) -> None:
+        """All before it is applied: what is computed here depends on that."""
+        if step is None:
+            if name in self.streams.by_name:
+                self._end(self.streams.use(name), now)
             return
-        self._steps_pending -= len(record.steps)
-        for name, step in zip(record.environments, record.steps, strict=True):
-            self._step(name, dict(step), record.time)
+        self._steps_pending -= 1
+        row = dict(step)
+        if any(key not in row for key in self.stepper.behaviour.recorded):
+            row |= recorded_anew(self.stepper, row["observation"], row["action"])
+        self._step(name, row, now)
 
     def _step(self, name: str, row: dict[str, Any], now: float) -> None:
         streams = self.streams
@@ -144,7 +151,7 @@ class Learning:
             self._make_room(now)
         stream = streams.use(name)
         streams.count(stream, row["reward"])
-        if not self._gathers:
+        if not self.gathers:
             self._rows.append(row)
         else:
             stream.rows.append(row)
@@ -161,7 +168,7 @@ class Learning:
             oldest = streams.unused_longest()
             self._end(oldest, now)
             streams.close(oldest.name)
-        if self._gathers and len(streams) == 1:  # its steps were stored as they came
+        if self.gathers and len(streams) == 1:  # its steps were stored as they came
             self._rows.append(_CUT)
 
     def _end(self, stream: Stream, now: float) -> None:
@@ -169,7 +176,7 @@ class Learning:
         if stream.rows:
             stream.rows[-1]["truncated"] = True
             self._flush(stream, cut=True)
-        elif self._gathers and len(self.streams) == 1:
+        elif self.gathers and len(self.streams) == 1:
             self._rows.append(_CUT)
         if stream.running:
             self.streams.finish(stream, now, terminated=False)

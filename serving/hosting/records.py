@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ _HEAD: Final = struct.Struct("<BQd16s16sHI")
 _FLAG: Final = np.dtype([("reward", "<f8"), ("flags", "u1"), ("environment", "<u2")])
 _TERMINATED: Final = 1
 _TRUNCATED: Final = 2
+_UNRECORDED: Final = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Record:
     """One request that was accepted: steps, all or nothing, or the end of an episode.
 
     ``number`` counts the records of an agent from 1. ``steps`` are transitions as a memory of one lane stores them,
-    but that rewards are Python's floats; ``environments`` has the name of each one's.
+    but that rewards are Python's floats; ``environments`` has the name of each one's. Where a step lacks what an act
+    records (log-probabilities, values), that follows from the steps before it: it is computed when they are applied.
     """
 
     kind: int
@@ -45,9 +47,11 @@ class Codec:
 
     Args:
         specs: of a transition, as memories are built with them.
+        recorded: the names of what an act records; a step has all of them, or none.
     """
 
-    def __init__(self, specs: Mapping[str, SpecTree]) -> None:
+    def __init__(self, specs: Mapping[str, SpecTree], recorded: Sequence[str] = ()) -> None:
+        self._recorded = frozenset(recorded)
         self._leaves: list[tuple[str, str | None, ArraySpec]] = []
         for key, spec in specs.items():
             if key == "reward" or key in FLAGS:
@@ -67,10 +71,14 @@ class Codec:
         flags = np.zeros(count, _FLAG)
         for k, step in enumerate(record.steps):
             ended = _TERMINATED * bool(step["terminated"]) + _TRUNCATED * bool(step["truncated"])
-            flags[k] = step["reward"], ended, table.index(record.environments[k])
+            unrecorded = _UNRECORDED * any(name not in step for name in self._recorded)
+            flags[k] = step["reward"], ended + unrecorded, table.index(record.environments[k])
         parts = [head, names, flags.tobytes()]
         for key, name, spec in self._leaves:
             for step in record.steps:
+                if key in self._recorded and key not in step:
+                    parts.append(bytes(_nbytes(spec)))
+                    continue
                 value = step[key] if name is None else step[key][name]
                 parts.append(np.ascontiguousarray(value, spec.dtype).tobytes())
         return b"".join(parts)
@@ -97,6 +105,8 @@ class Codec:
         for name, part, spec in self._leaves:
             size = _nbytes(spec)
             for k, step in enumerate(steps):
+                if name in self._recorded and flags["flags"][k] & _UNRECORDED:
+                    continue
                 value = np.frombuffer(content, np.uint8, size, begin + k * size).view(spec.dtype).reshape(spec.shape)
                 if part is None:
                     step[name] = value

@@ -156,8 +156,11 @@ def _name_of(value: Any, names: tuple[str, str]) -> str:
 
 
 def _environment(name: Any, where: Where) -> str:
-    if name is None:
-        return DEFAULT_ENVIRONMENT
+    return DEFAULT_ENVIRONMENT if name is None else environment_name(name, where)
+
+
+def environment_name(name: Any, where: Where) -> str:
+    """The name of an environment, if it is one."""
     if type(name) is not str or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
         what = f"must be a name of 1 to {_LONGEST_NAME} printable characters, got {shortened(name)}"
         raise invalid(place(where), what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -58,7 +59,7 @@ def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, S
             dict(zip(ENVIRONMENT, (s.name, s.running, s.returned, s.length, len(s.rows)), strict=True))
             for s in streams.by_name.values()
         ],
-        "learning": None if facts is None else {"loss": facts.loss, **facts.metrics},
+        "learning": None if facts is None else finite({"loss": facts.loss, **facts.metrics}),
     }
     buffer = {MEMORY + name: array for name, array in _flat(transitions).items()}
     buffer |= {WAITING + name: array for name, array in _flat(_columns(waiting, specs)).items()}
@@ -70,6 +71,11 @@ def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, S
         encoded(stepper.weights()),
         encoded(buffer),
     )
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON has them: null where one is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def to_fields(state: State) -> dict[str, Any]:

@@ -118,15 +118,21 @@ def test_it_learns_what_train_learns_from_the_same_transitions(built: Built, hos
         np.testing.assert_array_equal(found[name], value)
 
 
-def test_a_batch_of_steps_is_the_same_as_one_after_another(built: Built, host: Host) -> None:
-    recipe = built("dqn", DQN)
+@pytest.mark.parametrize(("model", "config"), [("dqn", DQN), ("ppo", PPO)])
+def test_a_batch_of_steps_is_the_same_as_one_after_another(
+    built: Built, host: Host, model: str, config: dict[str, Any]
+) -> None:
+    """Also where two rollouts end within it, and the policy with which later steps are compared is another one."""
+    recipe = built(model, config)
     one, many = host.open("one", recipe), host.open("many", recipe)
     for k in range(40):
         one.step(body(k), None)
     steps = [json.loads(body(k))["step_data"] for k in range(40)]
     answer = many.step(json.dumps({"steps": steps}).encode(), None, several=True)
     assert answer.value == {"accepted": 40, "seq": 40}
-    assert weights(one) == weights(many)
+    expected = one.get_state().value
+    assert many.get_state().value == expected
+    assert host.again(many, "many").get_state().value == expected
 
 
 def test_acting_changes_nothing_that_is_learned(built: Built, host: Host) -> None:
@@ -312,14 +318,39 @@ def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_and_the_journal(b
     assert weights(agent) == expected
 
 
-def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, host: Host) -> None:
+def test_an_agent_that_is_put_away_again_and_again_keeps_two_checkpoints_and_the_journal_between(
+    built: Built, host: Host
+) -> None:
     agent = host.open("a", built("dqn", DQN))
-    feed(agent, 0, 10)
+    for begin in range(0, 60, 10):
+        feed(agent, begin, begin + 10)
+        expected = weights(agent)
+        agent.close()
+        agent = host.open("a")
+    folder = host.folder / "a"
+    assert len(list((folder / "journal").iterdir())) == 1
+    older, newer = sorted((folder / "checkpoints").iterdir())
+    (newer / "arrays.safetensors").write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="damaged"):
+        agent = host.again(agent, "a")
+    assert weights(agent) == expected
+    assert older.is_dir()
+
+
+def damage(agent: HostedAgent) -> Path:
+    """Kill an agent, and flip a bit in the middle of its journal."""
     agent.abandon()
-    (file,) = (host.folder / "a" / "journal").iterdir()
+    (file,) = (agent._folder.path / "journal").iterdir()
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
+    return file
+
+
+def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 10)
+    file = damage(agent)
     agent = host.open("a")
     info = agent.info().value
     before = info["counters"]["global_timestep"]
@@ -336,6 +367,17 @@ def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, h
     agent = host.again(agent, "a")
     assert agent.info().value["counters"]["global_timestep"] == before + 1
     assert any(path.suffix != ".log" for path in file.parent.iterdir())  # nothing is thrown away
+
+
+def test_a_whole_record_that_is_none_of_this_agent_is_named_by_file_and_place(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 3)
+    first = agent._folder.journal.length
+    agent._folder.journal.append(4, b"a record of something else")
+    feed(agent, 3, 5)
+    agent = host.again(agent, "a")
+    (file,) = (host.folder / "a" / "journal").iterdir()
+    assert agent.failure == f"{file} is damaged at byte {first}: 3 records from there on cannot be applied"
 
 
 def test_updates_that_are_not_finite_stop_the_agent_not_its_acts(built: Built, host: Host) -> None:
@@ -461,11 +503,87 @@ def test_a_state_makes_another_agent_the_same_one(built: Built, host: Host, mode
     feed(second, 100, 110)
     state = first.get_state().value
     second.put_state(to_bytes(state), host.stepper_of)
+    assert second.step(body(100, environment="e0"), "key-100").replayed  # accepted before, and not applied again
     second = host.again(second, "b")
     assert second.get_state().value == state
     for agent in (first, second):
-        feed(agent, 70, 110, environments=2)
+        feed(agent, 70, 100, environments=2)
     assert second.get_state().value == first.get_state().value
+
+
+def test_what_is_accepted_after_an_upload_is_kept_whatever_the_journal_had(built: Built, host: Host) -> None:
+    recipe = built("dqn", DQN)
+    giver = host.open("giver", recipe)
+    feed(giver, 0, 40)
+    state = to_bytes(giver.get_state().value)
+    damaged = host.open("damaged", recipe)
+    feed(damaged, 0, 10)
+    damage(damaged)
+    diverged = host.open("diverged", built("dqn", {**DQN, "lr": 1e30, "max_grad_norm": None}))
+    feed(diverged, 0, 12)  # updates fail with the ninth step, and the journal has some behind it
+    diverged.abandon()
+    for name in ("damaged", "diverged"):
+        agent = host.open(name)
+        assert agent.failure is not None
+        agent.put_state(state, host.stepper_of)
+        assert agent.info().value["status"] == "ready"
+        for k in range(40, 60):
+            agent.step(body(k, environment="e0"), f"new-{k}")
+        agent.sync()
+        expected = agent.get_state().value
+        agent = host.again(agent, name)
+        assert (agent.failure, agent.get_state().value) == (None, expected)
+
+
+CONFIGS: list[tuple[str, Any]] = [
+    ("owed", 1),
+    ("owed", 1 << 52),
+    ("sampler", None),
+    ("sampler", {"maximum": 1.0}),
+    ("learning", {"loss": 10**400}),
+    ("learning", {"td_error": 1.0}),
+    ("environments.0.length", 10**30),
+    ("environments.0.length", True),
+    ("environments.0.waiting", 32),
+    ("environments.0.environment", "a\nb"),
+    ("environments.0.environment", "e1"),
+    ("environments.0.episode_return", "1"),
+    ("counters.global_step", -1),
+    ("hyperparameters", []),
+]
+
+
+@pytest.mark.parametrize(("where", "value"), CONFIGS)
+def test_a_state_with_a_value_that_no_agent_has_is_refused(
+    untouched: HostedAgent, host: Host, where: str, value: Any
+) -> None:
+    state = untouched.get_state().value
+    config = json.loads(base64.b64decode(state["encoded_config"]))
+    config["environments"] = [
+        {"environment": name, "running": True, "episode_return": 0.0, "length": 1, "waiting": 0}
+        for name in ("e0", "e1")
+    ]
+    *parents, last = where.split(".")
+    inside: Any = config
+    for name in parents:
+        inside = inside[int(name) if name.isdigit() else name]
+    inside[last] = value
+    sent = {**state, "encoded_config": base64.b64encode(json.dumps(config).encode()).decode()}
+    error = refused(lambda: untouched.put_state(to_bytes(sent), host.stepper_of))
+    assert error.code == "invalid_value"
+    assert error.errors[0][0].startswith("encoded_config." + where.replace(".0", "")[:8])
+    assert untouched.get_state().value == state
+
+
+def test_a_rollout_that_is_full_has_been_learned_from_and_is_no_state(built: Built, host: Host) -> None:
+    agent = host.open("a", built("ppo", PPO))
+    feed(agent, 0, 15)
+    state = agent.get_state().value
+    longer = host.open("b", built("ppo", {**PPO, "rollout_length": 32, "batch_size": 32}))
+    feed(longer, 0, 16)
+    state["encoded_buffer"] = longer.get_state().value["encoded_buffer"]
+    error = refused(lambda: agent.put_state(to_bytes(state), host.stepper_of))
+    assert (error.status, error.errors[0][0]) == (422, "encoded_buffer")
 
 
 def test_a_state_of_another_agent_is_refused(built: Built, host: Host) -> None:
