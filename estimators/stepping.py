@@ -15,7 +15,9 @@ from ..environments import spaces
 from ..errors import ArgumentError
 from ..facts import UpdateFacts
 from ..memories.dealing import restore
+from ..policies import compiled
 from ..policies.behaviour import Behaviour
+from ..policies.compiled import CompiledProgram
 from ..policies.executors import Executor
 from ..policies.learner import Learner
 from ..policies.modes import PredictMode, TrainMode
@@ -128,7 +130,7 @@ class Stepper:
     @classmethod
     def load(
         cls,
-        directory: str | Path,
+        directory: str | Path | CompiledProgram,
         memory: Memory,
         *,
         lanes: int = 1,
@@ -139,7 +141,7 @@ class Stepper:
         """A stepper of its own, of a program that ``Agent.compile`` wrote: no TensorFlow is loaded.
 
         Args:
-            directory: the program's.
+            directory: the program's, or the program itself: one with other params than it was compiled with, say.
             memory: a new one, of the settings that it was compiled for; it is built here.
             lanes: N.
             seed: as for :meth:`make`; None for the one that it was compiled with.
@@ -149,8 +151,9 @@ class Stepper:
         Raises:
             ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory gives other batches.
         """
-        learner = Learner.load(directory, seed)
-        program, schedule = learner.program, Schedule(35, 10) if schedule is None else schedule
+        program = directory if isinstance(directory, CompiledProgram) else compiled.read(directory)
+        learner = Learner(program, program.weights(program.seed if seed is None else seed))
+        schedule = Schedule(35, 10) if schedule is None else schedule
         observation, action = map(spaces.from_json, program.spaces)
         introduce(memory, observation, action)
         shapes = shapes_of(program.predict, observation, action, memory, lanes, schedule)

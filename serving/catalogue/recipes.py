@@ -48,21 +48,31 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the compiled program depends on, in hexadecimal: not of the seed or a replay's size."""
+        """Names its compiled program: :attr:`family`, and a hash of all that this depends on.
+
+        That is not the seed or a replay's size.
+        """
+        return f"{self.family}-{_sha256(self._parts(self.params))[:40]}"
+
+    @property
+    def family(self) -> str:
+        """The same for recipes that differ only in numbers among the params: a program may leave some of these open."""
+        return _sha256(self._parts({name: _sign(value) for name, value in self.params.items()}))[:24]
+
+    def _parts(self, params: Mapping[str, Any]) -> dict[str, Any]:
         batch = {
             "kind": self.memory["kind"],
             "size": self.memory.get("batch_size", self.memory["size"]),  # a rollout is a batch as a whole
             "sampler": self.memory.get("sampler", {}).get("kind"),
         }
-        parts = {
+        return {
             "format": _FORMAT,
             "model_fn": self.model_fn,
-            "params": self.params,
+            "params": params,
             "spaces": [self.observation, self.action],
             "batch": batch,
             "versions": _versions(),
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def with_seed(self, seed: int) -> Recipe:
         """The same with another seed."""
@@ -84,6 +94,17 @@ class Recipe:
             given = sorted(map(str, value)) if isinstance(value, Mapping) else value
             raise ArgumentError(f"a recipe has {', '.join(names)}; got {shortened(given)}", "recipe", value)
         return cls(**value)
+
+
+def _sign(value: Any) -> Any:
+    """Of a number, since 0 may switch a part off; everything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return ["a number", (value > 0) - (value < 0)]
+
+
+def _sha256(parts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from ...runs.checkpoints import CheckpointStore
 from ..accounts import RefusedError, UnusableError, agents, folder
 from ..catalogue import Recipe
 from ..hosting.keeping import SERVICE, service_part
+from ..hosting.programs import ProgramMissingError, program_of
 from .context import Service
 
 _PROGRAMS = "programs"
@@ -35,7 +36,8 @@ def _agent(path: Path, programs: Path) -> Agent:
     found = CheckpointStore(path).open()
     if found is None or SERVICE not in found[1]:
         raise CheckpointError("it has no checkpoint yet")
-    compiled = programs / Recipe.from_json(service_part(found[1])["recipe"]).digest
-    if compiled.is_dir():
-        return Agent(None, model_dir=path, compiled=compiled)
-    return Agent.load(path)
+    try:
+        program = program_of(Recipe.from_json(service_part(found[1])["recipe"]), programs)
+    except ProgramMissingError:
+        return Agent.load(path)
+    return Agent(None, model_dir=path, compiled=program.directory)

@@ -7,20 +7,8 @@ from pathlib import Path
 from ... import registry
 from ...estimators.limits import Schedule
 from ...estimators.stepping import Stepper
-from ...policies import compiled
 from ..catalogue.recipes import Recipe
-
-
-class ProgramMissingError(Exception):
-    """There is no compiled program for a recipe, or no initial weights for its seed: the builder makes both.
-
-    Args:
-        recipe: the recipe.
-    """
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(f"there is no compiled program for a {recipe.model} of these settings")
-        self.recipe = recipe
+from .programs import ProgramMissingError, program_of
 
 
 def discard_weights(recipe: Recipe, programs: Path) -> None:
@@ -28,7 +16,7 @@ def discard_weights(recipe: Recipe, programs: Path) -> None:
 
     Those of the seed that the program was compiled with stay: agents that exist are opened with them at first.
     """
-    program = compiled.read(programs / recipe.digest)
+    program = program_of(recipe, programs)
     if recipe.seed != program.seed:
         program.weights_path(recipe.seed).unlink(missing_ok=True)
 
@@ -38,19 +26,18 @@ def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
 
     Args:
         recipe: of the agent.
-        programs: the folder of compiled programs, each in a folder of its digest.
+        programs: the folder of compiled programs.
         fresh: are its weights to be the initial ones of the recipe's seed? Else they are any, and are to be replaced.
 
     Raises:
         ProgramMissingError: it must be built first.
         ValueError: it is damaged.
     """
-    directory = programs / recipe.digest
-    weights = directory / compiled.WEIGHTS / f"seed-{recipe.seed}.safetensors"
-    if not (directory / compiled.FILE).exists() or (fresh and not weights.exists()):
+    program = program_of(recipe, programs)
+    if fresh and not program.weights_path(recipe.seed).exists():
         raise ProgramMissingError(recipe)
     arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
     memory = registry.find("memory", recipe.memory["kind"])(**arguments)
     schedule = Schedule(recipe.first_update, recipe.update_frequency)
     seed = recipe.seed if fresh else None
-    return Stepper.load(directory, memory, lanes=1, seed=seed, schedule=schedule, may_stay=True)
+    return Stepper.load(program, memory, lanes=1, seed=seed, schedule=schedule, may_stay=True)

@@ -14,7 +14,7 @@ from ..hosting import asleep
 from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
-from ..hosting.opening import ProgramMissingError
+from ..hosting.programs import ProgramMissingError
 from .messages import Head, cut, encode
 from .slots import Slot, Slots
 

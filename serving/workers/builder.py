@@ -88,8 +88,8 @@ class Builder:
 
     def _build(self, recipe: Recipe) -> dict[str, Any]:
         began = time.monotonic()
-        built = building.build(recipe, self._programs)
-        return {"digest": recipe.digest, "built": built, "seconds": round(time.monotonic() - began, 3)}
+        built, digest = building.build(recipe, self._programs)
+        return {"digest": digest, "built": built, "seconds": round(time.monotonic() - began, 3)}
 
     def _make_spares(self) -> None:
         """Some for one program; then whoever waits comes first."""

@@ -19,6 +19,7 @@ from ...policies import compiled
 from ...policies.compiled import CompiledProgram
 from ..catalogue import hosted
 from ..catalogue.recipes import Recipe
+from ..hosting.programs import ProgramMissingError, program_of
 from . import spares
 
 SPARES: Final = 32
@@ -30,7 +31,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger("axonrl.serving")
 
 
-def build(recipe: Recipe, programs: Path) -> bool:
+def build(recipe: Recipe, programs: Path) -> tuple[bool, str]:
     """Have the program of a recipe, with the initial weights of its seed.
 
     Args:
@@ -38,20 +39,19 @@ def build(recipe: Recipe, programs: Path) -> bool:
         programs: the folder of all programs.
 
     Returns:
-        True if it was compiled now, False if there was one.
+        Was it compiled now? And the name of its folder: the recipe's digest, or that of another one that it serves too.
 
     Raises:
         ValueError: the model cannot be compiled, or a parameter is invalid.
         CheckpointError: it cannot be written.
     """
-    directory = programs / recipe.digest
-    program = _existing(directory)
+    program = _existing(recipe, programs)
     if program is None:
-        _compile(recipe, directory)
-        return True
+        _compile(recipe, programs / recipe.digest)
+        return True, recipe.digest
     if recipe.seed not in program.seeds():
-        _add_seeds(directory, [recipe.seed])
-    return False
+        _add_seeds(program.directory, [recipe.seed])
+    return False, program.directory.name
 
 
 def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int = 8) -> bool:
@@ -121,15 +121,15 @@ def _body(code: str, detail: str, where: str | None = None) -> dict[str, Any]:
     return {"code": code, "detail": detail, "errors": [] if where is None else [{"where": where, "what": detail}]}
 
 
-def _existing(directory: Path) -> CompiledProgram | None:
-    """The program in a folder; None if there is none, or it is damaged."""
-    if not (directory / compiled.FILE).exists():
-        return None
+def _existing(recipe: Recipe, programs: Path) -> CompiledProgram | None:
+    """The program that serves a recipe; None if there is none, or it is damaged."""
     try:
-        program = compiled.read(directory)
+        program = program_of(recipe, programs)
         program.program()
+    except ProgramMissingError:
+        return None
     except ValueError as error:
-        logger.warning("%s is built again: %s", directory.name, error)
+        logger.warning("%s is built again: %s", recipe.digest, error)
         return None
     return program if program.seeds() else None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..catalogue.recipes import Recipe
+from ..hosting.programs import ProgramMissingError, program_of
 from . import spares
 from .child import Child, ended, start
 from .messages import Head
@@ -176,7 +177,12 @@ class Pool:
     def _with_spare_seed(self, body: bytes) -> bytes:
         """A recipe with a seed whose initial weights are there already, if there is one."""
         recipe = Recipe.from_json(json.loads(body))
-        seed = spares.claim(self._data / PROGRAMS, recipe.digest)
+        programs = self._data / PROGRAMS
+        try:
+            digest = program_of(recipe, programs).directory.name
+        except (ProgramMissingError, ValueError):  # the builder will make one
+            return body
+        seed = spares.claim(programs, digest)
         return body if seed is None else json.dumps(recipe.with_seed(seed).to_json()).encode()
 
     def _home_of(self, agent: str) -> str:

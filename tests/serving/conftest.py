@@ -31,7 +31,7 @@ def built(programs: Path) -> Callable[..., Recipe]:
 
     def make(model: str, config: Mapping[str, Any]) -> Recipe:
         made = recipe(model, {"seed": 0, **config})
-        with FileLock(programs / f"{made.digest}.lock"):
+        with FileLock(programs / f"{made.family}.lock"):
             building.build(made, programs)
         return made
 

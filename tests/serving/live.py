@@ -18,6 +18,7 @@ from unittest import mock
 from axonrl.serving import RemoteAgent
 from axonrl.serving.accounts import Accounts, open_service, passwords
 from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.programs import program_of
 
 from .for_accounts import PASSWORD
 
@@ -155,7 +156,8 @@ def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None 
         finally:
             opened.close()
     for recipe in recipes:
-        shutil.copytree(programs / recipe.digest, data / "programs" / recipe.digest)
+        directory = program_of(recipe, programs).directory
+        shutil.copytree(directory, data / "programs" / directory.name, dirs_exist_ok=True)
     return text
 
 

@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl.contracts import Array
+from axonrl.estimators.stepping import Stepper
 from axonrl.policies import compiled
 from axonrl.serving.catalogue import Recipe, recipe
-from axonrl.serving.hosting.opening import ProgramMissingError, open_stepper
+from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.hosting.programs import ProgramMissingError, program_of
 from axonrl.serving.workers import building, spares
 from axonrl.serving.workers.messages import encode, read
 
@@ -95,6 +98,38 @@ def test_a_program_is_built_once(builder: Connection) -> None:
     status, body = builder.ask("build", small(buffer_size=100, gamma=0.5).to_json(), spares=0)
     assert (status, body["built"], body["digest"]) == (200, False, small().digest)
     assert file.stat().st_mtime_ns == before
+
+
+def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_path: Path) -> None:
+    """What it learns is to the bit what a program of its own learns; another number of layers is another program."""
+    other = small(lr=0.01)
+    with pytest.raises(ProgramMissingError):
+        program_of(small(hidden_layers=[9]), builder.programs)
+    with pytest.raises(ProgramMissingError):
+        program_of(small(lr=0), builder.programs)  # which may mean that a part is switched off
+    status, body = builder.ask("build", other.to_json(), spares=0)
+    assert (status, body["built"], body["digest"]) == (200, False, small().digest)
+    assert building.build(other, tmp_path) == (True, other.digest)
+    learned = [
+        _learned(open_stepper(recipe, folder))
+        for recipe, folder in ((other, builder.programs), (other, tmp_path), (small(), builder.programs))
+    ]
+    for name, value in learned[0].items():
+        np.testing.assert_array_equal(value, learned[1][name])
+    assert any((value != learned[2][name]).any() for name, value in learned[0].items())
+
+
+def _learned(stepper: Stepper) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        row: dict[str, Any] = {"action": np.int32(rng.integers(2)), "reward": 1.0}
+        row |= {"terminated": False, "truncated": False}
+        row |= {name: rng.normal(size=3).astype(np.float32) for name in ("observation", "next_observation")}
+        stepper.store_one(row)
+        while stepper.owed:
+            stepper.learn()
+            stepper.owed -= 1
+    return stepper.weights()
 
 
 def test_weights_of_a_seed_are_added(builder: Connection) -> None:

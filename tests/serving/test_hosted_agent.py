@@ -23,7 +23,8 @@ from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.failures import RefusedError
-from axonrl.serving.hosting.opening import ProgramMissingError, open_stepper
+from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.hosting.programs import ProgramMissingError
 
 Built = Callable[..., Recipe]
 Weights = dict[str, NDArray[Any]]
