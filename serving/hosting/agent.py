@@ -181,6 +181,7 @@ class HostedAgent(DurableAgent):
         self._set_rest_aside()
         self._use(recipe, learning)
         self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
+        self._folder.forget_episodes()
         self._seq = seq  # keys stay: a step that is repeated now was accepted before
         self.save()
         self.save()  # of the two checkpoints that are kept, none is of the agent before

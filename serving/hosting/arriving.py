@@ -119,6 +119,7 @@ class Arrived:
             stream = Stream(one["environment"], one["running"], one["episode_return"], one["length"], rows)
             streams.by_name[one["environment"]] = stream
         streams.finished = config["counters"]["global_episode"]
+        streams.steps = config["counters"]["global_timestep"]
         told = config["learning"]
         learning.tell(
             None if told is None else {name: np.nan if number is None else number for name, number in told.items()}

@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from ...runs import record
+from ...runs import history, record
 from ...runs.files import make_folders
 from .checking import files_of
 from .keeping import CHECKPOINTS, JOURNAL
 
 _TRIES: Final = 100
-_FILES: Final = (record.FILE,)
+_FILES: Final = (record.FILE, history.EPISODES)
 
 
 class MovedError(Exception):

@@ -116,7 +116,7 @@ class DurableAgent:
         part = service_part(state)
         bring_back(state, self._learning)
         self._number = self._saved = int(part["number"])
-        self._seq = self._saved_seq = int(part["seq"])
+        self._seq = self._saved_seq = self._learning.streams.steps = int(part["seq"])
         self._learns = bool(part["learns"])
         self._keys.load_state_dict(part["accepted"])
         try:

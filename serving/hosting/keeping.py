@@ -20,7 +20,7 @@ from ...estimators.training import recorded_specs, transition_specs
 from ...policies.compiled import CompiledProgram
 from ...policies.learner import Learner
 from ...policies.reasons import LITERT
-from ...runs import record
+from ...runs import history, record
 from ...runs.checkpoints import CheckpointStore
 from ...runs.files import make_folders
 from ...runs.provenance import provenance
@@ -29,6 +29,7 @@ from .failures import RefusedError
 from .fencing import Fence, lock_name
 from .journal import Journal
 from .learning import Learning
+from .streams import Streams
 
 JOURNAL: Final = "journal"
 CHECKPOINTS: Final = "checkpoints"
@@ -111,6 +112,7 @@ class Folder:
         state = dict(_training_state(stepper).content())
         state["counters"] = {**state["counters"], "global_episode": learning.streams.finished}
         refuse_non_finite(state["weights"], f"at global_step {stepper.counters.global_step}; no checkpoint is saved")
+        self._write_episodes(learning.streams)
         state[SERVICE] = {"number": number, "epoch": self.fence.epoch, **learning.state_dict(), **extra}
         self._store.save(state, {"number": number, "epoch": self.fence.epoch, **about})
         self.fence.check()
@@ -120,6 +122,29 @@ class Folder:
                 self._trim()
         finally:
             self.weigh()
+
+    def _write_episodes(self, streams: Streams) -> None:
+        """Add to ``episodes.csv`` what it lacks, before the checkpoint that counts it.
+
+        So a replay may bring rows once more. Those of a history that an agent has left, as after damage, go.
+        """
+        path, new = self.path / history.EPISODES, streams.unwritten
+        try:
+            last = history.last_episode(self.path)
+            if last is None or last > streams.finished:
+                before = streams.finished - len(new)
+                kept = [row for row in history.read_episodes(self.path) if row.episode <= before]
+                history.rewrite(path, history.Episode._fields, [*kept, *new])
+            elif new:
+                with path.open("a", encoding="utf-8", newline="\n") as file:
+                    file.write("".join(history.line_of(row) for row in new if row.episode > last))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} cannot be written: {error}") from error
+        new.clear()
+
+    def forget_episodes(self) -> None:
+        """The agent is another one from here on."""
+        (self.path / history.EPISODES).unlink(missing_ok=True)
 
     def _trim(self) -> None:
         """Remove what neither checkpoint needs: the journal goes back to the older one, whichever process wrote it."""
@@ -160,7 +185,7 @@ def nbytes_of(path: Path, store: CheckpointStore) -> int:
     for index in store.kept():
         with contextlib.suppress(CheckpointError, OSError):
             total += store.about(index)[1]
-    for file in [path / record.FILE, *(path / JOURNAL).glob("*")]:
+    for file in [path / record.FILE, path / history.EPISODES, *(path / JOURNAL).glob("*")]:
         with contextlib.suppress(OSError):
             total += file.stat().st_size
     return total

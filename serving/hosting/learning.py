@@ -150,7 +150,7 @@ class Learning:
         if name not in streams.by_name:
             self._make_room(now)
         stream = streams.use(name)
-        streams.count(stream, row["reward"])
+        streams.count(stream, row["reward"], now)
         if not self.gathers:
             self._rows.append(row)
         else:

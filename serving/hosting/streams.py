@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...contracts import State
+from ...runs import history
 
 FRAGMENT: Final = 32
 """Steps of one environment that are stored together at most, where several environments feed one agent."""
@@ -21,13 +22,17 @@ KEPT: Final = 10_000
 
 @dataclasses.dataclass
 class Stream:
-    """One environment's running episode. ``rows`` wait to be stored; ``running`` is False until its first step."""
+    """One environment's running episode. ``rows`` wait to be stored; ``running`` is False until its first step.
+
+    ``began`` is when that came; None where the agent was opened, or took another one's state, since then.
+    """
 
     name: str
     running: bool = False
     returned: float = 0.0
     length: int = 0
     rows: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    began: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +59,10 @@ class Streams:
         self.by_name: collections.OrderedDict[str, Stream] = collections.OrderedDict()
         self.episodes: collections.deque[Episode] = collections.deque(maxlen=KEPT)
         self.finished = 0
+        self.steps = 0
+        """Of all environments."""
+        self.unwritten: list[history.Episode] = []
+        """Finished episodes that ``episodes.csv`` may not have yet."""
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -74,9 +83,11 @@ class Streams:
         """Forget an environment."""
         del self.by_name[name]
 
-    def count(self, stream: Stream, reward: float) -> None:
+    def count(self, stream: Stream, reward: float, time: float) -> None:
         """A step of a stream."""
-        stream.running = True
+        if not stream.running:
+            stream.running, stream.began = True, time
+        self.steps += 1
         stream.returned += reward
         stream.length += 1
 
@@ -86,7 +97,10 @@ class Streams:
         self.episodes.append(
             Episode(self.finished, stream.returned, stream.length, terminated, not terminated, stream.name, time)
         )
-        stream.running, stream.returned, stream.length = False, 0.0, 0
+        seconds = 0.0 if stream.began is None else round(time - stream.began, 6)
+        row = history.Episode(self.finished, self.steps, float(stream.returned), stream.length, seconds)
+        self.unwritten.append(row)
+        stream.running, stream.returned, stream.length, stream.began = False, 0.0, 0, None
 
     def mean_return(self) -> float | None:
         """Of the last 100 episodes; None if there is none."""
@@ -115,6 +129,7 @@ class Streams:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""
         self.finished = state["finished"]
+        self.unwritten.clear()
         self.by_name.clear()
         for k, name in enumerate(state["names"]):
             rows = _rows(state["rows"].get(str(k)))

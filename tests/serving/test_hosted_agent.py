@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from axonrl import Agent, RunConfig
 from axonrl.estimators.stepping import Stepper
 from axonrl.memories import ReplayMemory
+from axonrl.runs import history
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
@@ -665,6 +666,35 @@ def test_its_folder_is_an_ordinary_run_folder(built: Built, host: Host) -> None:
     anything = gymnasium.spaces.Box(-np.inf, np.inf, (4,))
     env = gymnasium.wrappers.TransformObservation(gymnasium.make("CartPole-v1"), lambda seen: seen, anything)
     assert run.evaluate(env, episodes=1)["episode_return_mean"] >= 1
+
+
+def test_episodes_are_rows_of_its_folder_once_each(built: Built, host: Host) -> None:
+    """Also after a crash, whose replay brings them again, and a line that was cut short."""
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 50)
+    agent.save()
+    path = host.folder / "a" / "episodes.csv"
+    path.write_text(path.read_text() + "3,6")
+    feed(agent, 50, 70)
+    agent = host.again(agent, "a")
+    agent.save()
+    feed(agent, 70, 90, environments=2)
+    agent = host.again(agent, "a")
+    agent.close()
+    rows = history.read_episodes(host.folder / "a")
+    returns = [sum(json.loads(body(k))["step_data"]["reward"] for k in range(at - 20, at)) for at in (20, 40, 60)]
+    assert [row[:2] + row[3:4] for row in rows] == [
+        (1, 20, 20),
+        (2, 40, 20),
+        (3, 60, 20),
+        (4, 80, 5),
+    ]  # of e1: 71, 73 .. 79
+    assert [row.episode_return for row in rows[:3]] == pytest.approx(returns)
+    giver = host.open("giver", built("dqn", DQN))
+    giver.put_state(to_bytes(host.open("a").get_state().value), host.stepper_of)
+    feed(giver, 90, 101)
+    giver.close()
+    assert [row[:2] for row in history.read_episodes(host.folder / "giver")] == [(5, 100)]
 
 
 def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> None:
