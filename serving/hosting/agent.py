@@ -12,7 +12,6 @@ from pydantic_core import to_json
 from ...contracts import State
 from ...environments import spaces
 from ...errors import ArgumentError, NonFiniteError
-from ...estimators.stepping import Stepper
 from ..catalogue.making import recipe as make_recipe
 from ..catalogue.recipes import Recipe
 from .acting import Acting
@@ -47,23 +46,44 @@ class HostedAgent(DurableAgent):
 
     Args:
         recipe: as of a DurableAgent.
-        stepper: likewise.
+        stepper_of: likewise.
         folder: likewise.
         state: likewise.
         gets_on: likewise.
     """
 
     def __init__(
-        self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None, gets_on: Callable[[], None]
+        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, gets_on: Callable[[], None]
     ) -> None:
-        super().__init__(recipe, stepper, folder, state, gets_on)
+        super().__init__(recipe, stepper_of, folder, state, gets_on)
         self._bodies = Bodies(*map(spaces.from_json, (recipe.observation, recipe.action)))
-        self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
+        self.updating = False
+        """Does an update run in another thread?"""
+        self._begin_acting(stepper_of)
+
+    def _begin_acting(self, stepper_of: StepperOf) -> None:
+        """A relaxed agent acts by a copy of its policy, which has the weights before an update while that runs."""
+        self._actor = stepper_of(self.recipe, False) if self.relaxed else self._stepper
+        self._actor_step: int | None = None
+        """The ``global_step`` of its weights; None if they are others."""
+        self._acting = Acting(self._actor, self._bodies.actions, self.recipe.noise)
+        self.bring_up_to_date()
+
+    def bring_up_to_date(self) -> None:
+        """Act with the weights of now."""
+        if self._actor is self._stepper:
+            return
+        now = self._stepper.counters
+        self._actor.counters.global_timestep = now.global_timestep
+        if self._actor_step != now.global_step and not self.updating:
+            self._actor.set_weights(self._stepper.executor.get_predict_weights())
+            self._actor_step = now.global_step
 
     # -- requests that change nothing ---------------------------------------------------------------------------------
 
     def act(self, body: bytes, noise: float = 0.0) -> Answer:
         """``{"action": [...]}`` or ``{"actions": [...]}``."""
+        self.bring_up_to_date()
         noise = noise_of(noise)
         request = self._bodies.act(body)
         try:
@@ -180,7 +200,7 @@ class HostedAgent(DurableAgent):
         self.finish()
         self._set_rest_aside()
         self._use(recipe, learning)
-        self._acting = Acting(self._stepper, self._bodies.actions, recipe.noise)
+        self._begin_acting(stepper_of)
         self._folder.forget_episodes()
         self._seq = seq  # keys stay: a step that is repeated now was accepted before
         self.save()
@@ -213,14 +233,21 @@ class HostedAgent(DurableAgent):
         lost = 0
         if recover and self.failure is not None:
             lost = self._recover()
+            self._actor_step = None
         if learning is not None and learning != self._learns:
             self._learns = learning
             self.save()
         return Answer({"lost": lost})
 
+    def work(self) -> None:
+        """As of every durable agent."""
+        super().work()
+        if self.failure is not None:  # then it has the weights of the newest checkpoint
+            self._actor_step = None
+
     @property
     def relaxed(self) -> bool:
-        """May it act with the last finished weights, before all that it accepted is applied?"""
+        """May it act, and accept steps, before all that it accepted is applied, with the last finished weights?"""
         return self.recipe.config.get("freshness") == "relaxed"
 
     @property

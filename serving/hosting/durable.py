@@ -33,7 +33,7 @@ class DurableAgent:
 
     Args:
         recipe: what it was created with.
-        stepper: of one lane, with the recipe's program, memory and schedule; not used by anybody else.
+        stepper_of: makes the stepper of a recipe; are its initial weights to be those of the seed?
         folder: locked by this process.
         state: the checkpoint that it goes on from, with what its journal has after it; None for a new agent, of which a
             first checkpoint is written.
@@ -41,10 +41,11 @@ class DurableAgent:
     """
 
     def __init__(
-        self, recipe: Recipe, stepper: Stepper, folder: Folder, state: State | None, gets_on: Callable[[], None]
+        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, gets_on: Callable[[], None]
     ) -> None:
         self._folder = folder
         self._gets_on = gets_on
+        stepper = stepper_of(recipe, state is None)
         self._use(recipe, Learning(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
         self._codec = Codec(self._specs, stepper.behaviour.recorded)
@@ -106,7 +107,7 @@ class DurableAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            return cls(recipe, stepper_of(recipe, state is None), folder, state, gets_on)
+            return cls(recipe, stepper_of, folder, state, gets_on)
         except BaseException:
             folder.close()
             raise

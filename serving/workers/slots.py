@@ -39,7 +39,7 @@ class Slot:
     used: float = 0.0
     is_ready: bool = False
     update: Future[None] | None = None
-    """An update that runs in the other thread; nobody touches the agent meanwhile."""
+    """An update that runs in the other thread. Nobody touches the agent meanwhile, but a relaxed one goes on acting."""
 
 
 class Slots:

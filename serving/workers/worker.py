@@ -138,7 +138,7 @@ class Worker:
             name = head["agent"]
             slot = self._slots.setdefault(name, Slot())
             slot.queue.append((head, body))
-            if slot.update is None:
+            if _may_be_served(slot):
                 self._make_ready(name, slot)
 
     def _readable(self, seconds: float) -> list[socket.socket]:
@@ -205,16 +205,18 @@ class Worker:
         if slot.queue:
             self._serve(name, slot)
         agent = slot.agent
-        if agent is not None:
+        if agent is not None and slot.update is None:
             end = time.monotonic() + _TURN_SECONDS
             while agent.has_work and time.monotonic() < end:
                 self._tally.updates_total += agent.next_is_update
                 if agent.next_is_long:
+                    agent.bring_up_to_date()
+                    agent.updating = True
                     slot.update = self._updates.submit(_update, name, agent)
                     slot.update.add_done_callback(self._wake)
-                    return
+                    break
                 agent.work()
-        if slot.queue or (agent is not None and agent.has_work):
+        if _may_be_served(slot) if slot.queue else (slot.update is None and agent is not None and agent.has_work):
             self._make_ready(name, slot)
 
     def _wake(self, _: object) -> None:
@@ -228,6 +230,8 @@ class Worker:
                 continue
             SERVING.agent = name
             error, slot.update = slot.update.exception(), None
+            if slot.agent is not None:
+                slot.agent.updating = False
             if error is not None:
                 logger.error("an update of agent %s failed: it is opened again", name, exc_info=error)
                 self._agents.lose(slot)
@@ -238,7 +242,7 @@ class Worker:
             head, body = slot.queue[0]
             do = head["do"]
             waits = do not in _KEEPS_ORDER and not (do == "act" and slot.agent is not None and slot.agent.relaxed)
-            if waits and slot.agent is not None and slot.agent.has_work:
+            if (waits and slot.agent is not None and slot.agent.has_work) or not _may_be_served(slot):
                 return
             slot.queue.popleft()
             self._answers.append((name, self._answering.answer(name, slot, head, body)))
@@ -253,6 +257,13 @@ class Worker:
         self._housekept = now
         self._beat()
         self._agents.keep_house(now)
+
+
+def _may_be_served(slot: Slot) -> bool:
+    """May its next request be answered, although an update may run in the other thread?"""
+    if slot.update is None:
+        return True
+    return slot.agent is not None and slot.agent.relaxed and slot.queue[0][0]["do"] in ("act", *_KEEPS_ORDER)
 
 
 def _give_way() -> None:

@@ -149,6 +149,30 @@ def test_acting_changes_nothing_that_is_learned(built: Built, host: Host) -> Non
     assert weights(quiet) == weights(acting)
 
 
+def test_a_relaxed_agent_acts_with_the_weights_before_an_update_while_that_runs(built: Built, host: Host) -> None:
+    strict = host.open("strict", built("dqn", {**DQN, "lr": 0.05}))
+    relaxed = host.open("relaxed", built("dqn", {**DQN, "lr": 0.05, "freshness": "relaxed"}))
+    rng = np.random.default_rng(0)
+    seen = json.dumps({"observations": rng.normal(size=(200, 4)).tolist()}).encode()
+
+    def acts(agent: HostedAgent) -> Any:
+        return agent.act(seen).value["actions"]
+
+    for agent in (strict, relaxed):
+        feed(agent, 0, 40)
+        agent.finish()
+    before = acts(strict)
+    assert acts(relaxed) == before
+    relaxed.updating = True
+    for agent in (strict, relaxed):
+        feed(agent, 40, 80)
+        agent.finish()
+    assert acts(relaxed) == before
+    relaxed.updating = False
+    assert acts(relaxed) == acts(strict) != before
+    assert weights(relaxed) == weights(strict)
+
+
 def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -> None:
     agent = host.open("a", built("dqn", DQN))
     observation = b"[0.1, 0.2, 0.3, 0.4]"
