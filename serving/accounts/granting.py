@@ -128,7 +128,7 @@ class Tokens:
                 row.ended_at = row.ended_at or self._clock()
 
     def active_tokens(self) -> dict[str, Grant]:
-        """All tokens that are good now, and logins of the web page, by SHA-256; a server reads them every 5 seconds."""
+        """All tokens that are good now, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
         time, grants = self._clock(), {}
         good = (Token.revoked_at.is_(None), Token.expires_at > time, User.disabled_at.is_(None))
         idle = or_(Token.idle_until.is_(None), Token.idle_until > time)
@@ -143,8 +143,21 @@ class Tokens:
                 grants[login.sha256] = self._grant(login, WEB, frozenset({"read"}), None)
         return grants
 
+    def expired_tokens(self) -> dict[str, str]:
+        """Tokens whose time is over, and that nobody has revoked: SHA-256 to kind, as long as the rows are there."""
+        time = self._clock()
+        over = select(Token.sha256, Token.kind).join(User, Token.user_id == User.id)
+        over = over.where(Token.revoked_at.is_(None), User.disabled_at.is_(None))
+        pages = select(WebLogin.sha256).join(User, WebLogin.user_id == User.id)
+        pages = pages.where(WebLogin.ended_at.is_(None), User.disabled_at.is_(None))
+        with self._database.reading() as session:
+            found = session.execute(over.where(or_(Token.expires_at <= time, Token.idle_until <= time)))
+            kinds = {row[0]: row[1] for row in found}
+            ended = or_(WebLogin.expires_at <= time, WebLogin.idle_until <= time)
+            return kinds | dict.fromkeys(session.scalars(pages.where(ended)), WEB)
+
     def used(self, times: Mapping[str, dt.datetime]) -> None:
-        """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 5 seconds."""
+        """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 4 seconds."""
         digests = list(times)
         for start in range(0, len(digests), _AT_A_TIME):
             some = digests[start : start + _AT_A_TIME]

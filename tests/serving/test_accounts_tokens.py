@@ -88,8 +88,10 @@ def test_made_tokens_end_after_ninety_days(database: Database) -> None:
     accounts.create_token("alice", "game")
     clock.move(days=89, hours=23)
     assert len(accounts.active_tokens()) == 1
+    assert accounts.expired_tokens() == {}
     clock.move(hours=1)
     assert accounts.active_tokens() == {}
+    assert list(accounts.expired_tokens().values()) == ["made"]
 
 
 def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None:
@@ -135,8 +137,10 @@ def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
     accounts.used({tokens.digest(cookie): clock()})
     clock.move(minutes=29)
     assert len(accounts.active_tokens()) == 1
+    clock.move(minutes=30)
+    assert accounts.expired_tokens() == {tokens.digest(cookie): "web"}
     accounts.revoke_token(grant.token_id)
-    assert accounts.active_tokens() == {}
+    assert (accounts.active_tokens(), accounts.expired_tokens()) == ({}, {})
 
 
 def test_a_token_is_revoked_by_its_owner(database: Database) -> None:

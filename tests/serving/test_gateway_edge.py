@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import io
 import json
 import logging
@@ -15,6 +16,7 @@ import pytest
 
 from axonrl.serving import logs
 from axonrl.serving.accounts import RefusedError
+from axonrl.serving.gateway.problems import ProblemError
 
 from .gateway_fakes import CARTPOLE, PASSWORD, Service
 
@@ -59,6 +61,38 @@ def test_other_tokens_are_refused(service: Service, token: str) -> None:
     for given in (f"Basic {good}", good, f"Bearer {good[:-1]}", f"Bearer {good}x"):
         assert service("POST", ACT, [0], user=None, headers={"Authorization": given}).code == "invalid_token"
     assert service("POST", f"{ACT}?access_token={good}", [0], user=None).code == "missing_token"
+
+
+def test_an_expired_token_is_called_expired_as_long_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service()
+    accounts, refresh = service.rooms.accounts, service.gateway.tokens.refresh
+    made, row = accounts.create_token("alice", "game", ["act"], expires_in=3600)
+    login, cookie = accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")
+    service.run(refresh)
+    assert service("POST", ACT, [0], user=made).code == "not_found"
+    monkeypatch.setattr(accounts, "_clock", lambda: dt.datetime.now(dt.timezone.utc) + dt.timedelta(days=31))
+    with monkeypatch.context() as later:
+        in_an_hour = time.time() + 3600
+        later.setattr(time, "time", lambda: in_an_hour)
+        assert service("POST", ACT, [0], user=made).code == "token_expired"  # nobody has asked the database since
+    for _ in range(2):
+        service.run(refresh)
+        for text in (made, login):
+            refused = service("POST", ACT, [0], user=text)
+            assert (refused.status, refused.code) == (401, "token_expired")
+            assert refused.headers["www-authenticate"] == "Bearer"
+        assert service("POST", ACT, [0], user=cookie).code == "invalid_token"
+        with pytest.raises(ProblemError, match="expired"):
+            service.gateway.tokens.web(cookie.encode())
+        assert service("GET", f"{API}/agents").status == 200  # of 90 days
+    accounts.revoke_token(row.id)
+    service.run(refresh)
+    assert service("POST", ACT, [0], user=made).code == "invalid_token"
+    assert service("POST", ACT, [0], user=login).code == "token_expired"
+    accounts.tidy()  # logins that ended 30 days ago are forgotten
+    service.run(refresh)
+    assert service("POST", ACT, [0], user=login).code == "invalid_token"
+    service.close()
 
 
 def test_a_cookie_of_the_page_is_no_token(service: Service) -> None:
