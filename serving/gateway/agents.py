@@ -79,7 +79,7 @@ async def change_agent(call: Managing, name: str, body: AgentChange) -> ChangedA
     if body.description is not None:
         check_description(gateway, body.description)
     if body.status is not None or body.learning is not None:
-        patched = await gateway.ask(row.id, "patch", learning=body.learning, recover=body.status is not None)
+        patched = await gateway.ask_once(row, "patch", learning=body.learning, recover=body.status is not None)
         lost = int(json.loads(patched.body).get("lost", 0))
     if body.status is not None:
         await gateway.threads.call(gateway.rows.set_status, row.id, body.status)
@@ -103,7 +103,7 @@ async def remove_agent(call: Managing, name: str) -> Removed:
 @router.get("/{name}/loss", response_model=dict[str, Any])
 async def get_loss(call: Reading, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
-    answer = await call.gateway.ask((await whole(call, name)).id, "loss")
+    answer = await call.gateway.ask_once(await whole(call, name), "loss")
     return Response(answer.body, media_type="application/json")
 
 
@@ -116,7 +116,7 @@ async def get_episodes(
 ) -> Response:
     """The last episodes that ended; with `after`, the first ones that follow an episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await call.gateway.ask((await whole(call, name)).id, "episodes", **head)
+    answer = await call.gateway.ask_once(await whole(call, name), "episodes", **head)
     return Response(answer.body, media_type="application/json")
 
 

@@ -169,6 +169,14 @@ class Gateway:
             raise of_failure(answer.status, answer.body, answer.retry_after)
         return answer
 
+    async def ask_once(self, row: Agent, do: str, body: bytes = b"", **head: Any) -> Answer:
+        """As :meth:`ask`; an agent that is not active is put away again: it takes no memory."""
+        try:
+            return await self.ask(row.id, do, body, **head)
+        finally:
+            if not row.is_active:
+                await self.pool.ask(row.id, "close")
+
     async def remove(self, row: Agent, by: By) -> None:
         """Remove an agent. From the first step on it is found no more; the rest is done again if it is interrupted.
 

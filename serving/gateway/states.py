@@ -65,7 +65,7 @@ async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
 async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
     row = await whole(call, name)
     call.gateway.charge_transfer(call.grant, row.id)
-    answer = await call.gateway.ask(row.id, do, body, **head)
+    answer = await call.gateway.ask_once(row, do, body, **head)
     await call.gateway.record("state.read" if do == "get_state" else "state.write", call.by, name)
     return row, answer
 

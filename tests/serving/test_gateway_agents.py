@@ -190,6 +190,36 @@ def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> No
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "does"),
+    [
+        ("GET", f"{AGENTS}/cart/loss", None, "loss"),
+        ("GET", f"{AGENTS}/cart/episodes", None, "episodes"),
+        ("GET", "/api/v1/snapshots/cart", None, "get_state"),
+        ("POST", "/api/v1/snapshots/cart", {}, "put_state"),
+        ("GET", f"{AGENTS}/cart/state", None, "get_state"),
+        ("PATCH", f"{AGENTS}/cart", {"learning": False}, "patch"),
+        ("PATCH", f"{AGENTS}/cart", {"status": "ready"}, "patch"),
+    ],
+)
+def test_an_inactive_agent_that_was_read_or_changed_is_put_away_again(
+    service: Service, method: str, path: str, body: Any, does: str
+) -> None:
+    id = create(service, is_active=False).json["id"]
+    for answer in (None, failure(503, "unavailable")):
+        service.pool.asked.clear()
+        service.pool.answers = {} if answer is None else {does: answer}
+        assert service(method, path, body).status in ((200, 201) if answer is None else (503,))
+        done = [(agent, do, head.get("wake")) for agent, do, _, head in service.pool.asked]
+        assert done[:2] == [(id, does, None), (id, "close", None)]
+        assert {one for one in done[2:]} <= {(id, "info", False)}  # which opens nothing
+    service.pool.answers = {}
+    service("PATCH", f"{AGENTS}/cart", {"is_active": True})
+    service.pool.asked.clear()
+    service(method, path, body)
+    assert "close" not in service.pool.done()
+
+
 def test_going_on_after_a_failure_says_what_it_costs(service: Service) -> None:
     create(service)
     service.pool.answers["patch"] = Answer(200, b'{"lost":2}')
