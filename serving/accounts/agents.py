@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import delete, func, select, update
@@ -107,8 +107,10 @@ class AgentRows:
         with self._database.reading() as session:
             return session.get(Agent, agent_id)
 
-    def of(self, owner: str, limit: int = 100, after: str | None = None) -> Sequence[Agent]:
-        """The agents of a user by name, those after a name for the next page.
+    def of(
+        self, owner: str, limit: int = 100, after: str | None = None, only: Collection[str] | None = None
+    ) -> Sequence[Agent]:
+        """The agents of a user by name, those after a name for the next page; ``only`` those of some names.
 
         Raises:
             ArgumentError: ``after`` is no name.
@@ -116,6 +118,8 @@ class AgentRows:
         query = select(Agent).where(Agent.owner == owner, Agent.status != REMOVING).order_by(Agent.name).limit(limit)
         if after is not None:
             query = query.where(Agent.name > names.name("after", after))
+        if only is not None:
+            query = query.where(Agent.name.in_(only))
         with self._database.reading() as session:
             return session.scalars(query).all()
 

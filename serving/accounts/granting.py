@@ -23,6 +23,8 @@ from .tables import Clock, Token, User, WebLogin, now
 MAX_DAYS: Final = 365
 _MOST_MADE: Final = 100
 _MOST_LOGINS: Final = 1000
+_MOST_AGENTS: Final = 1000
+"""Of one token: a database takes only so many names in one query."""
 _AT_A_TIME: Final = 500
 """Rows of one query."""
 
@@ -69,7 +71,7 @@ class Tokens:
             user: whose.
             name: what it is for, for people.
             scopes: of :data:`SCOPES`; None for all that every account has.
-            agents: names of the agents that it is for, which need not exist yet; None for all.
+            agents: names of the agents that it is for, at most 1,000, which need not exist yet; None for all.
             expires_in: seconds, at most 365 days.
             by: who makes it.
             by_administrator: the user may be given ``metrics``.
@@ -83,8 +85,9 @@ class Tokens:
         """
         known = names.label("name", name)
         named = None if agents is None else sorted({names.name("agents", one) for one in agents})
-        if named == []:
-            raise ArgumentError("agents must name at least one agent, or be left out for all", "agents", agents)
+        if named is not None and not 1 <= len(named) <= _MOST_AGENTS:
+            wanted = f"must name 1 to {_MOST_AGENTS:,} agents, or be left out for all"
+            raise ArgumentError(f"agents {wanted}; got {len(named)}", "agents", agents)
         lifetime = self._lifetime(expires_in)
         detail = {"name": known, "agents": named}
         with self._audit.recorded("token.create", by, user, **detail) as session:

@@ -27,9 +27,9 @@ async def list_agents(
     call: Reading, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
     """One's own agents, by name; `after` is the last name of the page before."""
-    rows = await call.gateway.threads.call(call.gateway.rows.of, call.grant.user_id, limit, _cursor(after))
-    allowed = call.grant.agents
-    return await agent_objects(call.gateway, [row for row in rows if allowed is None or row.name in allowed])
+    grant, of = call.grant, call.gateway.rows.of
+    rows = await call.gateway.threads.call(of, grant.user_id, limit, _cursor(after), grant.agents)
+    return await agent_objects(call.gateway, rows)
 
 
 @router.post("", status_code=201)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import Accounts, Database, Lifetimes, RefusedError, tokens
+from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, tokens
 from axonrl.serving.accounts.granting import to_json
 
 from .for_accounts import PASSWORD, START, Hands, with_alice
@@ -61,6 +61,7 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
         ({"scopes": []}, "scopes"),
         ({"agents": ["../x"]}, "agents"),
         ({"agents": []}, "agents"),
+        ({"agents": [f"a{number}" for number in range(1001)]}, "agents"),
         ({"expires_in": 0}, "expires_in"),
         ({"expires_in": 366 * 86_400}, "expires_in"),
         ({"expires_in": float("nan")}, "expires_in"),
@@ -80,6 +81,17 @@ def test_only_an_administrator_gives_the_metrics_away(database: Database) -> Non
     assert row.scopes == ["metrics"]
     with pytest.raises(ArgumentError):
         accounts.create_token("alice", "game", ["admin"], by_administrator=True)
+
+
+def test_a_token_is_for_a_thousand_agents_at_most(database: Database) -> None:
+    accounts, rows = with_alice(database), AgentRows(database)
+    _, row = accounts.create_token("alice", "game", agents=[f"a{number}" for number in range(1000)])
+    agents = row.agents or []
+    assert len(agents) == 1000
+    owner = accounts.user("alice").id
+    for name in ("a7", "b", "a999"):
+        rows.add(owner, name, "dqn", "", {})
+    assert [one.name for one in rows.of(owner, only=agents)] == ["a7", "a999"]
 
 
 def test_made_tokens_end_after_ninety_days(database: Database) -> None:

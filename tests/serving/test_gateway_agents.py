@@ -212,7 +212,7 @@ def test_an_inactive_agent_that_was_read_or_changed_is_put_away_again(
         assert service(method, path, body).status in ((200, 201) if answer is None else (503,))
         done = [(agent, do, head.get("wake")) for agent, do, _, head in service.pool.asked]
         assert done[:2] == [(id, does, None), (id, "close", None)]
-        assert {one for one in done[2:]} <= {(id, "info", False)}  # which opens nothing
+        assert set(done[2:]) <= {(id, "info", False)}  # which opens nothing
     service.pool.answers = {}
     service("PATCH", f"{AGENTS}/cart", {"is_active": True})
     service.pool.asked.clear()
@@ -277,6 +277,20 @@ def test_pages_of_agents(service: Service) -> None:
     service.pool.answers["info"] = failure(503, "unavailable")
     assert [one["name"] for one in service("GET", AGENTS).json] == ["a", "b", "c"]
     assert service("GET", f"{AGENTS}/a").code == "unavailable"
+
+
+def test_pages_are_full_for_a_token_of_some_agents(service: Service) -> None:
+    for name in "abcdef":
+        create(service, name, is_active=name != "d")
+    token = service.token("alice", "read", agents=["b", "d", "f", "nosuch"])
+
+    def page(query: str) -> list[str]:
+        return [one["name"] for one in service("GET", f"{AGENTS}?{query}", user=token).json]
+
+    assert page("limit=2") == ["b", "d"]
+    assert page("limit=2&after=d") == ["f"]
+    assert page("limit=1&after=b") == ["d"]
+    assert page("after=f") == []
 
 
 def test_states_are_limited_and_recorded(service: Service) -> None:
