@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
+from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..logs import LOGGER
 from .incoming import Network
-from .limits import Buckets
+from .limits import Buckets, PerMinute
 from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
 from .problems import ProblemError, being_created, not_found, of_failure
@@ -88,8 +89,8 @@ class Gateway:
         """Requests with an ``Idempotency-Key`` that are being carried out: user's id and key."""
         self.stopping = False
         self._requests, self._steps = Buckets("requests"), Buckets("steps of this agent")
-        self._creations, self._transfers = Buckets("creations"), Buckets("transfers of this agent's state")
-        self._refusals = Buckets("refusals")
+        self._creations, self._transfers = PerMinute("creations"), PerMinute("transfers of this agent's state")
+        self._refusals = PerMinute("refusals")
 
     # -- limits -------------------------------------------------------------------------------------------------------
 
@@ -114,13 +115,11 @@ class Gateway:
 
     def charge_creation(self, grant: Grant) -> None:
         """Count the creation of an agent; ``rate_limited``."""
-        per_minute = self.limit(grant, "creations_per_minute")
-        self._creations.take(grant.user_id, per_minute / 60, per_minute, time.monotonic())
+        self._creations.take(grant.user_id, self.limit(grant, "creations_per_minute"), time.monotonic())
 
     def charge_transfer(self, grant: Grant, agent: str) -> None:
         """Count the transfer of an agent's state; ``rate_limited``."""
-        per_minute = self.limit(grant, "transfers_per_minute")
-        self._transfers.take(agent, per_minute / 60, per_minute, time.monotonic())
+        self._transfers.take(agent, self.limit(grant, "transfers_per_minute"), time.monotonic())
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
@@ -208,7 +207,7 @@ class Gateway:
     async def record_refusal(self, code: str, by: By, target: str) -> None:
         """Append a refusal, a few of each address: the log must not be a means to fill the disk."""
         try:
-            self._refusals.take(by.address, _REFUSALS_PER_MINUTE / 60, _REFUSALS_PER_MINUTE, time.monotonic())
+            self._refusals.take(network(by.address), _REFUSALS_PER_MINUTE, time.monotonic())
         except ProblemError:
             return
         await self.record("request", by, target, code)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from axonrl.serving.gateway import gateway
+
 from .gateway_fakes import CARTPOLE, SIX, Answer, Reply, Service, failure
 
 AGENTS = "/api/v1/agents"
@@ -90,7 +92,25 @@ def test_a_name_is_taken_once_for_each_user(service: Service) -> None:
     assert create(service, user="bob").status == 201
 
 
-def test_quotas_and_creations_per_minute() -> None:
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the limits."""
+    clock = Clock()
+    monkeypatch.setattr(gateway, "time", clock)
+    return clock
+
+
+def test_quotas_and_creations_per_minute(clock: Clock) -> None:
     service = Service({"limits.creations_per_minute": "3"})
     service.rooms.accounts.set_quota("alice", {"agents": 1})
     service.run(service.gateway.tokens.refresh)
@@ -98,8 +118,23 @@ def test_quotas_and_creations_per_minute() -> None:
     assert create(service, "b").code == "quota_exceeded"
     assert create(service, "b").code == "quota_exceeded"
     refused = create(service, "b")
-    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "20")  # of three a minute
+    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
     assert create(service, "b", user="bob").status == 201
+    clock.seconds += 60
+    assert create(service, "b").code == "quota_exceeded"
+    service.close()
+
+
+def test_no_minute_has_more_creations_than_the_limit(clock: Clock) -> None:
+    service = Service({"limits.creations_per_minute": "3"})
+    created = []
+    for tenth in range(1800):  # of a second: three at once, then a try every ten seconds
+        clock.seconds = 1000 + tenth / 10
+        if tenth < 3 or tenth % 100 == 0:
+            answer = create(service, f"a{tenth}")
+            assert answer.status in (201, 429)
+            created += [clock.seconds] if answer.status == 201 else []
+    assert created == [1000, 1000.1, 1000.2, 1060, 1070, 1080, 1120, 1130, 1140]
     service.close()
 
 
@@ -293,7 +328,7 @@ def test_pages_are_full_for_a_token_of_some_agents(service: Service) -> None:
     assert page("after=f") == []
 
 
-def test_states_are_limited_and_recorded(service: Service) -> None:
+def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None:
     create(service)
     assert sorted(service("GET", "/api/v1/snapshots/cart").json) == sorted(SIX)
     assert service("POST", "/api/v1/snapshots/cart", dict.fromkeys(SIX, "")).status == 201
@@ -303,8 +338,12 @@ def test_states_are_limited_and_recorded(service: Service) -> None:
     assert put.status == 200
     assert service.pool.last()[1:] == ("put_state", b"raw", {"form": "safetensors"})
     for _ in range(2):
+        clock.seconds += 25
         assert service("GET", "/api/v1/snapshots/cart").status == 200
-    assert service("GET", "/api/v1/snapshots/cart").code == "rate_limited"
+    for seconds, wait in ((0, "10"), (9.5, "1")):
+        clock.seconds += seconds
+        refused = service("GET", "/api/v1/snapshots/cart")
+        assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", wait)
     recorded = [entry.what for entry in service.rooms.audit.entries(6)]
     assert recorded == ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
 
