@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import datetime as dt
 import ipaddress
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
+from ..accounts.audit import SERVICE
 from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..logs import LOGGER
@@ -29,7 +31,7 @@ from .tokens import Tokens
 API: Final = "/api/v1"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REFUSALS_PER_MINUTE: Final = 10
-"""Refusals of an address that are put into the audit log; all are counted in the metrics."""
+"""Refusals of an address that are put into the audit log; of all others it has the number."""
 _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
 
@@ -90,7 +92,7 @@ class Gateway:
         self.stopping = False
         self._requests, self._steps = Buckets("requests"), Buckets("steps of this agent")
         self._creations, self._transfers = PerMinute("creations"), PerMinute("transfers of this agent's state")
-        self._refusals = PerMinute("refusals")
+        self._refusals, self._unrecorded = PerMinute("refusals"), collections.Counter[str]()
 
     # -- limits -------------------------------------------------------------------------------------------------------
 
@@ -204,13 +206,21 @@ class Gateway:
             self.meters.count("audit_failures")
             LOGGER.error("the audit log failed: %s", error, extra={"request_id": by.request_id})
 
-    async def record_refusal(self, code: str, by: By, target: str) -> None:
+    async def record_refusal(self, code: str, by: By, target: str, what: str = "request") -> None:
         """Append a refusal, a few of each address: the log must not be a means to fill the disk."""
+        address = network(by.address)
         try:
-            self._refusals.take(network(by.address), _REFUSALS_PER_MINUTE, time.monotonic())
+            self._refusals.take(address, _REFUSALS_PER_MINUTE, time.monotonic())
         except ProblemError:
+            self._unrecorded[address] += 1
             return
-        await self.record("request", by, target, code)
+        await self.record(what, by, target, code)
+
+    async def record_unrecorded(self) -> None:
+        """Append how many refusals were too many, and of how many addresses."""
+        counts, self._unrecorded = self._unrecorded, collections.Counter()
+        if counts:
+            await self.record("requests", SERVICE, "", "refused", refused=counts.total(), addresses=len(counts))
 
     # -- beside the requests ------------------------------------------------------------------------------------------
 

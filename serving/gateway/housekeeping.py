@@ -22,6 +22,7 @@ def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
         (REFRESH, gateway.tokens.refresh),
         (REFRESH, gateway.finish_removals),
         (_NOTE, gateway.note_used),
+        (_NOTE, gateway.record_unrecorded),
         (_TIDY, lambda: threads.call(rooms.idempotency.tidy)),
         (_DAY, lambda: threads.call(rooms.accounts.tidy)),
         (_DAY, lambda: threads.call(rooms.audit.prune)),

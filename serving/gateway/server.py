@@ -125,6 +125,7 @@ async def _served(
                 await gateway.start()
                 await _run(server, gateway, bound, output)
             finally:
+                await gateway.record_unrecorded()
                 gateway.threads.close()
     return received[0] if received else 0
 

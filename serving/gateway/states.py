@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from ..accounts.audit import OK
 from ..accounts.tables import Agent
 from .agents import note_config, whole
 from .calls import Call, Managing, Reading
@@ -15,6 +16,7 @@ from .gateway import API, info_of
 from .incoming import checked_json
 from .models import Snapshot
 from .ports import Answer
+from .problems import ProblemError
 
 SAFETENSORS = "application/octet-stream"
 
@@ -63,10 +65,21 @@ async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
 
 
 async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
-    row = await whole(call, name)
-    call.gateway.charge_transfer(call.grant, row.id)
-    answer = await call.gateway.ask_once(row, do, body, **head)
-    await call.gateway.record("state.read" if do == "get_state" else "state.write", call.by, name)
+    gateway, what = call.gateway, "state.read" if do == "get_state" else "state.write"
+    row, outcome = await whole(call, name), "internal"
+    try:
+        gateway.charge_transfer(call.grant, row.id)
+    except ProblemError as problem:
+        await gateway.record_refusal(problem.code, call.by, name, what)  # of these there may be any number
+        raise
+    try:
+        answer = await gateway.ask_once(row, do, body, **head)
+        outcome = OK
+    except ProblemError as problem:
+        outcome = problem.code
+        raise
+    finally:
+        await gateway.record(what, call.by, name, outcome)
     return row, answer
 
 

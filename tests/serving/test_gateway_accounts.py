@@ -182,6 +182,40 @@ def test_the_audit_log(service: Service) -> None:
     assert older[0]["id"] < newest[0]["id"]
 
 
+def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
+    made = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+    first, second = (service("POST", f"{API}/agents", {**made, "name": name}).json["id"] for name in ("a", "b"))
+    alice = service.rooms.accounts.user("alice").id
+    calls: list[tuple[str, str, Any, list[tuple[str, str, dict[str, Any]]]]] = [
+        ("GET", "/users", None, [("user.list", "", {})]),
+        ("GET", "/users/alice", None, [("user.read", "alice", {})]),
+        ("GET", "/users/alice/agents", None, [("agent.list", "alice", {})]),
+        ("GET", "/users/alice/agents/a", None, [("agent.read", "a", {"owner": alice})]),
+        ("GET", "/audit", None, [("audit.read", "", {})]),
+        ("DELETE", "/users/alice/agents/a", None, [("agent.remove", "a", {"id": first, "owner": alice})]),
+        ("POST", "/users", {"name": "eve", "password": NEW}, [("user.add", "eve", {"role": "user"})]),
+        (
+            "PATCH",
+            "/users/alice",
+            {"quotas": {"agents": 3}, "password": NEW, "disabled": True},
+            [
+                ("user.disable", "alice", {}),
+                ("user.set_password", "alice", {}),
+                ("user.set_quota", "alice", {"quotas": {"agents": 3}}),
+            ],
+        ),
+        ("PATCH", "/users/alice", {"disabled": False}, [("user.enable", "alice", {})]),
+        ("DELETE", "/users/alice", None, [("user.remove", "alice", {"agents": [second]})]),
+    ]
+    for method, path, body, recorded in calls:
+        done = service(method, API + path, body, user="root", peer="9.8.7.6")
+        assert done.status in (200, 201, 202), path
+        found = service.rooms.audit.entries(len(recorded))
+        assert [(one.what, one.target, one.detail) for one in found] == recorded
+        assert {(one.who, one.address, one.outcome) for one in found} == {("root", "9.8.7.6", "ok")}
+        assert {one.request_id for one in found} == {done.headers["x-request-id"]}
+
+
 def test_what_the_command_line_marked_is_removed_while_the_server_runs(service: Service) -> None:
     id = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE}).json["id"]
     service("POST", f"{API}/agents/cart/act", [0])

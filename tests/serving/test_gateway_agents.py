@@ -340,12 +340,39 @@ def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None
     for _ in range(2):
         clock.seconds += 25
         assert service("GET", "/api/v1/snapshots/cart").status == 200
+    recorded = [(entry.what, entry.outcome) for entry in service.rooms.audit.entries(6)]
+    what = ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
+    assert recorded == [(one, "ok") for one in what]
     for seconds, wait in ((0, "10"), (9.5, "1")):
         clock.seconds += seconds
         refused = service("GET", "/api/v1/snapshots/cart")
         assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", wait)
-    recorded = [entry.what for entry in service.rooms.audit.entries(6)]
-    assert recorded == ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
+
+
+def test_states_that_are_refused_are_recorded_and_a_flood_of_them_is_counted(service: Service, clock: Clock) -> None:
+    create(service)
+
+    def newest(count: int) -> list[tuple[str, str, str, str]]:
+        return [(one.what, one.who, one.target, one.outcome) for one in service.rooms.audit.entries(count)]
+
+    service.pool.answers["put_state"] = failure(422, "unsafe_state", "encoded_network")
+    assert service("POST", "/api/v1/snapshots/cart", {}).code == "unsafe_state"
+    assert newest(1) == [("state.write", "alice", "cart", "unsafe_state")]
+    service.pool.answers["get_state"] = failure(503, "unavailable")
+    assert service("GET", f"{AGENTS}/cart/state").code == "unavailable"
+    assert newest(1) == [("state.read", "alice", "cart", "unavailable")]
+    for _ in range(4):
+        service("GET", f"{AGENTS}/cart/state")
+    for _ in range(13):
+        assert service("GET", f"{AGENTS}/cart/state").code == "rate_limited"
+    limited, before = ("state.read", "alice", "cart", "rate_limited"), ("state.read", "alice", "cart", "unavailable")
+    assert newest(11) == [limited] * 10 + [before]
+    service.run(service.gateway.record_unrecorded)
+    told = service.rooms.audit.entries(1)[0]
+    assert (told.what, told.who, told.outcome) == ("requests", "service", "refused")
+    assert told.detail == {"refused": 3, "addresses": 1}
+    service.run(service.gateway.record_unrecorded)
+    assert service.rooms.audit.entries(1)[0].id == told.id  # there is nothing more to tell
 
 
 def test_a_creation_with_a_key_is_answered_again(service: Service) -> None:
