@@ -89,11 +89,21 @@ class AgentRows:
             used = session.execute(_usage(owner)).one()
             if most and used[0] >= most:
                 raise RefusedError("quota_exceeded", f"The account has {used[0]} agents, and its quota is {most}")
-            if most_bytes and used[1] >= most_bytes:
-                what = f"{used[1]:,} bytes, and its quota is {most_bytes:,}"
-                raise RefusedError("quota_exceeded", f"The account's agents have {what}")
+            _within(most_bytes, used[1])
             session.add(row)
         return row
+
+    def check_bytes(self, owner: str, most_bytes: int) -> None:
+        """Refuse what would add to an account that has no bytes left.
+
+        Args:
+            owner: the id of a user.
+            most_bytes: its quota; 0 is no limit.
+
+        Raises:
+            RefusedError: ``quota_exceeded``, ``database_unavailable``.
+        """
+        _within(most_bytes, self.usage(owner)["bytes"])
 
     def by_name(self, owner: str, name: str) -> Agent | None:
         """An agent of a user; None where there is none. Anything may be asked for."""
@@ -282,6 +292,12 @@ def split(path: str) -> tuple[str, str]:
     if not slash or not names.is_name(user) or not names.is_name(name):
         raise ArgumentError(f"the agent must be USER/NAME, got {checks.shortened(path)}", "agent", path)
     return user, name
+
+
+def _within(most_bytes: int, used: int) -> None:
+    if most_bytes and used >= most_bytes:
+        what = f"{used:,} bytes, and its quota is {most_bytes:,}"
+        raise RefusedError("quota_exceeded", f"The account's agents have {what}")
 
 
 def _usage(owner: str) -> Any:

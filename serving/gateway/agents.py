@@ -54,7 +54,7 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
     try:
         made = json.dumps(recipe.to_json()).encode()
         opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
-        row.config = await note_config(gateway, row, info_of(opened))
+        row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")
         await gateway.threads.call(gateway.rows.set_status, row.id, READY)
@@ -134,8 +134,10 @@ async def whole(call: Call, name: str) -> Agent:
     return row
 
 
-async def note_config(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
-    """The hyperparameters that an agent has now, noted where they are others than its row's."""
+async def note_info(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters that an agent has now, noted where they are others than its row's, as its bytes are."""
+    if info.get("bytes", row.bytes) != row.bytes:
+        await gateway.threads.call(gateway.rows.note, {row.id: (None, info["bytes"])})
     has_obs = "obs_size" in row.config
     found = info.get("config", {})
     config = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in found.items()}

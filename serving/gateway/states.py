@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 
 from ..accounts.audit import OK
 from ..accounts.tables import Agent
-from .agents import note_config, whole
+from .agents import note_info, whole
 from .calls import Call, Managing, Reading
 from .gateway import API, info_of
 from .incoming import checked_json
@@ -61,7 +61,7 @@ async def put_state(call: Managing, name: str) -> dict[str, str]:
 
 async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
     row, answer = await _transferred(call, name, "put_state", body, form=form)
-    await note_config(call.gateway, row, info_of(answer))
+    await note_info(call.gateway, row, info_of(answer))
 
 
 async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
@@ -73,6 +73,9 @@ async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head
         await gateway.record_refusal(problem.code, call.by, name, what)  # of these there may be any number
         raise
     try:
+        if do == "put_state":
+            most = gateway.limit(call.grant, "bytes")
+            await gateway.threads.call(gateway.rows.check_bytes, call.grant.user_id, most)
         answer = await gateway.ask_once(row, do, body, **head)
         outcome = OK
     except ProblemError as problem:

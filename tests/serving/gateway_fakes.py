@@ -226,11 +226,17 @@ class Service:
         return await _called(self.app, scope, content)
 
     def close(self) -> None:
+        self.run(_settled)
         self.run(self.loop.shutdown_default_executor)
         self.gateway.threads.close()
         self.loop.close()
         self._database.close()
         self._folder.cleanup()
+
+
+async def _settled() -> None:
+    """What is written after answers is written."""
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
 
 async def _called(app: Any, scope: dict[str, Any], content: bytes) -> Reply:

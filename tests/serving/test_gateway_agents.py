@@ -349,6 +349,33 @@ def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None
         assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", wait)
 
 
+def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service) -> None:
+    create(service)
+    assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 7}  # noted with the creation
+    raw = {"Content-Type": "application/octet-stream"}
+    service.rooms.accounts.set_quota("alice", {"bytes": 8})
+    service.run(service.gateway.tokens.refresh)
+    service.pool.answers["put_state"] = Answer(200, b'{"bytes": 8}')
+    assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
+    assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 8}
+    service.pool.asked.clear()
+    for method, path, body, more in (
+        ("POST", "/api/v1/snapshots/cart", {}, {}),
+        ("PUT", f"{AGENTS}/cart/state", b"raw", raw),
+        ("POST", AGENTS, {"name": "b", "model": "dqn", "config": CARTPOLE}, {}),
+    ):
+        refused = service(method, path, body, headers=more)
+        assert (refused.status, refused.code) == (403, "quota_exceeded")
+    assert service.pool.asked == []
+    assert service("GET", "/api/v1/snapshots/cart").status == 200
+    assert service("POST", f"{AGENTS}/cart/step", STEP).status == 200
+    found = [(one.what, one.target, one.outcome) for one in service.rooms.audit.entries(8)]
+    assert ("state.write", "cart", "quota_exceeded") in found
+    service.rooms.accounts.set_quota("alice", {"bytes": 0})  # no limit
+    service.run(service.gateway.tokens.refresh)
+    assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
+
+
 def test_states_that_are_refused_are_recorded_and_a_flood_of_them_is_counted(service: Service, clock: Clock) -> None:
     create(service)
 
