@@ -304,10 +304,22 @@ def test_a_port_in_use_says_so() -> None:
 def test_metrics_have_a_port_of_their_own(server: Server) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", METRICS)
     connection.request("GET", "/metrics")
-    assert b"axonrl_requests_total" in connection.getresponse().read()
+    found = connection.getresponse()
+    assert (found.status, found.getheader("Content-Type", "").partition(";")[0]) == (200, "text/plain")
+    assert b"axonrl_requests_total" in found.read()
     connection.request("GET", "/livez")
-    assert connection.getresponse().status == 404
+    refused = connection.getresponse()
+    problem = json.loads(refused.read())
+    assert (refused.status, problem["code"], problem["request_id"]) == (404, "not_found", refused.msg["X-Request-Id"])
+    assert len({found.msg["X-Request-Id"], refused.msg["X-Request-Id"], None}) == 3
+    for one in (found, refused):
+        assert (one.getheader("Cache-Control"), one.getheader("Server")) == ("no-store", None)
     connection.close()
+    with socket.create_connection(("127.0.0.1", METRICS), timeout=10) as raw:
+        raw.sendall(b"nonsense\r\n\r\n")
+        head, body = read(raw).split(b"\r\n\r\n", 1)
+    assert head[:12] == b"HTTP/1.1 400"
+    assert f"x-request-id: {json.loads(body)['request_id']}".encode() in head
 
 
 def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
