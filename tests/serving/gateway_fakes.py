@@ -182,8 +182,8 @@ class Service:
 
     def __init__(self, sets: Mapping[str, str] | None = None, **more: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
-        settings, folder = load(sets=sets), Path(self._folder.name)
-        self.rooms, self.pool, self._database, self.tokens = fake_rooms(folder, settings, **more)
+        self.folder, settings = Path(self._folder.name), load(sets=sets)
+        self.rooms, self.pool, self._database, self.tokens = fake_rooms(self.folder, settings, **more)
         self.gateway = Gateway(settings, self.rooms)
         self.app = application(self.gateway)
         self.loop = asyncio.new_event_loop()

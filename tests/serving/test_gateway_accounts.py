@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from axonrl.serving.gateway import replays
 
 from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service
 
@@ -114,6 +119,59 @@ def test_a_token_is_shown_once_and_may_no_more_than_the_one_that_made_it(service
     assert service("POST", f"{API}/tokens", {**body, "scopes": []}).code == "invalid_value"
     assert service("POST", f"{API}/tokens", {**body, "scopes": ["fly"]}).json["errors"][0]["where"] == "scopes[0]"
     assert service("POST", f"{API}/tokens", {**body, "expires_in": 366 * 86400}).code == "invalid_value"
+
+
+def test_another_password_is_another_request(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, key = {"name": "eve", "password": PASSWORD}, {"Idempotency-Key": "k"}
+    first = service("POST", f"{API}/users", body, user="root", headers=key)
+    again = service("POST", f"{API}/users", body, user="root", headers=key)
+    assert (again.status, again.json, again.headers["idempotent-replayed"]) == (201, first.json, "true")
+    other = service("POST", f"{API}/users", {**body, "password": NEW}, user="root", headers=key)
+    assert (other.status, other.code) == (422, "idempotency_key_reused")
+    assert login(service, "eve").status == 200
+    token = login(service).json["access_token"]
+    change = {"current": PASSWORD, "new": NEW}
+    for wanted in (None, "true"):
+        changed = service("POST", f"{API}/users/me/password", change, user=token, headers=key)
+        assert (changed.status, changed.headers.get("idempotent-replayed")) == (204, wanted)
+    for differs in ({"current": NEW}, {"new": PASSWORD}):
+        other = service("POST", f"{API}/users/me/password", {**change, **differs}, user=token, headers=key)
+        assert other.code == "idempotency_key_reused"
+    monkeypatch.setattr(replays, "_PROCESS", "00000000")  # it was started again, and has another key
+    monkeypatch.setattr(replays, "_KEY", b"another")
+    again = service("POST", f"{API}/users", body, user="root", headers=key)
+    assert (again.status, again.headers["idempotent-replayed"]) == (201, "true")
+    other = service("POST", f"{API}/users", {**body, "name": "eva"}, user="root", headers=key)
+    assert other.code == "idempotency_key_reused"
+
+
+def test_what_is_remembered_has_no_secret(service: Service) -> None:
+    key = {"Idempotency-Key": "k"}
+    login_token = login(service).json["access_token"]
+    made = service("POST", f"{API}/tokens", {"name": "t", "scopes": ["act"]}, headers=key).json["token"]
+    user = {"name": "eve", "password": "a long one of hers"}
+    assert service("POST", f"{API}/users", user, user="root", headers=key).status == 201
+    change = {"current": PASSWORD, "new": NEW}
+    more = {"Idempotency-Key": "another"}
+    assert service("POST", f"{API}/users/me/password", change, headers=more).status == 204
+    raw = sqlite3.connect(service.folder / "service.db")
+    rows = raw.execute("SELECT digest, body FROM idempotency").fetchall()
+    hashes = {one for (one,) in raw.execute("SELECT sha256 FROM tokens")}
+    passwords = {one for (one,) in raw.execute("SELECT password_hash FROM users")}
+    raw.close()
+    assert len(rows) == 3
+    assert {hashlib.sha256(one.encode()).hexdigest() for one in (login_token, made)} <= hashes
+    assert {one[:10] for one in passwords} == {"$argon2id$"}
+    secrets = [PASSWORD, NEW, user["password"], login_token, made]
+    for secret in secrets:
+        hashed = hashlib.sha256(secret.encode()).hexdigest()
+        assert not any(secret in text or hashed in text for row in rows for text in (row[0], row[1].decode()))
+    bodies = [json.dumps(one).encode() for one in (user, change)]
+    plain = [hashlib.sha256(b"POST " + path + b"?\0" + one).hexdigest() for one, path in zip(
+        bodies, (b"/api/v1/users", b"/api/v1/users/me/password"), strict=True)]  # fmt: skip
+    assert not any(one in row[0] for row in rows for one in plain)
+    files = b"".join(path.read_bytes() for path in service.folder.rglob("*") if path.is_file())
+    assert [secret for secret in secrets if secret.encode() in files] == []
 
 
 def test_a_revoked_token_ends_at_once(service: Service) -> None:
