@@ -173,7 +173,48 @@ def test_bodies_have_limits(service: Service) -> None:
     ],
 )
 def test_bodies_are_what_they_should_be(service: Service, body: bytes, code: str) -> None:
-    assert service("PATCH", f"{API}/agents/cart", body).code == code
+    refused = service("PATCH", f"{API}/agents/cart", body)
+    assert refused.code == code
+    assert all(one["where"] and one["what"] for one in refused.json["errors"])
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b'{"description":\n  oops}', "is not valid JSON: expected value at line 2 column 3"),
+        (b'{"description": NaN}', "is not valid JSON: expected value at line 1 column 17"),
+        (b"{", "is not valid JSON: EOF while parsing an object at line 1 column 1"),
+    ],
+)
+def test_broken_json_is_refused_with_its_place(service: Service, body: bytes, what: str) -> None:
+    for method, path in (("PATCH", "/agents/cart"), ("POST", "/agents"), ("POST", "/tokens"), ("PATCH", "/users/bob")):
+        refused = service(method, API + path, body, user="root" if "users" in path else "alice")
+        assert (refused.status, refused.code) == (400, "invalid_json")
+        assert refused.json["errors"] == [{"where": "body", "what": what}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/agents", b"[" * 10_000),
+        ("/tokens", b"[" * 10_000 + b"]" * 10_000),
+        ("/agents", b'{"config":' * 10_000 + b"1" + b"}" * 10_000),
+        ("/snapshots/cart", b'{"obs_size":' * 10_000 + b"1" + b"}" * 10_000),  # which the gateway reads in a state
+    ],
+)
+def test_a_body_nested_ten_thousand_deep_is_refused_quickly(path: str, body: bytes) -> None:
+    service = Service()
+    service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
+    seconds = []
+    for _ in range(3):  # the fastest counts: others use the processor as well
+        begun = time.perf_counter()
+        refused = service("POST", API + path, body)
+        seconds.append(time.perf_counter() - begun)
+    assert (refused.status, refused.code) == (400, "invalid_json")
+    assert "recursion limit exceeded at line 1 column" in refused.json["errors"][0]["what"]
+    assert min(seconds) < 0.05
+    assert "put_state" not in service.pool.done()
+    service.close()
 
 
 @pytest.mark.parametrize(
