@@ -27,6 +27,8 @@ IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where nothing is waited for: SQLite syncs each of its transactions."""
 PASSWORD = "correct horse battery"
 CARTPOLE = {"state_size": 4, "action_size": 2}
+AGENTS = "/api/v1/agents"
+STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,3 +259,8 @@ async def _called(app: Any, scope: dict[str, Any], content: bytes) -> Reply:
     headers = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
     assert len(headers) == len(start["headers"]), "a header is there twice"
     return Reply(start["status"], headers, b"".join(parts))
+
+
+def create(service: Service, name: str = "cart", user: str = "alice", **more: Any) -> Reply:
+    """Create an agent."""
+    return service("POST", AGENTS, {"name": name, "model": "DQN", "config": CARTPOLE, **more}, user=user)

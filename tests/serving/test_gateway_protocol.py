@@ -218,6 +218,40 @@ def test_what_is_no_request_is_refused(server: Server, sent: bytes) -> None:
         assert f"x-request-id: {problem['request_id']}".encode() in got
 
 
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        (b"%00", 404),
+        (b"a%00b", 404),
+        (b"..", 404),
+        (b"..%2f", 404),
+        (b"..%2f..%2f..%2fetc%2fpasswd", 404),
+        (b"%2e%2e/%2e%2e/etc/passwd", 404),
+        (b"'%20OR%201=1%20--", 404),
+        (b"%F0%9F%98%80", 404),
+        ("😀".encode(), 400),
+        (b"%ff", 404),
+        (b"%", 404),
+        (b"x" * 65, 404),
+        (b"x" * 10_000, 422),
+    ],
+)
+def test_a_name_that_is_none_is_refused_by_a_server(server: Server, name: bytes, status: int) -> None:
+    head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\nConnection: close\r\n".encode()
+    targets = [b"GET /api/v1/agents/%s ", b"DELETE /api/v1/agents/%s ", b"GET /api/v1/agents/%s/state ", b"GET /%s "]
+    for target in (*targets, b"POST /api/v1/agents/%s/act "):
+        with server.connect() as connection:
+            connection.sendall(target % name + head + b"Content-Length: 0\r\n\r\n")
+            found, problem = answer(connection)
+        assert (found, problem["status"]) == (status, status), target
+    with server.connect() as connection:
+        connection.sendall(b"GET /api/v1/agents?after=%s " % name + head + b"\r\n")
+        assert answer(connection)[0] == (400 if status == 400 else 422)
+    with server.connect() as connection:
+        connection.sendall(server.request())
+        assert answer(connection) == (200, {"action": [1]})
+
+
 def test_headers_without_end_are_refused(server: Server) -> None:
     with server.connect() as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nX: ")

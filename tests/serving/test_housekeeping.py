@@ -95,7 +95,9 @@ def test_what_the_command_line_changes_is_known_within_five_seconds(job: str) ->
         async def nothing() -> None:
             pass
 
-        jobs = dict.fromkeys(("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing)
+        jobs: dict[str, Callable[[], Awaitable[None]]] = dict.fromkeys(
+            ("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing
+        )
         jobs[job] = made(takes)
         refresh = jobs.pop("refresh")
         gateway: Any = types.SimpleNamespace(
