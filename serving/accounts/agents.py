@@ -94,15 +94,7 @@ class AgentRows:
         return row
 
     def check_bytes(self, owner: str, most_bytes: int) -> None:
-        """Refuse what would add to an account that has no bytes left.
-
-        Args:
-            owner: the id of a user.
-            most_bytes: its quota; 0 is no limit.
-
-        Raises:
-            RefusedError: ``quota_exceeded``, ``database_unavailable``.
-        """
+        """Refuse, with ``quota_exceeded``, what would add to an account that has used its quota; 0 is no limit."""
         _within(most_bytes, self.usage(owner)["bytes"])
 
     def by_name(self, owner: str, name: str) -> Agent | None:

@@ -25,6 +25,8 @@ _MOST_MADE: Final = 100
 _MOST_LOGINS: Final = 1000
 _MOST_AGENTS: Final = 1000
 """Of one token: a database takes only so many names in one query."""
+_MOST_EXPIRED: Final = 10_000
+"""Of which a server knows that they were tokens: whoever makes many that end soon does not slow it down."""
 _AT_A_TIME: Final = 500
 """Rows of one query."""
 
@@ -147,17 +149,20 @@ class Tokens:
         return grants
 
     def expired_tokens(self) -> dict[str, str]:
-        """Tokens whose time is over, and that nobody has revoked: SHA-256 to kind, as long as the rows are there."""
+        """Tokens whose time is over, and that nobody has revoked: SHA-256 to kind, as long as the rows are there.
+
+        Of each table the newest 10,000.
+        """
         time = self._clock()
-        over = select(Token.sha256, Token.kind).join(User, Token.user_id == User.id)
-        over = over.where(Token.revoked_at.is_(None), User.disabled_at.is_(None))
-        pages = select(WebLogin.sha256).join(User, WebLogin.user_id == User.id)
-        pages = pages.where(WebLogin.ended_at.is_(None), User.disabled_at.is_(None))
+        over = (Token.revoked_at.is_(None), or_(Token.expires_at <= time, Token.idle_until <= time))
+        known = select(Token.sha256, Token.kind).join(User, Token.user_id == User.id).where(*over)
+        known = known.where(User.disabled_at.is_(None)).order_by(Token.expires_at.desc())
+        left = (WebLogin.ended_at.is_(None), or_(WebLogin.expires_at <= time, WebLogin.idle_until <= time))
+        pages = select(WebLogin.sha256).join(User, WebLogin.user_id == User.id).where(*left)
+        pages = pages.where(User.disabled_at.is_(None)).order_by(WebLogin.expires_at.desc())
         with self._database.reading() as session:
-            found = session.execute(over.where(or_(Token.expires_at <= time, Token.idle_until <= time)))
-            kinds = {row[0]: row[1] for row in found}
-            ended = or_(WebLogin.expires_at <= time, WebLogin.idle_until <= time)
-            return kinds | dict.fromkeys(session.scalars(pages.where(ended)), WEB)
+            kinds = {row[0]: row[1] for row in session.execute(known.limit(_MOST_EXPIRED))}
+            return kinds | dict.fromkeys(session.scalars(pages.limit(_MOST_EXPIRED)), WEB)
 
     def used(self, times: Mapping[str, dt.datetime]) -> None:
         """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 4 seconds."""

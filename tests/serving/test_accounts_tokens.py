@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, tokens
+from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, granting, tokens
 from axonrl.serving.accounts.granting import to_json
 
 from .for_accounts import PASSWORD, START, Hands, with_alice
@@ -81,6 +81,15 @@ def test_only_an_administrator_gives_the_metrics_away(database: Database) -> Non
     assert row.scopes == ["metrics"]
     with pytest.raises(ArgumentError):
         accounts.create_token("alice", "game", ["admin"], by_administrator=True)
+
+
+def test_of_expired_tokens_only_the_newest_are_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(granting, "_MOST_EXPIRED", 2)
+    clock = Hands()
+    accounts = with_alice(database, clock)
+    made = [accounts.create_token("alice", "game", expires_in=seconds)[0] for seconds in (30, 10, 20)]
+    clock.move(seconds=60)
+    assert accounts.expired_tokens() == {tokens.digest(made[0]): "made", tokens.digest(made[2]): "made"}
 
 
 def test_a_token_is_for_a_thousand_agents_at_most(database: Database) -> None:
