@@ -40,6 +40,7 @@ class Server:
 
     def __init__(self, *sets: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
+        self.folder = Path(self._folder.name)
         paths = os.pathsep.join([str(ROOT / ".build"), str(ROOT)])
         command = [sys.executable, "-m", "tests.serving.gateway_program", self._folder.name, *sets]
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -359,6 +360,9 @@ def test_metrics_have_a_port_of_their_own(server: Server) -> None:
 def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
     """The last test: it ends the server of the others."""
     with server.connect() as busy, server.connect() as idle:
+        for _ in range(12):
+            idle.sendall(b"GET /api/v1/agents HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert answer(idle)[0] == 401
         idle.sendall(server.request())
         assert answer(idle)[0] == 200
         busy.sendall(server.request(f"POST {ACT}?noise=1"))
@@ -369,5 +373,8 @@ def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
         assert read(idle) == b""
     code, errors = server.ended()
     assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
+    lines = [json.loads(line) for line in (server.folder / "audit.jsonl").read_text().splitlines()]
+    assert [line["outcome"] for line in lines if line["what"] == "request"] == ["missing_token"] * 10
+    assert [line["detail"] for line in lines if line["what"] == "requests"] == [{"refused": 2, "addresses": 1}]
     with pytest.raises(OSError, match="refused"):
         server.connect()
