@@ -13,10 +13,18 @@ from typing import Final, TextIO
 LOGGER: Final = logging.getLogger("axonrl.serving")
 
 _SECRETS: Final = re.compile(
-    r"ax[lp]_[0-9A-Za-z]+"
-    r"|(?i:(?P<scheme>bearer|basic)\s+)[^\s\"',;]+"
-    r"|(?i:(?P<name>(?:set-)?cookie|authorization|password|access_token|token|current|new)(?P<quote>[\"']?\s*[:=]\s*[\"']?))"
-    r"(?!(?i:bearer|basic)\b)[^\s\"',;&}]+"
+    r"""
+    ax[lpw]_[0-9A-Za-z]+  # a token or a cookie of ours, wherever it stands
+    | (?P<scheme>(?i:bearer|basic)\s+) [^\s"',;]+
+    | (?<![\w+.-]) (?P<user>[a-zA-Z][\w+.-]{{,30}}://[^\s/?\#:@"']*:) [^\s"']{{1,1024}} (?=@)  # scheme://user:password@host
+    | (?P<name>(?i:
+        (?P<long>(?:set-)?cookie|password|authorization(?!{equals}{quote}?(?:bearer|basic)\b))
+        | access_token|token|current|new
+      ){equals})
+      # In quotes it ends with them, and with the text if they do not end. A password without may have anything in it.
+      (?: (?P<quote>{quote}) (?s:\\?.)*? (?:(?P=quote)|\Z) | (?(long)[^\n&]+|[^\s"',;&}}]+) )
+    """.format(equals=r"""\\*["']?\s*[:=]\s*""", quote=r"""\\*["']"""),
+    re.VERBOSE,
 )
 _EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "address", "user", "worker", "agent")
 
@@ -27,9 +35,8 @@ def redacted(text: str) -> str:
 
 
 def _replaced(match: re.Match[str]) -> str:
-    if match["scheme"]:
-        return f"{match['scheme']} [redacted]"
-    return f"{match['name']}{match['quote']}[redacted]" if match["name"] else "[redacted]"
+    before, quote = match["scheme"] or match["user"] or match["name"] or "", match["quote"] or ""
+    return f"{before}{quote}[redacted]{quote}"
 
 
 class _Serving(threading.local):

@@ -110,9 +110,10 @@ class Accounts(Tokens):
         Returns:
             The ids of these agents.
         """
-        with self._audit.recorded("user.remove", by, name) as session:
+        ids: list[str] = []
+        with self._audit.recorded("user.remove", by, name, agents=ids) as session:
             user = find_user(session, name, lock=True)
-            ids = list(session.scalars(select(Agent.id).where(Agent.owner == user.id)))
+            ids += session.scalars(select(Agent.id).where(Agent.owner == user.id))
             for agent_id in ids:
                 session.execute(update(Agent).where(Agent.id == agent_id).values(**marked(agent_id)))
             session.execute(delete(User).where(User.id == user.id))

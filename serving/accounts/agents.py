@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import delete, func, select, update
@@ -89,11 +89,13 @@ class AgentRows:
             used = session.execute(_usage(owner)).one()
             if most and used[0] >= most:
                 raise RefusedError("quota_exceeded", f"The account has {used[0]} agents, and its quota is {most}")
-            if most_bytes and used[1] >= most_bytes:
-                what = f"{used[1]:,} bytes, and its quota is {most_bytes:,}"
-                raise RefusedError("quota_exceeded", f"The account's agents have {what}")
+            _within(most_bytes, used[1])
             session.add(row)
         return row
+
+    def check_bytes(self, owner: str, most_bytes: int) -> None:
+        """Refuse, with ``quota_exceeded``, what would add to an account that has used its quota; 0 is no limit."""
+        _within(most_bytes, self.usage(owner)["bytes"])
 
     def by_name(self, owner: str, name: str) -> Agent | None:
         """An agent of a user; None where there is none. Anything may be asked for."""
@@ -107,8 +109,10 @@ class AgentRows:
         with self._database.reading() as session:
             return session.get(Agent, agent_id)
 
-    def of(self, owner: str, limit: int = 100, after: str | None = None) -> Sequence[Agent]:
-        """The agents of a user by name, those after a name for the next page.
+    def of(
+        self, owner: str, limit: int = 100, after: str | None = None, only: Collection[str] | None = None
+    ) -> Sequence[Agent]:
+        """The agents of a user by name, those after a name for the next page; ``only`` those of some names.
 
         Raises:
             ArgumentError: ``after`` is no name.
@@ -116,6 +120,8 @@ class AgentRows:
         query = select(Agent).where(Agent.owner == owner, Agent.status != REMOVING).order_by(Agent.name).limit(limit)
         if after is not None:
             query = query.where(Agent.name > names.name("after", after))
+        if only is not None:
+            query = query.where(Agent.name.in_(only))
         with self._database.reading() as session:
             return session.scalars(query).all()
 
@@ -278,6 +284,12 @@ def split(path: str) -> tuple[str, str]:
     if not slash or not names.is_name(user) or not names.is_name(name):
         raise ArgumentError(f"the agent must be USER/NAME, got {checks.shortened(path)}", "agent", path)
     return user, name
+
+
+def _within(most_bytes: int, used: int) -> None:
+    if most_bytes and used >= most_bytes:
+        what = f"{used:,} bytes, and its quota is {most_bytes:,}"
+        raise RefusedError("quota_exceeded", f"The account's agents have {what}")
 
 
 def _usage(owner: str) -> Any:

@@ -23,6 +23,10 @@ from .tables import Clock, Token, User, WebLogin, now
 MAX_DAYS: Final = 365
 _MOST_MADE: Final = 100
 _MOST_LOGINS: Final = 1000
+_MOST_AGENTS: Final = 1000
+"""Of one token: a database takes only so many names in one query."""
+_MOST_EXPIRED: Final = 10_000
+"""Of which a server knows that they were tokens: whoever makes many that end soon does not slow it down."""
 _AT_A_TIME: Final = 500
 """Rows of one query."""
 
@@ -69,7 +73,7 @@ class Tokens:
             user: whose.
             name: what it is for, for people.
             scopes: of :data:`SCOPES`; None for all that every account has.
-            agents: names of the agents that it is for, which need not exist yet; None for all.
+            agents: names of the agents that it is for, at most 1,000, which need not exist yet; None for all.
             expires_in: seconds, at most 365 days.
             by: who makes it.
             by_administrator: the user may be given ``metrics``.
@@ -83,8 +87,9 @@ class Tokens:
         """
         known = names.label("name", name)
         named = None if agents is None else sorted({names.name("agents", one) for one in agents})
-        if named == []:
-            raise ArgumentError("agents must name at least one agent, or be left out for all", "agents", agents)
+        if named is not None and not 1 <= len(named) <= _MOST_AGENTS:
+            wanted = f"must name 1 to {_MOST_AGENTS:,} agents, or be left out for all"
+            raise ArgumentError(f"agents {wanted}; got {len(named)}", "agents", agents)
         lifetime = self._lifetime(expires_in)
         detail = {"name": known, "agents": named}
         with self._audit.recorded("token.create", by, user, **detail) as session:
@@ -128,7 +133,7 @@ class Tokens:
                 row.ended_at = row.ended_at or self._clock()
 
     def active_tokens(self) -> dict[str, Grant]:
-        """All tokens that are good now, and logins of the web page, by SHA-256; a server reads them every 5 seconds."""
+        """All tokens that are good now, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
         time, grants = self._clock(), {}
         good = (Token.revoked_at.is_(None), Token.expires_at > time, User.disabled_at.is_(None))
         idle = or_(Token.idle_until.is_(None), Token.idle_until > time)
@@ -143,8 +148,24 @@ class Tokens:
                 grants[login.sha256] = self._grant(login, WEB, frozenset({"read"}), None)
         return grants
 
+    def expired_tokens(self) -> dict[str, str]:
+        """Tokens whose time is over, and that nobody has revoked: SHA-256 to kind, as long as the rows are there.
+
+        Of each table the newest 10,000.
+        """
+        time = self._clock()
+        over = (Token.revoked_at.is_(None), or_(Token.expires_at <= time, Token.idle_until <= time))
+        known = select(Token.sha256, Token.kind).join(User, Token.user_id == User.id).where(*over)
+        known = known.where(User.disabled_at.is_(None)).order_by(Token.expires_at.desc())
+        left = (WebLogin.ended_at.is_(None), or_(WebLogin.expires_at <= time, WebLogin.idle_until <= time))
+        pages = select(WebLogin.sha256).join(User, WebLogin.user_id == User.id).where(*left)
+        pages = pages.where(User.disabled_at.is_(None)).order_by(WebLogin.expires_at.desc())
+        with self._database.reading() as session:
+            kinds = {row[0]: row[1] for row in session.execute(known.limit(_MOST_EXPIRED))}
+            return kinds | dict.fromkeys(session.scalars(pages.limit(_MOST_EXPIRED)), WEB)
+
     def used(self, times: Mapping[str, dt.datetime]) -> None:
-        """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 5 seconds."""
+        """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 4 seconds."""
         digests = list(times)
         for start in range(0, len(digests), _AT_A_TIME):
             some = digests[start : start + _AT_A_TIME]

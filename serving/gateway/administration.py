@@ -19,7 +19,9 @@ router = APIRouter(prefix=API, tags=["administration"])
 @router.get("/users")
 async def list_users(call: Administering) -> list[UserObject]:
     """All users, by name."""
-    return [_shown(user) for user in await call.gateway.threads.call(call.gateway.accounts.users)]
+    found = await call.gateway.threads.call(call.gateway.accounts.users)
+    await call.gateway.record("user.list", call.by)
+    return [_shown(user) for user in found]
 
 
 @router.post("/users", status_code=201)
@@ -32,7 +34,9 @@ async def add_user(call: Administering, body: NewUser) -> UserObject:
 @router.get("/users/{name}")
 async def get_user(call: Administering, name: str) -> UserObject:
     """One user."""
-    return _shown(await _user(call.gateway, name))
+    user = await _user(call.gateway, name)
+    await call.gateway.record("user.read", call.by, name)
+    return _shown(user)
 
 
 @router.patch("/users/{name}")
@@ -73,6 +77,7 @@ async def list_user_agents(
     """A user's agents, by name."""
     user = await _user(call.gateway, name)
     rows = await call.gateway.threads.call(call.gateway.rows.of, user.id, limit, after)
+    await call.gateway.record("agent.list", call.by, name)
     return await agent_objects(call.gateway, rows)
 
 
@@ -80,7 +85,9 @@ async def list_user_agents(
 async def get_user_agent(call: Administering, name: str, agent: str) -> AgentObject:
     """One agent of a user."""
     user = await _user(call.gateway, name)
-    return await agent_object(call.gateway, await call.gateway.row(user.id, agent))
+    row = await call.gateway.row(user.id, agent)
+    await call.gateway.record("agent.read", call.by, agent, owner=user.id)
+    return await agent_object(call.gateway, row)
 
 
 @router.delete("/users/{name}/agents/{agent}", status_code=202)
@@ -99,6 +106,7 @@ async def get_audit(
 ) -> list[AuditObject]:
     """The audit log, the newest first; `before` is the last id of the page before."""
     entries = await call.gateway.threads.call(call.gateway.rooms.audit.entries, limit, before)
+    await call.gateway.record("audit.read", call.by)
     return [
         AuditObject(
             id=one.id, time=time_text(one.time) or "", who=one.who, address=one.address, what=one.what,

@@ -27,9 +27,9 @@ async def list_agents(
     call: Reading, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
     """One's own agents, by name; `after` is the last name of the page before."""
-    rows = await call.gateway.threads.call(call.gateway.rows.of, call.grant.user_id, limit, _cursor(after))
-    allowed = call.grant.agents
-    return await agent_objects(call.gateway, [row for row in rows if allowed is None or row.name in allowed])
+    grant, of = call.grant, call.gateway.rows.of
+    rows = await call.gateway.threads.call(of, grant.user_id, limit, _cursor(after), grant.agents)
+    return await agent_objects(call.gateway, rows)
 
 
 @router.post("", status_code=201)
@@ -54,7 +54,7 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
     try:
         made = json.dumps(recipe.to_json()).encode()
         opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
-        row.config = await note_config(gateway, row, info_of(opened))
+        row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")
         await gateway.threads.call(gateway.rows.set_status, row.id, READY)
@@ -79,7 +79,7 @@ async def change_agent(call: Managing, name: str, body: AgentChange) -> ChangedA
     if body.description is not None:
         check_description(gateway, body.description)
     if body.status is not None or body.learning is not None:
-        patched = await gateway.ask(row.id, "patch", learning=body.learning, recover=body.status is not None)
+        patched = await gateway.ask_once(row, "patch", learning=body.learning, recover=body.status is not None)
         lost = int(json.loads(patched.body).get("lost", 0))
     if body.status is not None:
         await gateway.threads.call(gateway.rows.set_status, row.id, body.status)
@@ -103,7 +103,7 @@ async def remove_agent(call: Managing, name: str) -> Removed:
 @router.get("/{name}/loss", response_model=dict[str, Any])
 async def get_loss(call: Reading, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
-    answer = await call.gateway.ask((await whole(call, name)).id, "loss")
+    answer = await call.gateway.ask_once(await whole(call, name), "loss")
     return Response(answer.body, media_type="application/json")
 
 
@@ -116,7 +116,7 @@ async def get_episodes(
 ) -> Response:
     """The last episodes that ended; with `after`, the first ones that follow an episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await call.gateway.ask((await whole(call, name)).id, "episodes", **head)
+    answer = await call.gateway.ask_once(await whole(call, name), "episodes", **head)
     return Response(answer.body, media_type="application/json")
 
 
@@ -134,8 +134,10 @@ async def whole(call: Call, name: str) -> Agent:
     return row
 
 
-async def note_config(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
-    """The hyperparameters that an agent has now, noted where they are others than its row's."""
+async def note_info(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters that an agent has now, noted where they are others than its row's, as its bytes are."""
+    if info.get("bytes", row.bytes) != row.bytes:
+        await gateway.threads.call(gateway.rows.note, {row.id: (None, info["bytes"])})
     has_obs = "obs_size" in row.config
     found = info.get("config", {})
     config = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in found.items()}

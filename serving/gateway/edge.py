@@ -39,7 +39,8 @@ from .replays import Answered
 
 LOGIN: Final = f"{API}/login/access-token"
 _PUBLIC: Final = frozenset({LOGIN, f"{API}/openapi.json", f"{API}/docs"})
-_ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
 _EXPOSED: Final = b"X-Request-Id, Retry-After, Idempotent-Replayed"
 _ALLOWED: Final = b"Authorization, Content-Type, Idempotency-Key"
@@ -164,7 +165,7 @@ class Edge:
 
     def _headers(self, scope: Scope, head: Head, request_id: str) -> Headers:
         """What every answer has."""
-        headers = [(b"x-request-id", request_id.encode()), *_ALWAYS]
+        headers = [(b"x-request-id", request_id.encode()), *ALWAYS]
         if scope["scheme"] == "https" or (head.proto == b"https" and self._is_proxied(scope)):
             scope[SECURE] = True
             headers.append(_HSTS)
@@ -200,7 +201,7 @@ class Edge:
             if "metrics" not in grant.scopes:
                 raise ProblemError("forbidden_scope", "the token does not have the scope metrics")
             text = await asyncio.to_thread(gateway.meters.text)
-            await send_answer(send, 200, text, headers, b"text/plain; version=0.0.4; charset=utf-8")
+            await send_answer(send, 200, text, headers, METRICS_TYPE)
             return path, 200
         if self._page is None:
             raise not_found("the path")

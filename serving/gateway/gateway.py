@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import datetime as dt
 import ipaddress
@@ -14,10 +15,12 @@ from typing import Any, Final
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
+from ..accounts.audit import SERVICE
+from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..logs import LOGGER
 from .incoming import Network
-from .limits import Buckets
+from .limits import Buckets, PerMinute
 from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
 from .problems import ProblemError, being_created, not_found, of_failure
@@ -28,7 +31,7 @@ from .tokens import Tokens
 API: Final = "/api/v1"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REFUSALS_PER_MINUTE: Final = 10
-"""Refusals of an address that are put into the audit log; all are counted in the metrics."""
+"""Refusals of an address that are put into the audit log; of all others it has the number."""
 _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
 
@@ -88,8 +91,8 @@ class Gateway:
         """Requests with an ``Idempotency-Key`` that are being carried out: user's id and key."""
         self.stopping = False
         self._requests, self._steps = Buckets("requests"), Buckets("steps of this agent")
-        self._creations, self._transfers = Buckets("creations"), Buckets("transfers of this agent's state")
-        self._refusals = Buckets("refusals")
+        self._creations, self._transfers = PerMinute("creations"), PerMinute("transfers of this agent's state")
+        self._refusals, self._unrecorded = PerMinute("refusals"), collections.Counter[str]()
 
     # -- limits -------------------------------------------------------------------------------------------------------
 
@@ -114,13 +117,11 @@ class Gateway:
 
     def charge_creation(self, grant: Grant) -> None:
         """Count the creation of an agent; ``rate_limited``."""
-        per_minute = self.limit(grant, "creations_per_minute")
-        self._creations.take(grant.user_id, per_minute / 60, per_minute, time.monotonic())
+        self._creations.take(grant.user_id, self.limit(grant, "creations_per_minute"), time.monotonic())
 
     def charge_transfer(self, grant: Grant, agent: str) -> None:
         """Count the transfer of an agent's state; ``rate_limited``."""
-        per_minute = self.limit(grant, "transfers_per_minute")
-        self._transfers.take(agent, per_minute / 60, per_minute, time.monotonic())
+        self._transfers.take(agent, self.limit(grant, "transfers_per_minute"), time.monotonic())
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
@@ -169,6 +170,14 @@ class Gateway:
             raise of_failure(answer.status, answer.body, answer.retry_after)
         return answer
 
+    async def ask_once(self, row: Agent, do: str, body: bytes = b"", **head: Any) -> Answer:
+        """As :meth:`ask`; an agent that is not active is put away again: it takes no memory."""
+        try:
+            return await self.ask(row.id, do, body, **head)
+        finally:
+            if not row.is_active:
+                await self.pool.ask(row.id, "close")
+
     async def remove(self, row: Agent, by: By) -> None:
         """Remove an agent. From the first step on it is found no more; the rest is done again if it is interrupted.
 
@@ -197,13 +206,21 @@ class Gateway:
             self.meters.count("audit_failures")
             LOGGER.error("the audit log failed: %s", error, extra={"request_id": by.request_id})
 
-    async def record_refusal(self, code: str, by: By, target: str) -> None:
+    async def record_refusal(self, code: str, by: By, target: str, what: str = "request") -> None:
         """Append a refusal, a few of each address: the log must not be a means to fill the disk."""
+        address = network(by.address)
         try:
-            self._refusals.take(by.address, _REFUSALS_PER_MINUTE / 60, _REFUSALS_PER_MINUTE, time.monotonic())
+            self._refusals.take(address, _REFUSALS_PER_MINUTE, time.monotonic())
         except ProblemError:
+            self._unrecorded[address] += 1
             return
-        await self.record("request", by, target, code)
+        await self.record(what, by, target, code)
+
+    async def record_unrecorded(self) -> None:
+        """Append how many refusals were too many, and of how many addresses."""
+        counts, self._unrecorded = self._unrecorded, collections.Counter()
+        if counts:
+            await self.record("requests", SERVICE, "", "refused", refused=counts.total(), addresses=len(counts))
 
     # -- beside the requests ------------------------------------------------------------------------------------------
 

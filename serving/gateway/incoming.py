@@ -136,7 +136,8 @@ def checked_json(body: bytes, depth: int) -> Any:
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise ProblemError("invalid_json", f"the body is not valid JSON: {error}") from None
+        what = f"is not valid JSON: {error}"
+        raise ProblemError("invalid_json", f"the body {what}", errors=[("body", what)]) from None
     if depth and _deeper(value, depth):
         raise invalid("body", f"may be nested {depth} levels deep")
     return value

@@ -1,7 +1,9 @@
-"""Token buckets."""
+"""Limits: token buckets, and counts of the last minute."""
 
 from __future__ import annotations
 
+import collections
+import math
 import time
 from collections.abc import Hashable
 from typing import Final
@@ -10,6 +12,7 @@ from .problems import ProblemError
 
 _FULL_AFTER: Final = 3600.0
 """Seconds after which a bucket that was not used is full, whatever its rate here, and forgotten."""
+_MINUTE: Final = 60.0
 
 
 class Bucket:
@@ -83,3 +86,45 @@ class Buckets:
         if now - self._swept > _FULL_AFTER:
             self._swept = now
             self._buckets = {key: one for key, one in self._buckets.items() if now - one.at < _FULL_AFTER}
+
+
+class PerMinute:
+    """At most so many within any minute, by key. It remembers when each of them was: for limits of a few.
+
+    Args:
+        what: what is limited, for the message.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._times: dict[Hashable, collections.deque[float]] = {}
+        self._swept = time.monotonic()
+
+    def take(self, key: Hashable, most: int, now: float) -> None:
+        """Count one.
+
+        Args:
+            key: whose.
+            most: within a minute; 0: no limit.
+            now: ``time.monotonic()``.
+
+        Raises:
+            ProblemError: there were as many in the last minute; it says when there may be one more.
+        """
+        if not most:
+            return
+        times = self._times.get(key)
+        if times is None:
+            self._sweep(now)
+            times = self._times[key] = collections.deque()
+        while times and times[0] <= now - _MINUTE:
+            times.popleft()
+        if len(times) >= most:
+            wait = times[-most] + _MINUTE - now
+            raise ProblemError("rate_limited", f"too many {self._what}", retry_after=math.ceil(wait))
+        times.append(now)
+
+    def _sweep(self, now: float) -> None:
+        if now - self._swept > _MINUTE:
+            self._swept = now
+            self._times = {key: times for key, times in self._times.items() if times and times[-1] > now - _MINUTE}

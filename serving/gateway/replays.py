@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import hmac
 import json
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
@@ -13,8 +15,11 @@ from .gateway import Gateway
 from .problems import ProblemError
 
 _SECRETS: Final = ("password", "current", "new", "token")
-"""Fields that are kept in no form: not in digests of requests, for a fast hash of a password invites guessing, and not
-in answers that are kept."""
+"""Fields that are not kept: not in plain digests of requests, for a fast hash of a password invites guessing, and not
+in answers."""
+_PROCESS, _KEY = secrets.token_hex(4), secrets.token_bytes(32)
+"""This process, and a key that only it has. With the key a digest may be of secrets too: nobody else can try passwords
+against it. Another process, or this one after a restart, cannot compare such a digest, and goes by the plain one."""
 
 
 class Answered(NamedTuple):
@@ -41,7 +46,7 @@ async def once(
     Raises:
         ProblemError: another request had this key, or the first one is still under way.
     """
-    digest = hashlib.sha256(request + b"\0" + _bytes_without_secrets(body)).hexdigest()
+    digest = _digest(request, body)
     idempotency, call = gateway.idempotency, gateway.threads.call
     known = await call(idempotency.begin, user, key, digest)
     if known is not None and known.status is None and (user, key) in gateway.under_way:
@@ -64,6 +69,13 @@ async def once(
         gateway.under_way.discard((user, key))
     await call(idempotency.forget, user, key)  # what is refused is not remembered
     return answered
+
+
+def _digest(request: bytes, body: bytes) -> str:
+    """SHA-256 of a request without secrets; where it has some, a keyed one of all of it follows."""
+    public, head = _bytes_without_secrets(body), request + b"\0"
+    plain = hashlib.sha256(head + public).hexdigest()
+    return plain if public is body else f"{plain} {_PROCESS} {hmac.digest(_KEY, head + body, 'sha256').hex()}"
 
 
 def _bytes_without_secrets(body: bytes) -> bytes:

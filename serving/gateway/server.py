@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import uvicorn
 import uvloop
@@ -21,9 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import logs
 from ..logs import LOGGER
 from .app import application
+from .edge import ALWAYS, METRICS_TYPE
 from .gateway import Gateway, Rooms
 from .housekeeping import housekeeping
-from .incoming import send_answer
+from .incoming import send_answer, send_problem
+from .problems import not_found
 from .protocol import Guard, GuardedConfig, GuardedProtocol
 from .reading import SettingsError
 from .settings import Settings
@@ -109,7 +112,9 @@ async def _served(
     output: TextIO,
 ) -> int:
     gateway = Gateway(settings, rooms)
-    server = _Server(_config(settings, gateway, page))
+    listen = settings.listen
+    tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
+    server = _Server(_config(gateway, application(gateway, page), **tls))
     received: list[int] = []
 
     def stop(number: int) -> None:
@@ -125,6 +130,7 @@ async def _served(
                 await gateway.start()
                 await _run(server, gateway, bound, output)
             finally:
+                await gateway.record_unrecorded()
                 gateway.threads.close()
     return received[0] if received else 0
 
@@ -155,9 +161,10 @@ async def _announce(server: _Server, gateway: Gateway, bound: socket.socket, out
     LOGGER.info("serving")
 
 
-def _config(settings: Settings, gateway: Gateway, page: ASGIApp | None) -> GuardedConfig:
+def _config(gateway: Gateway, app: ASGIApp, **more: Any) -> GuardedConfig:
+    settings = gateway.settings
     config = GuardedConfig(
-        application(gateway, page),
+        app,
         http=GuardedProtocol,
         ws="none",
         lifespan="off",
@@ -167,8 +174,7 @@ def _config(settings: Settings, gateway: Gateway, page: ASGIApp | None) -> Guard
         server_header=False,
         timeout_keep_alive=settings.http.idle_seconds,  # type: ignore[arg-type] # a loop takes fractions too
         timeout_graceful_shutdown=settings.listen.grace / 2,  # type: ignore[arg-type]
-        ssl_certfile=settings.listen.tls_cert,
-        ssl_keyfile=settings.listen.tls_key,
+        **more,
     )
     config.guard = Guard(settings, gateway.proxies, gateway.meters)
     return config
@@ -181,12 +187,16 @@ def _metrics_server(gateway: Gateway) -> _Server | None:
         return None
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            text = gateway.meters.text() if scope["path"] == "/metrics" else b""
-            await send_answer(send, 200 if text else 404, text, [], b"text/plain; version=0.0.4; charset=utf-8")
+        if scope["type"] != "http":
+            return
+        request_id = secrets.token_hex(8)
+        headers = [(b"x-request-id", request_id.encode()), *ALWAYS]
+        if scope["path"] == "/metrics":
+            await send_answer(send, 200, await asyncio.to_thread(gateway.meters.text), headers, METRICS_TYPE)
+        else:
+            await send_problem(receive, send, not_found("the path"), request_id, headers)
 
-    config = uvicorn.Config(app, port=port, lifespan="off", log_config=None, access_log=False, ws="none")
-    return _Server(config)
+    return _Server(_config(gateway, app, port=port))
 
 
 @contextlib.contextmanager

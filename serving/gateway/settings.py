@@ -108,9 +108,9 @@ class Limits(Section):
     steps_per_second: Count = 1000
     """Of an agent."""
     creations_per_minute: Count = 10
-    """Of an account."""
+    """Of an account, within any minute."""
     transfers_per_minute: Count = 6
-    """Of an agent's state."""
+    """Of an agent's state, within any minute."""
 
 
 class Agents(Section):

@@ -8,13 +8,15 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from ..accounts.audit import OK
 from ..accounts.tables import Agent
-from .agents import note_config, whole
+from .agents import note_info, whole
 from .calls import Call, Managing, Reading
 from .gateway import API, info_of
 from .incoming import checked_json
 from .models import Snapshot
 from .ports import Answer
+from .problems import ProblemError
 
 SAFETENSORS = "application/octet-stream"
 
@@ -59,14 +61,28 @@ async def put_state(call: Managing, name: str) -> dict[str, str]:
 
 async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
     row, answer = await _transferred(call, name, "put_state", body, form=form)
-    await note_config(call.gateway, row, info_of(answer))
+    await note_info(call.gateway, row, info_of(answer))
 
 
 async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
-    row = await whole(call, name)
-    call.gateway.charge_transfer(call.grant, row.id)
-    answer = await call.gateway.ask(row.id, do, body, **head)
-    await call.gateway.record("state.read" if do == "get_state" else "state.write", call.by, name)
+    gateway, what = call.gateway, "state.read" if do == "get_state" else "state.write"
+    row, outcome = await whole(call, name), "internal"
+    try:
+        gateway.charge_transfer(call.grant, row.id)
+    except ProblemError as problem:
+        await gateway.record_refusal(problem.code, call.by, name, what)  # of these there may be any number
+        raise
+    try:
+        if do == "put_state":
+            most = gateway.limit(call.grant, "bytes")
+            await gateway.threads.call(gateway.rows.check_bytes, call.grant.user_id, most)
+        answer = await gateway.ask_once(row, do, body, **head)
+        outcome = OK
+    except ProblemError as problem:
+        outcome = problem.code
+        raise
+    finally:
+        await gateway.record(what, call.by, name, outcome)
     return row, answer
 
 

@@ -39,6 +39,7 @@ class Tokens:
     def __init__(self, accounts: Accounts, threads: Threads) -> None:
         self._accounts, self._threads = accounts, threads
         self._held: dict[str, Held] = {}
+        self._expired: dict[str, str] = {}
         self._refreshing = asyncio.Lock()
         self.fresh = False
         """The last refresh succeeded."""
@@ -60,13 +61,15 @@ class Tokens:
         return self._checked(cookie, web=True)
 
     def _checked(self, text: bytes, *, web: bool) -> Held:
-        held = self._held.get(hashlib.sha256(text).hexdigest())
-        if held is None or (held.grant.kind == WEB) is not web:
+        digest = hashlib.sha256(text).hexdigest()
+        held = self._held.get(digest)
+        kind = self._expired.get(digest) if held is None else held.grant.kind
+        if kind is None or (kind == WEB) is not web:
             if not self.fresh:
                 raise ProblemError("database_unavailable", "tokens cannot be checked while the database is down")
             raise ProblemError("invalid_token", "the token is not valid: it may have been revoked")
         now = time.time()
-        if now >= held.ends:
+        if held is None or now >= held.ends:
             raise ProblemError("token_expired", "the token has expired")
         if not self.fresh and now - held.seen > SEEN_LATELY:
             raise ProblemError("database_unavailable", "the token cannot be checked while the database is down")
@@ -85,6 +88,8 @@ class Tokens:
                 if used:
                     await self._threads.call(self._accounts.used, used)
                 grants = await self._threads.call(self._accounts.active_tokens)
+                # Read after those that are good: what expires between the two is in one of them at least.
+                self._expired = await self._threads.call(self._accounts.expired_tokens)
             except Exception:
                 self.fresh = False
                 raise

@@ -27,6 +27,8 @@ IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where nothing is waited for: SQLite syncs each of its transactions."""
 PASSWORD = "correct horse battery"
 CARTPOLE = {"state_size": 4, "action_size": 2}
+AGENTS = "/api/v1/agents"
+STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,8 +184,8 @@ class Service:
 
     def __init__(self, sets: Mapping[str, str] | None = None, **more: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
-        settings, folder = load(sets=sets), Path(self._folder.name)
-        self.rooms, self.pool, self._database, self.tokens = fake_rooms(folder, settings, **more)
+        self.folder, settings = Path(self._folder.name), load(sets=sets)
+        self.rooms, self.pool, self._database, self.tokens = fake_rooms(self.folder, settings, **more)
         self.gateway = Gateway(settings, self.rooms)
         self.app = application(self.gateway)
         self.loop = asyncio.new_event_loop()
@@ -226,11 +228,17 @@ class Service:
         return await _called(self.app, scope, content)
 
     def close(self) -> None:
+        self.run(_settled)
         self.run(self.loop.shutdown_default_executor)
         self.gateway.threads.close()
         self.loop.close()
         self._database.close()
         self._folder.cleanup()
+
+
+async def _settled() -> None:
+    """What is written after answers is written."""
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
 
 async def _called(app: Any, scope: dict[str, Any], content: bytes) -> Reply:
@@ -251,3 +259,8 @@ async def _called(app: Any, scope: dict[str, Any], content: bytes) -> Reply:
     headers = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
     assert len(headers) == len(start["headers"]), "a header is there twice"
     return Reply(start["status"], headers, b"".join(parts))
+
+
+def create(service: Service, name: str = "cart", user: str = "alice", **more: Any) -> Reply:
+    """Create an agent."""
+    return service("POST", AGENTS, {"name": name, "model": "DQN", "config": CARTPOLE, **more}, user=user)

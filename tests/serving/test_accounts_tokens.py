@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import Accounts, Database, Lifetimes, RefusedError, tokens
+from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, granting, tokens
 from axonrl.serving.accounts.granting import to_json
 
 from .for_accounts import PASSWORD, START, Hands, with_alice
@@ -61,6 +61,7 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
         ({"scopes": []}, "scopes"),
         ({"agents": ["../x"]}, "agents"),
         ({"agents": []}, "agents"),
+        ({"agents": [f"a{number}" for number in range(1001)]}, "agents"),
         ({"expires_in": 0}, "expires_in"),
         ({"expires_in": 366 * 86_400}, "expires_in"),
         ({"expires_in": float("nan")}, "expires_in"),
@@ -82,14 +83,36 @@ def test_only_an_administrator_gives_the_metrics_away(database: Database) -> Non
         accounts.create_token("alice", "game", ["admin"], by_administrator=True)
 
 
+def test_of_expired_tokens_only_the_newest_are_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(granting, "_MOST_EXPIRED", 2)
+    clock = Hands()
+    accounts = with_alice(database, clock)
+    made = [accounts.create_token("alice", "game", expires_in=seconds)[0] for seconds in (30, 10, 20)]
+    clock.move(seconds=60)
+    assert accounts.expired_tokens() == {tokens.digest(made[0]): "made", tokens.digest(made[2]): "made"}
+
+
+def test_a_token_is_for_a_thousand_agents_at_most(database: Database) -> None:
+    accounts, rows = with_alice(database), AgentRows(database)
+    _, row = accounts.create_token("alice", "game", agents=[f"a{number}" for number in range(1000)])
+    agents = row.agents or []
+    assert len(agents) == 1000
+    owner = accounts.user("alice").id
+    for name in ("a7", "b", "a999"):
+        rows.add(owner, name, "dqn", "", {})
+    assert [one.name for one in rows.of(owner, only=agents)] == ["a7", "a999"]
+
+
 def test_made_tokens_end_after_ninety_days(database: Database) -> None:
     clock = Hands()
     accounts = with_alice(database, clock)
     accounts.create_token("alice", "game")
     clock.move(days=89, hours=23)
     assert len(accounts.active_tokens()) == 1
+    assert accounts.expired_tokens() == {}
     clock.move(hours=1)
     assert accounts.active_tokens() == {}
+    assert list(accounts.expired_tokens().values()) == ["made"]
 
 
 def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None:
@@ -135,8 +158,10 @@ def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
     accounts.used({tokens.digest(cookie): clock()})
     clock.move(minutes=29)
     assert len(accounts.active_tokens()) == 1
+    clock.move(minutes=30)
+    assert accounts.expired_tokens() == {tokens.digest(cookie): "web"}
     accounts.revoke_token(grant.token_id)
-    assert accounts.active_tokens() == {}
+    assert (accounts.active_tokens(), accounts.expired_tokens()) == ({}, {})
 
 
 def test_a_token_is_revoked_by_its_owner(database: Database) -> None:

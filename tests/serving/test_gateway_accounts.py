@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from axonrl.serving.gateway.app import application
+from axonrl.serving.gateway.page import Page
+
 from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service
 
 API = "/api/v1"
@@ -41,10 +44,19 @@ def test_a_login_s_token_works_at_once_until_its_logout(service: Service) -> Non
 
 def test_refused_logins_are_all_the_same(service: Service) -> None:
     service.rooms.accounts.disable_user("bob")
-    refused = [login(service, "alice", "wrong"), login(service, "nosuch"), login(service, "bob")]
-    assert {(one.status, one.code, one.json["detail"]) for one in refused} == {
-        (400, "invalid_credentials", refused[0].json["detail"])
-    }
+    refused = [
+        login(service, "alice", "wrong"),
+        login(service, "nosuch"),
+        login(service, "bob"),
+        login(service, "' OR 1"),
+    ]
+    assert [(one.status, one.code) for one in refused] == [(400, "invalid_credentials")] * 4
+    bodies = [{name: value for name, value in one.json.items() if name != "request_id"} for one in refused]
+    assert bodies == [bodies[0]] * 4
+    assert set(bodies[0]) == {"type", "title", "status", "code", "detail"}
+    assert (bodies[0]["type"], bodies[0]["title"]) == ("about:blank", "Bad Request")
+    headers = [{**one.headers, "x-request-id": ""} for one in refused]
+    assert headers == [headers[0]] * 4
 
 
 def test_logins_are_limited_for_each_address(service: Service) -> None:
@@ -160,6 +172,32 @@ def test_an_administrator_adds_changes_and_removes_users(service: Service) -> No
     assert service("PATCH", f"{API}/users/root", {"disabled": True}, user="root").code == "invalid_value"
 
 
+def test_a_user_who_is_disabled_can_do_nothing_at_once(service: Service) -> None:
+    service.app = application(service.gateway, Page())
+    headers = {**FORM, "Host": "service.example"}
+    page = service(
+        "POST", "/login", f"username=alice&password={PASSWORD.replace(' ', '+')}".encode(), user=None, headers=headers
+    )
+    cookie = {"Cookie": page.headers["set-cookie"].partition(";")[0]}
+    made = service("POST", f"{API}/tokens", {"name": "game", "scopes": ["act", "read"]}).json["token"]
+    tokens = [login(service).json["access_token"], made, service.tokens["alice"]]
+
+    def statuses() -> list[int]:
+        found = [service("GET", f"{API}/agents", user=token).status for token in tokens]
+        return [*found, service("GET", f"{API}/agents", user=None, headers=cookie).status]
+
+    assert statuses() == [200] * 4
+    changed = service("PATCH", f"{API}/users/alice", {"disabled": True}, user="root")
+    assert (changed.status, changed.json["disabled"]) == (200, True)
+    assert statuses() == [401] * 4
+    assert service("POST", f"{API}/agents/cart/act", [0], user=made).code == "invalid_token"
+    assert service("GET", "/session", user=None, headers=cookie).json == {"user": None}
+    assert login(service).code == "invalid_credentials"
+    assert service("PATCH", f"{API}/users/alice", {"disabled": False}, user="root").json["disabled"] is False
+    assert statuses() == [401] * 4  # for good
+    assert login(service).status == 200
+
+
 def test_a_removed_user_s_agents_are_removed(service: Service) -> None:
     for name in ("a", "b"):
         service("POST", f"{API}/agents", {"name": name, "model": "dqn", "config": CARTPOLE})
@@ -180,6 +218,40 @@ def test_the_audit_log(service: Service) -> None:
     ]
     older = service("GET", f"{API}/audit?limit=1&before={newest[0]['id']}", user="root").json
     assert older[0]["id"] < newest[0]["id"]
+
+
+def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
+    made = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+    first, second = (service("POST", f"{API}/agents", {**made, "name": name}).json["id"] for name in ("a", "b"))
+    alice = service.rooms.accounts.user("alice").id
+    calls: list[tuple[str, str, Any, list[tuple[str, str, dict[str, Any]]]]] = [
+        ("GET", "/users", None, [("user.list", "", {})]),
+        ("GET", "/users/alice", None, [("user.read", "alice", {})]),
+        ("GET", "/users/alice/agents", None, [("agent.list", "alice", {})]),
+        ("GET", "/users/alice/agents/a", None, [("agent.read", "a", {"owner": alice})]),
+        ("GET", "/audit", None, [("audit.read", "", {})]),
+        ("DELETE", "/users/alice/agents/a", None, [("agent.remove", "a", {"id": first, "owner": alice})]),
+        ("POST", "/users", {"name": "eve", "password": NEW}, [("user.add", "eve", {"role": "user"})]),
+        (
+            "PATCH",
+            "/users/alice",
+            {"quotas": {"agents": 3}, "password": NEW, "disabled": True},
+            [
+                ("user.disable", "alice", {}),
+                ("user.set_password", "alice", {}),
+                ("user.set_quota", "alice", {"quotas": {"agents": 3}}),
+            ],
+        ),
+        ("PATCH", "/users/alice", {"disabled": False}, [("user.enable", "alice", {})]),
+        ("DELETE", "/users/alice", None, [("user.remove", "alice", {"agents": [second]})]),
+    ]
+    for method, path, body, recorded in calls:
+        done = service(method, API + path, body, user="root", peer="9.8.7.6")
+        assert done.status in (200, 201, 202), path
+        found = service.rooms.audit.entries(len(recorded))
+        assert [(one.what, one.target, one.detail) for one in found] == recorded
+        assert {(one.who, one.address, one.outcome) for one in found} == {("root", "9.8.7.6", "ok")}
+        assert {one.request_id for one in found} == {done.headers["x-request-id"]}
 
 
 def test_what_the_command_line_marked_is_removed_while_the_server_runs(service: Service) -> None:

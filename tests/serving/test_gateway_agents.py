@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from .gateway_fakes import CARTPOLE, SIX, Answer, Reply, Service, failure
-
-AGENTS = "/api/v1/agents"
-STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure
 
 
 @pytest.fixture
@@ -20,10 +16,6 @@ def service() -> Iterator[Service]:
     service = Service()
     yield service
     service.close()
-
-
-def create(service: Service, name: str = "cart", user: str = "alice", **more: Any) -> Reply:
-    return service("POST", AGENTS, {"name": name, "model": "DQN", "config": CARTPOLE, **more}, user=user)
 
 
 def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
@@ -90,43 +82,6 @@ def test_a_name_is_taken_once_for_each_user(service: Service) -> None:
     assert create(service, user="bob").status == 201
 
 
-def test_quotas_and_creations_per_minute() -> None:
-    service = Service({"limits.creations_per_minute": "3"})
-    service.rooms.accounts.set_quota("alice", {"agents": 1})
-    service.run(service.gateway.tokens.refresh)
-    assert create(service, "a").status == 201
-    assert create(service, "b").code == "quota_exceeded"
-    assert create(service, "b").code == "quota_exceeded"
-    refused = create(service, "b")
-    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "20")  # of three a minute
-    assert create(service, "b", user="bob").status == 201
-    service.close()
-
-
-def test_another_user_s_agent_is_as_if_it_were_not_there(service: Service) -> None:
-    id = create(service).json["id"]
-    for name in ("cart", id, "absent"):
-        answers = [service(method, f"{AGENTS}/{name}{tail}", body, user="bob") for method, tail, body in EVERY_ROUTE]
-        assert {(one.status, one.json["detail"]) for one in answers} == {(404, "the agent does not exist")}
-    assert service("GET", AGENTS, user="bob").json == []
-    assert service("GET", f"{AGENTS}/cart").status == 200
-
-
-EVERY_ROUTE: list[tuple[str, str, Any]] = [
-    ("GET", "", None),
-    ("PATCH", "", {"is_active": False}),
-    ("DELETE", "", None),
-    ("GET", "/loss", None),
-    ("GET", "/episodes", None),
-    ("GET", "/state", None),
-    ("PUT", "/state", None),
-    ("POST", "/act", [0, 0, 0, 0]),
-    ("POST", "/step", STEP),
-    ("POST", "/steps", {"steps": []}),
-    ("POST", "/end_episode", {}),
-]
-
-
 def test_acting_and_stepping_hand_the_body_on_as_it_is(service: Service) -> None:
     id = create(service).json["id"]
     body = b' [0.5, 0, 1e-3, 2]'  # fmt: skip
@@ -190,6 +145,36 @@ def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> No
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "does"),
+    [
+        ("GET", f"{AGENTS}/cart/loss", None, "loss"),
+        ("GET", f"{AGENTS}/cart/episodes", None, "episodes"),
+        ("GET", "/api/v1/snapshots/cart", None, "get_state"),
+        ("POST", "/api/v1/snapshots/cart", {}, "put_state"),
+        ("GET", f"{AGENTS}/cart/state", None, "get_state"),
+        ("PATCH", f"{AGENTS}/cart", {"learning": False}, "patch"),
+        ("PATCH", f"{AGENTS}/cart", {"status": "ready"}, "patch"),
+    ],
+)
+def test_an_inactive_agent_that_was_read_or_changed_is_put_away_again(
+    service: Service, method: str, path: str, body: Any, does: str
+) -> None:
+    id = create(service, is_active=False).json["id"]
+    for answer in (None, failure(503, "unavailable")):
+        service.pool.asked.clear()
+        service.pool.answers = {} if answer is None else {does: answer}
+        assert service(method, path, body).status in ((200, 201) if answer is None else (503,))
+        done = [(agent, do, head.get("wake")) for agent, do, _, head in service.pool.asked]
+        assert done[:2] == [(id, does, None), (id, "close", None)]
+        assert set(done[2:]) <= {(id, "info", False)}  # which opens nothing
+    service.pool.answers = {}
+    service("PATCH", f"{AGENTS}/cart", {"is_active": True})
+    service.pool.asked.clear()
+    service(method, path, body)
+    assert "close" not in service.pool.done()
+
+
 def test_going_on_after_a_failure_says_what_it_costs(service: Service) -> None:
     create(service)
     service.pool.answers["patch"] = Answer(200, b'{"lost":2}')
@@ -249,53 +234,15 @@ def test_pages_of_agents(service: Service) -> None:
     assert service("GET", f"{AGENTS}/a").code == "unavailable"
 
 
-def test_states_are_limited_and_recorded(service: Service) -> None:
-    create(service)
-    assert sorted(service("GET", "/api/v1/snapshots/cart").json) == sorted(SIX)
-    assert service("POST", "/api/v1/snapshots/cart", dict.fromkeys(SIX, "")).status == 201
-    state = service("GET", f"{AGENTS}/cart/state")
-    assert state.headers["content-type"] == "application/octet-stream"
-    put = service("PUT", f"{AGENTS}/cart/state", b"raw", headers={"Content-Type": "application/octet-stream"})
-    assert put.status == 200
-    assert service.pool.last()[1:] == ("put_state", b"raw", {"form": "safetensors"})
-    for _ in range(2):
-        assert service("GET", "/api/v1/snapshots/cart").status == 200
-    assert service("GET", "/api/v1/snapshots/cart").code == "rate_limited"
-    recorded = [entry.what for entry in service.rooms.audit.entries(6)]
-    assert recorded == ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
+def test_pages_are_full_for_a_token_of_some_agents(service: Service) -> None:
+    for name in "abcdef":
+        create(service, name, is_active=name != "d")
+    token = service.token("alice", "read", agents=["b", "d", "f", "nosuch"])
 
+    def page(query: str) -> list[str]:
+        return [one["name"] for one in service("GET", f"{AGENTS}?{query}", user=token).json]
 
-def test_a_creation_with_a_key_is_answered_again(service: Service) -> None:
-    body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
-    first = service("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
-    again = service("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
-    assert (again.status, again.json) == (201, first.json)
-    assert (again.headers["idempotent-replayed"], service.pool.done()) == ("true", ["open"])
-    other = service("POST", AGENTS, {**body, "name": "b"}, headers={"Idempotency-Key": "k"})
-    assert (other.status, other.code) == (422, "idempotency_key_reused")
-    assert service("POST", AGENTS, body, headers={"Idempotency-Key": "\x80"}).code == "invalid_value"
-    assert service("POST", AGENTS, body, user="bob", headers={"Idempotency-Key": "k"}).status == 201
-
-
-def test_a_refused_request_s_key_may_be_used_again(service: Service) -> None:
-    wrong = {"name": "cart", "model": "dqn", "config": {**CARTPOLE, "lr": 0}}
-    for _ in range(2):
-        refused = service("POST", AGENTS, wrong, headers={"Idempotency-Key": "k"})
-        assert (refused.status, refused.json["errors"][0]["where"]) == (422, "config.lr")
-
-
-def test_the_same_creation_twice_at_once_is_carried_out_once(service: Service) -> None:
-    body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
-
-    async def both() -> tuple[Reply, Reply]:
-        service.pool.held = asyncio.Event()
-        first = asyncio.ensure_future(service.request("POST", AGENTS, body, headers={"Idempotency-Key": "k"}))
-        while not service.pool.asked:
-            await asyncio.sleep(0.001)
-        second = await service.request("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
-        service.pool.held.set()
-        return await first, second
-
-    first, second = service.run(both)
-    assert (first.status, second.code, second.headers["retry-after"]) == (201, "unavailable", "1")
-    assert service.pool.done() == ["open"]
+    assert page("limit=2") == ["b", "d"]
+    assert page("limit=2&after=d") == ["f"]
+    assert page("limit=1&after=b") == ["d"]
+    assert page("after=f") == []

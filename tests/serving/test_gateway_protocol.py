@@ -40,6 +40,7 @@ class Server:
 
     def __init__(self, *sets: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
+        self.folder = Path(self._folder.name)
         paths = os.pathsep.join([str(ROOT / ".build"), str(ROOT)])
         command = [sys.executable, "-m", "tests.serving.gateway_program", self._folder.name, *sets]
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -218,6 +219,40 @@ def test_what_is_no_request_is_refused(server: Server, sent: bytes) -> None:
         assert f"x-request-id: {problem['request_id']}".encode() in got
 
 
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        (b"%00", 404),
+        (b"a%00b", 404),
+        (b"..", 404),
+        (b"..%2f", 404),
+        (b"..%2f..%2f..%2fetc%2fpasswd", 404),
+        (b"%2e%2e/%2e%2e/etc/passwd", 404),
+        (b"'%20OR%201=1%20--", 404),
+        (b"%F0%9F%98%80", 404),
+        ("😀".encode(), 400),
+        (b"%ff", 404),
+        (b"%", 404),
+        (b"x" * 65, 404),
+        (b"x" * 10_000, 422),
+    ],
+)
+def test_a_name_that_is_none_is_refused_by_a_server(server: Server, name: bytes, status: int) -> None:
+    head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\nConnection: close\r\n".encode()
+    targets = [b"GET /api/v1/agents/%s ", b"DELETE /api/v1/agents/%s ", b"GET /api/v1/agents/%s/state ", b"GET /%s "]
+    for target in (*targets, b"POST /api/v1/agents/%s/act "):
+        with server.connect() as connection:
+            connection.sendall(target % name + head + b"Content-Length: 0\r\n\r\n")
+            found, problem = answer(connection)
+        assert (found, problem["status"]) == (status, status), target
+    with server.connect() as connection:
+        connection.sendall(b"GET /api/v1/agents?after=%s " % name + head + b"\r\n")
+        assert answer(connection)[0] == (400 if status == 400 else 422)
+    with server.connect() as connection:
+        connection.sendall(server.request())
+        assert answer(connection) == (200, {"action": [1]})
+
+
 def test_headers_without_end_are_refused(server: Server) -> None:
     with server.connect() as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nX: ")
@@ -304,15 +339,30 @@ def test_a_port_in_use_says_so() -> None:
 def test_metrics_have_a_port_of_their_own(server: Server) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", METRICS)
     connection.request("GET", "/metrics")
-    assert b"axonrl_requests_total" in connection.getresponse().read()
+    found = connection.getresponse()
+    assert (found.status, found.getheader("Content-Type", "").partition(";")[0]) == (200, "text/plain")
+    assert b"axonrl_requests_total" in found.read()
     connection.request("GET", "/livez")
-    assert connection.getresponse().status == 404
+    refused = connection.getresponse()
+    problem = json.loads(refused.read())
+    assert (refused.status, problem["code"], problem["request_id"]) == (404, "not_found", refused.msg["X-Request-Id"])
+    assert len({found.msg["X-Request-Id"], refused.msg["X-Request-Id"], None}) == 3
+    for one in (found, refused):
+        assert (one.getheader("Cache-Control"), one.getheader("Server")) == ("no-store", None)
     connection.close()
+    with socket.create_connection(("127.0.0.1", METRICS), timeout=10) as raw:
+        raw.sendall(b"nonsense\r\n\r\n")
+        head, body = read(raw).split(b"\r\n\r\n", 1)
+    assert head[:12] == b"HTTP/1.1 400"
+    assert f"x-request-id: {json.loads(body)['request_id']}".encode() in head
 
 
 def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
     """The last test: it ends the server of the others."""
     with server.connect() as busy, server.connect() as idle:
+        for _ in range(12):
+            idle.sendall(b"GET /api/v1/agents HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert answer(idle)[0] == 401
         idle.sendall(server.request())
         assert answer(idle)[0] == 200
         busy.sendall(server.request(f"POST {ACT}?noise=1"))
@@ -323,5 +373,8 @@ def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
         assert read(idle) == b""
     code, errors = server.ended()
     assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
+    lines = [json.loads(line) for line in (server.folder / "audit.jsonl").read_text().splitlines()]
+    assert [line["outcome"] for line in lines if line["what"] == "request"] == ["missing_token"] * 10
+    assert [line["detail"] for line in lines if line["what"] == "requests"] == [{"refused": 2, "addresses": 1}]
     with pytest.raises(OSError, match="refused"):
         server.connect()

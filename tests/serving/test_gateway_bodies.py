@@ -1,0 +1,117 @@
+"""Bodies of requests: types, sizes, JSON that is none, and JSON that is nested too deep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from .gateway_fakes import CARTPOLE, Service
+
+API = "/api/v1"
+ACT = f"{API}/agents/cart/act"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """With one agent."""
+    service = Service({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"})
+    made = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
+    assert made.status == 201
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+        ({"Content-Type": "APPLICATION/JSON"}, 200),
+        ({"Content-Encoding": "identity"}, 200),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Encoding": "gzip"}, 415),
+    ],
+)
+def test_types_of_bodies(service: Service, headers: dict[str, str], status: int) -> None:
+    assert service("POST", ACT, [0], headers=headers).status == status
+    patched = service("PATCH", f"{API}/agents/cart", {"description": "d"}, headers=headers)
+    assert patched.status == status
+    if status != 200:
+        assert patched.code == "unsupported_media_type"
+
+
+def test_bodies_have_limits(service: Service) -> None:
+    fits = b'"' + b"x" * 1998 + b'"'
+    assert service("POST", ACT, fits).status == 200
+    refused = service("POST", ACT, fits + b" ")
+    assert (refused.status, refused.code, refused.headers["connection"]) == (413, "body_too_large", "close")
+    assert service("POST", f"{API}/agents/cart/step", fits).code == "body_too_large"
+    assert service("POST", f"{API}/agents", b" " * 1001).code == "body_too_large"
+    assert service("POST", f"{API}/snapshots/cart", b"x" * 5000).status == 201  # the worker reads it
+    assert service("POST", ACT, headers={"X": "y" * 16384}).code == "body_too_large"
+    assert service("GET", f"{API}/agents/{'x' * 4100}").code == "invalid_value"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "invalid_value"),
+        (b"[]", "invalid_value"),
+        (b"nonsense", "invalid_json"),
+        (b'{"description": NaN}', "invalid_json"),
+        (b'{"description": 1e999}', "invalid_value"),
+        (b'{"description": "\\ud800"}', "invalid_json"),
+        (b"[" * 900, "invalid_json"),
+        (b"[" * 9 + b"]" * 9, "invalid_value"),
+        (b'{"description": "\xff"}', "invalid_json"),
+        (b'{"is_active": "yes"}', "invalid_value"),
+        (b'{"is_active": 1}', "invalid_value"),
+        (b'{"description": "\\u0000"}', "invalid_value"),
+    ],
+)
+def test_bodies_are_what_they_should_be(service: Service, body: bytes, code: str) -> None:
+    refused = service("PATCH", f"{API}/agents/cart", body)
+    assert refused.code == code
+    assert all(one["where"] and one["what"] for one in refused.json["errors"])
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b'{"description":\n  oops}', "is not valid JSON: expected value at line 2 column 3"),
+        (b'{"description": NaN}', "is not valid JSON: expected value at line 1 column 17"),
+        (b"{", "is not valid JSON: EOF while parsing an object at line 1 column 1"),
+    ],
+)
+def test_broken_json_is_refused_with_its_place(service: Service, body: bytes, what: str) -> None:
+    for method, path in (("PATCH", "/agents/cart"), ("POST", "/agents"), ("POST", "/tokens"), ("PATCH", "/users/bob")):
+        refused = service(method, API + path, body, user="root" if "users" in path else "alice")
+        assert (refused.status, refused.code) == (400, "invalid_json")
+        assert refused.json["errors"] == [{"where": "body", "what": what}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/agents", b"[" * 10_000),
+        ("/tokens", b"[" * 10_000 + b"]" * 10_000),
+        ("/agents", b'{"config":' * 10_000 + b"1" + b"}" * 10_000),
+        ("/snapshots/cart", b'{"obs_size":' * 10_000 + b"1" + b"}" * 10_000),  # which the gateway reads in a state
+    ],
+)
+def test_a_body_nested_ten_thousand_deep_is_refused_quickly(path: str, body: bytes) -> None:
+    service = Service()
+    service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
+    seconds = []
+    for _ in range(3):  # the fastest counts: others use the processor as well
+        begun = time.perf_counter()
+        refused = service("POST", API + path, body)
+        seconds.append(time.perf_counter() - begun)
+    assert (refused.status, refused.code) == (400, "invalid_json")
+    assert "recursion limit exceeded at line 1 column" in refused.json["errors"][0]["what"]
+    assert min(seconds) < 0.05
+    assert "put_state" not in service.pool.done()
+    service.close()

@@ -1,0 +1,138 @@
+"""Limits of creations and of transfers of states, quotas of bytes, and what of it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from axonrl.serving.gateway import gateway
+
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    service = Service()
+    yield service
+    service.close()
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the limits."""
+    clock = Clock()
+    monkeypatch.setattr(gateway, "time", clock)
+    return clock
+
+
+def test_quotas_and_creations_per_minute(clock: Clock) -> None:
+    service = Service({"limits.creations_per_minute": "3"})
+    service.rooms.accounts.set_quota("alice", {"agents": 1})
+    service.run(service.gateway.tokens.refresh)
+    assert create(service, "a").status == 201
+    assert create(service, "b").code == "quota_exceeded"
+    assert create(service, "b").code == "quota_exceeded"
+    refused = create(service, "b")
+    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
+    assert create(service, "b", user="bob").status == 201
+    clock.seconds += 60
+    assert create(service, "b").code == "quota_exceeded"
+    service.close()
+
+
+def test_no_minute_has_more_creations_than_the_limit(clock: Clock) -> None:
+    service = Service({"limits.creations_per_minute": "3"})
+    created = []
+    for tenth in range(1800):  # of a second: three at once, then a try every ten seconds
+        clock.seconds = 1000 + tenth / 10
+        if tenth < 3 or tenth % 100 == 0:
+            answer = create(service, f"a{tenth}")
+            assert answer.status in (201, 429)
+            created += [clock.seconds] if answer.status == 201 else []
+    assert created == [1000, 1000.1, 1000.2, 1060, 1070, 1080, 1120, 1130, 1140]
+    service.close()
+
+
+def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None:
+    create(service)
+    assert sorted(service("GET", "/api/v1/snapshots/cart").json) == sorted(SIX)
+    assert service("POST", "/api/v1/snapshots/cart", dict.fromkeys(SIX, "")).status == 201
+    state = service("GET", f"{AGENTS}/cart/state")
+    assert state.headers["content-type"] == "application/octet-stream"
+    put = service("PUT", f"{AGENTS}/cart/state", b"raw", headers={"Content-Type": "application/octet-stream"})
+    assert put.status == 200
+    assert service.pool.last()[1:] == ("put_state", b"raw", {"form": "safetensors"})
+    for _ in range(2):
+        clock.seconds += 25
+        assert service("GET", "/api/v1/snapshots/cart").status == 200
+    recorded = [(entry.what, entry.outcome) for entry in service.rooms.audit.entries(6)]
+    what = ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
+    assert recorded == [(one, "ok") for one in what]
+    for seconds, wait in ((0, "10"), (9.5, "1")):
+        clock.seconds += seconds
+        refused = service("GET", "/api/v1/snapshots/cart")
+        assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", wait)
+
+
+def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service) -> None:
+    create(service)
+    assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 7}  # noted with the creation
+    raw = {"Content-Type": "application/octet-stream"}
+    service.rooms.accounts.set_quota("alice", {"bytes": 8})
+    service.run(service.gateway.tokens.refresh)
+    service.pool.answers["put_state"] = Answer(200, b'{"bytes": 8}')
+    assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
+    assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 8}
+    service.pool.asked.clear()
+    for method, path, body, more in (
+        ("POST", "/api/v1/snapshots/cart", {}, {}),
+        ("PUT", f"{AGENTS}/cart/state", b"raw", raw),
+        ("POST", AGENTS, {"name": "b", "model": "dqn", "config": CARTPOLE}, {}),
+    ):
+        refused = service(method, path, body, headers=more)
+        assert (refused.status, refused.code) == (403, "quota_exceeded")
+    assert service.pool.asked == []
+    assert service("GET", "/api/v1/snapshots/cart").status == 200
+    assert service("POST", f"{AGENTS}/cart/step", STEP).status == 200
+    found = [(one.what, one.target, one.outcome) for one in service.rooms.audit.entries(8)]
+    assert ("state.write", "cart", "quota_exceeded") in found
+    service.rooms.accounts.set_quota("alice", {"bytes": 0})  # no limit
+    service.run(service.gateway.tokens.refresh)
+    assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
+
+
+def test_states_that_are_refused_are_recorded_and_a_flood_of_them_is_counted(service: Service, clock: Clock) -> None:
+    create(service)
+
+    def newest(count: int) -> list[tuple[str, str, str, str]]:
+        return [(one.what, one.who, one.target, one.outcome) for one in service.rooms.audit.entries(count)]
+
+    service.pool.answers["put_state"] = failure(422, "unsafe_state", "encoded_network")
+    assert service("POST", "/api/v1/snapshots/cart", {}).code == "unsafe_state"
+    assert newest(1) == [("state.write", "alice", "cart", "unsafe_state")]
+    service.pool.answers["get_state"] = failure(503, "unavailable")
+    assert service("GET", f"{AGENTS}/cart/state").code == "unavailable"
+    assert newest(1) == [("state.read", "alice", "cart", "unavailable")]
+    for _ in range(4):
+        service("GET", f"{AGENTS}/cart/state")
+    for _ in range(13):
+        assert service("GET", f"{AGENTS}/cart/state").code == "rate_limited"
+    limited, before = ("state.read", "alice", "cart", "rate_limited"), ("state.read", "alice", "cart", "unavailable")
+    assert newest(11) == [limited] * 10 + [before]
+    service.run(service.gateway.record_unrecorded)
+    told = service.rooms.audit.entries(1)[0]
+    assert (told.what, told.who, told.outcome) == ("requests", "service", "refused")
+    assert told.detail == {"refused": 3, "addresses": 1}
+    service.run(service.gateway.record_unrecorded)
+    assert service.rooms.audit.entries(1)[0].id == told.id  # there is nothing more to tell
