@@ -156,9 +156,14 @@ def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None 
         finally:
             opened.close()
     for recipe in recipes:
-        directory = program_of(recipe, programs).directory
-        shutil.copytree(directory, data / "programs" / directory.name, dirs_exist_ok=True)
+        copy_program(recipe, programs, data)
     return text
+
+
+def copy_program(recipe: Recipe, programs: Path, data: Path) -> None:
+    """The program that serves a recipe, which may be another one's."""
+    directory = program_of(recipe, programs).directory
+    shutil.copytree(directory, data / "programs" / directory.name, dirs_exist_ok=True)
 
 
 def agent(server: Server, token: str, name: str = "cart", **more: Any) -> RemoteAgent:

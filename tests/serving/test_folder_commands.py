@@ -24,6 +24,7 @@ from axonrl.serving.catalogue import Recipe, parameters, recipe
 from axonrl.serving.catalogue.reversing import config_of
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.hosting.programs import program_of
 
 from .live import agent, prepared, served
 from .postgresql import PostgreSQL
@@ -130,7 +131,7 @@ def learned_alike(hosted: HostedAgent, run: Path, made: Recipe, programs: Path) 
     from axonrl.runs.checkpoints import CheckpointStore
 
     memory = ReplayMemory(500, batch_size=8)
-    stepper = Stepper.load(programs / made.digest, memory, schedule=Schedule(20, 2))
+    stepper = Stepper.load(program_of(made, programs), memory, schedule=Schedule(20, 2))
     found = CheckpointStore(run).open()
     assert found is not None
     stepper.load_state_dict(found[1])

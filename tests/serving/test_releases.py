@@ -15,7 +15,7 @@ from axonrl.serving.accounts import Accounts, AgentRows, open_service, schema
 from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
-from .live import agent, served
+from .live import agent, copy_program, served
 from .make_fixture import CONFIG, OBSERVATIONS
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
@@ -49,7 +49,7 @@ def test_agents_of_earlier_releases_act_as_they_did(
     data = tmp_path / "data"
     expected = copied(release, data)
     made = built("dqn", CONFIG)
-    shutil.copytree(programs / made.digest, data / "programs" / made.digest)
+    copy_program(made, programs, data)
     opened = open_service(data)
     try:
         token, _ = Accounts(opened).create_token("alice", "tests", ["read", "act", "learn"], None, None)
