@@ -80,7 +80,8 @@ def test_an_inactive_agent_takes_no_memory_and_is_the_same_when_it_is_active_aga
     a.deactivate()
     assert executor(service, "a") is None
     with FileLock(folder / "lock", timeout=0):  # no process has it
-        for use in (lambda: a.act(ZEROS), lambda: a.step(*step(0))):
+        uses: list[Callable[[], object]] = [lambda: a.act(ZEROS), lambda: a.step(*step(0))]
+        for use in uses:
             with pytest.raises(Conflict) as error:
                 use()
             assert (error.value.status, error.value.code) == (409, "agent_inactive")
