@@ -129,6 +129,7 @@ def test_no_password_and_no_token_is_written_anywhere(
         assert server.stop() == 143
     places["standard error"] = server.log.read_bytes()
     assert places["standard error"].count(b"\n") > 3
+    assert b"Traceback" not in places["standard error"]
     places |= {str(path): path.read_bytes() for path in server.data.rglob("*") if path.is_file()}
     assert str(server.data / "audit.jsonl") in places
     found = [(place, secret) for place, content in places.items() for secret in secrets if secret.encode() in content]
