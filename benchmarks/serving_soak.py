@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from axonrl.serving import Conflict, NotFound, RemoteAgent
 from axonrl.serving.accounts import Accounts, open_service
+from axonrl.serving.accounts.grants import SCOPES
 
 from ..tests.serving.experience import STEPS, alike, batch, step, stepped
 from ..tests.serving.service import Service, is_there, serving, wait_for
@@ -196,10 +197,10 @@ def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
         accounts = Accounts(database)
         for user in ("root", *USERS):
             accounts.add_user(user, PASSWORD, admin=user == "root")
-        administrator, _ = accounts.create_token("root", "fuzz")
+        administrator, _ = accounts.create_token("root", "fuzz", SCOPES)  # "admin" is not among the usual ones
     finally:
         database.close()
-    wait_for(lambda: service.ask("GET", "/api/v1/users/me", token=administrator)[0] == 200, 10)
+    wait_for(lambda: service.ask("GET", "/api/v1/users", token=administrator)[0] == 200, 10)
     restored = _restore(service, administrator)
     stop, threads, before = threading.Event(), 4, workers_of(service)
     timer = threading.Timer(seconds, stop.set)
