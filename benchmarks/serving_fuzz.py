@@ -15,6 +15,10 @@ from typing import Any, Final
 from ..tests.serving.service import Service
 
 AGENTS: Final = ("fuzz-dqn", "fuzz-ddpg", "fuzz-new")
+USERS: Final = ("fuzz-user", "fuzz-other")
+"""Who may be removed, disabled and changed. The users whose tokens are sent may not: nothing else would be reached."""
+_ODD: Final = ("nobody", "..", "%00", "a" * 300, "\U0001f9e0", "' OR 1=1 --", "0")
+_OF_USER: Final = "/api/v1/users/{name}"
 HOSTILE: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 0.5, 1e39, -0.0, 2**63, 10**30, "", "a", "\0", "../..", "' OR 1=1 --", "\U0001f9e0",
     "x" * 2000, [], [[]], [1], [[1.0] * 4], [None], {}, {"": 1}, {"name": {"name": {}}}, "2026-01-01", "ready", "act",
@@ -48,12 +52,14 @@ class Fuzz:
     def request(self) -> tuple[str, str, bytes | None, dict[str, str]]:
         """Method, path with query, body, headers."""
         dice = self._dice
-        method, path, call = dice.choice(self._calls)
+        method, call_path, call = dice.choice(self._calls)
+        path = call_path
         query, headers = dict[str, str](), dict[str, str]()
         for one in call.get("parameters", ()):
             if one["in"] == "path":
                 name = one["name"]
-                path = path.replace(f"{{{name}}}", urllib.parse.quote(self._name(name), safe=""))
+                drawn = self._name(name, call_path, changes=method != "get")
+                path = path.replace(f"{{{name}}}", urllib.parse.quote(drawn, safe=""))
             elif dice.random() < 0.4:
                 value = self._text(self._of(one["schema"]))
                 (query if one["in"] == "query" else headers)[one["name"]] = value
@@ -71,11 +77,15 @@ class Fuzz:
             path += "?" + urllib.parse.urlencode(query)
         return method.upper(), path, body, {name: self._header(value) for name, value in headers.items()}
 
-    def _name(self, parameter: str) -> str:
+    def _name(self, parameter: str, path: str, *, changes: bool) -> str:
+        """A name within a path."""
         dice = self._dice
+        if parameter == "name" and path.startswith(_OF_USER):
+            known = USERS if changes and path == _OF_USER else (*USERS, "alice")
+            return dice.choice(known if dice.random() < 0.9 else _ODD)
         if parameter in ("name", "agent") and dice.random() < 0.9:
             return dice.choice(AGENTS)
-        return dice.choice(["alice", "nobody", "..", "%00", "a" * 300, "\U0001f9e0", "' OR 1=1 --", "0"])
+        return dice.choice(("alice", *_ODD))
 
     def _text(self, value: Any) -> str:
         return value if isinstance(value, str) else json.dumps(value)
@@ -120,7 +130,7 @@ class Fuzz:
             case "boolean":
                 return dice.random() < 0.5
             case "string":
-                return dice.choice([*AGENTS, "dqn", "ready", "a", "correct horse battery", "e", "read"])
+                return dice.choice([*AGENTS, *USERS, "dqn", "ready", "a", "correct horse battery", "e", "read"])
         return dice.choice(NUMBERS)
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
@@ -156,7 +166,7 @@ class Fuzz:
 
 
 def bombard(service: Service, tokens: list[str], count: int, stop: threading.Event, seed: int) -> Counter[int]:
-    """Send so many made-up requests over one connection; how often each status came, 0 for none."""
+    """Send so many made-up requests over one connection; how often each status came, 0 where no answer did."""
     status, _, document = service.ask("GET", "/api/v1/openapi.json")
     assert status == 200
     fuzz, dice, seen = Fuzz(document, seed), random.Random(seed), Counter[int]()
@@ -174,8 +184,9 @@ def bombard(service: Service, tokens: list[str], count: int, stop: threading.Eve
             seen[answer.status] += 1
             if answer.status == 500:
                 print("500:", method, path, headers.get("Content-Type"), (body or b"")[:400], content[:200], flush=True)
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as error:
             seen[0] += 1
+            print("no answer:", method, path[:400], (body or b"")[:400], repr(error), flush=True)
             connection.close()
     with contextlib.suppress(OSError):
         connection.close()

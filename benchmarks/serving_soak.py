@@ -28,10 +28,11 @@ from typing import Any, Final
 
 from axonrl.serving import Conflict, NotFound, RemoteAgent
 from axonrl.serving.accounts import Accounts, open_service
+from axonrl.serving.accounts.grants import SCOPES
 
 from ..tests.serving.experience import STEPS, alike, batch, step, stepped
 from ..tests.serving.service import Service, is_there, serving, wait_for
-from .serving_fuzz import AGENTS, bombard
+from .serving_fuzz import AGENTS, USERS, bombard
 from .serving_watch import Watch, workers_of
 
 PARTS: Final = ("kills", "mixed", "fuzz")
@@ -39,9 +40,14 @@ SMALL: Final[dict[str, Any]] = {"seed": 0, "hidden_layers": [8], "batch_size": 8
 CLIENTS: Final = {"step": 20, "act": 14, "batch": 4, "read": 5, "state": 3, "create": 4}
 SHARED: Final = 10
 """Agents that the clients share."""
+PASSWORD: Final = "correct horse battery"
+MOST_REFUSED: Final = 0.1
+"""Of made-up requests, as if their tokens were invalid."""
 PAUSE_S: Final = 0.02
-BYTES_OF_STEP: Final = 600
-"""What an agent keeps of each of its last 100,000 steps: its key, and of each of its last 10,000 episodes."""
+BYTES_OF_KEY: Final = 450
+"""What a worker keeps of a request with steps, of which an agent remembers the last 100,000: 370 were measured."""
+BYTES_OF_EPISODE: Final = 300
+"""Of an episode, of which an agent remembers the last 10,000: 240 were measured. One step of 20 ends one."""
 
 
 # -- kills of the gateway ---------------------------------------------------------------------------------------------
@@ -171,7 +177,13 @@ def mixed(service: Service, seconds: float, every: float) -> list[str]:
     calls = ", ".join(f"{kind} {count}" for kind, count in doing.calls.items())
     total = sum(doing.acknowledged.values())
     print(f"Kills of workers {kills}. Calls: {calls}. Steps acknowledged {total}.")
-    return found + watch.report("mixed", total * BYTES_OF_STEP / 2**20)
+    return found + watch.report("mixed", _remembered(doing.calls["step"] + doing.calls["batch"], total))
+
+
+def _remembered(requests: int, steps: int) -> float:
+    """Megabytes by which workers may grow. Once every agent remembers all that it can, there is no more."""
+    keys, episodes = min(requests, SHARED * 100_000), min(steps // 20, SHARED * 10_000)
+    return (keys * BYTES_OF_KEY + episodes * BYTES_OF_EPISODE) / 2**20
 
 
 # -- made-up requests -------------------------------------------------------------------------------------------------
@@ -180,16 +192,16 @@ def mixed(service: Service, seconds: float, every: float) -> list[str]:
 def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
     """Made-up requests over a few connections, until there were so many or the time is over."""
     print(f"\n### {requests:,} made-up requests, or {seconds / 60:g} minutes\n")
-    service.agent(AGENTS[0], **SMALL).create_agent(4, 2, "dqn")
-    service.agent(AGENTS[1], **SMALL).create_agent(4, 2, "ddpg")
     database = open_service(service.data)
     try:
         accounts = Accounts(database)
-        accounts.add_user("root", "correct horse battery", admin=True)
-        administrator, _ = accounts.create_token("root", "fuzz")
+        for user in ("root", *USERS):
+            accounts.add_user(user, PASSWORD, admin=user == "root")
+        administrator, _ = accounts.create_token("root", "fuzz", SCOPES)  # "admin" is not among the usual ones
     finally:
         database.close()
-    wait_for(lambda: service.ask("GET", "/api/v1/users/me", token=administrator)[0] == 200, 10)
+    wait_for(lambda: service.ask("GET", "/api/v1/users", token=administrator)[0] == 200, 10)
+    restored = _restore(service, administrator)
     stop, threads, before = threading.Event(), 4, workers_of(service)
     timer = threading.Timer(seconds, stop.set)
     timer.start()
@@ -198,17 +210,43 @@ def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
         with ThreadPoolExecutor(threads) as pool, Watch(service) as watch:
             tokens = [service.token] * 3 + [administrator]
             running = [pool.submit(bombard, service, tokens, requests // threads, stop, k) for k in range(threads)]
+            while not all(one.done() for one in running):
+                time.sleep(1)
+                restored += _restore(service, administrator)
             seen = sum((one.result() for one in running), Counter[int]())
     finally:
+        stop.set()
         timer.cancel()
     statuses = ", ".join(f"{status} {count}" for status, count in sorted(seen.items()))
     took = time.monotonic() - began
-    print(f"{seen.total():,} requests in {took:.0f} s: {statuses}.")
+    print(f"{seen.total():,} requests in {took:.0f} s: {statuses}. What was removed came back: {restored} times.")
     lost = [pid for pid in before if not is_there(pid)]
+    return _judged(seen, requests // threads * threads, lost) + watch.report("fuzz", 30.0)
+
+
+def _restore(service: Service, administrator: str) -> int:
+    """Have the agents and users again that requests have removed; how many there are."""
+    made = 0
+    for name, model in zip(AGENTS, ("dqn", "ddpg"), strict=False):
+        with contextlib.suppress(Conflict):
+            service.agent(name, **SMALL).create_agent(4, 2, model)
+            made += 1
+    for user in USERS:
+        body = {"name": user, "password": PASSWORD}
+        made += service.ask("POST", "/api/v1/users", body, token=administrator)[0] == 201
+    return made
+
+
+def _judged(seen: Counter[int], wanted: int, lost: Sequence[int]) -> list[str]:
+    """What is wrong with the answers to made-up requests."""
+    total = seen.total()
     found = [f"fuzz: {seen[500]} answers were 500"] if seen[500] else []
     found += [f"fuzz: workers {lost} ended"] if lost else []
-    found += [] if seen[200] > seen.total() / 50 else ["fuzz: nearly nothing was accepted"]
-    return found + watch.report("fuzz", 30.0)
+    found += [f"fuzz: {seen[0]} requests had no answer"] if seen[0] else []
+    found += [f"fuzz: {total:,} requests were sent instead of {wanted:,}"] if total < wanted else []
+    # One of 50 has no token, and all others a valid one: with many refused, workers would not be reached.
+    found += [f"fuzz: {seen[401]:,} answers were 401"] if seen[401] > MOST_REFUSED * total else []
+    return found + ([] if seen[200] > total / 50 else ["fuzz: nearly nothing was accepted"])
 
 
 def soaked(

@@ -126,7 +126,8 @@ class Tokens:
         with self._audit.recorded("token.revoke", by, shown) as session:
             row = (session.get(Token, shown) or session.get(WebLogin, shown)) if shown else None
             if row is None or (user is not None and row.user.name != user):
-                raise RefusedError("not_found", f"There is no token {checks.shortened(token_id)}")
+                # What was given is not repeated: it may be a token in the place of its id.
+                raise RefusedError("not_found", "There is no token with this id: see the list of tokens for theirs")
             if isinstance(row, Token):
                 row.revoked_at = row.revoked_at or self._clock()
             else:

@@ -17,7 +17,7 @@ from ..accounts import AgentRows, Database, UnusableError, folder
 from ..accounts.accounts import REMOVING
 from ..accounts.tables import Agent
 from ..hosting.copying import MovedError, copy_agent, link_tree
-from .context import DONE, FAILED, Service
+from .context import DONE, FAILED, Service, for_nobody_else
 from .output import print_done
 from .verifying import damages_of, say
 
@@ -34,7 +34,8 @@ def backup(service: Service) -> int:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         temporary.mkdir(mode=0o700)
-        rows = _copied(service, temporary)
+        with for_nobody_else():
+            rows = _copied(service, temporary)
         damages = damages_of(temporary, rows)
         os.sync()
         with contextlib.suppress(FileNotFoundError):

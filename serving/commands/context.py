@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +16,16 @@ from .output import print_done
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
+
+
+@contextlib.contextmanager
+def for_nobody_else() -> Iterator[None]:
+    """Files that are written meanwhile are 0600, folders 0700."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 class Service:

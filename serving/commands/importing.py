@@ -17,7 +17,7 @@ from ..catalogue import hosted
 from ..catalogue.reversing import config_of
 from ..hosting import importing
 from ..workers import building
-from .context import Service
+from .context import Service, for_nobody_else
 
 _PROGRAMS: Final = "programs"
 _EXPERIMENT: Final = "experiment.yml"
@@ -31,7 +31,8 @@ def import_run(service: Service) -> int:
     try:
         recipe, state, notes = _read(run, given.first_update, given.update_frequency)
         owner = service.accounts.user(given.user)
-        building.build(recipe, service.folder / _PROGRAMS)
+        with for_nobody_else():
+            building.build(recipe, service.folder / _PROGRAMS)
         most = service.accounts.quotas(owner.name)["agents"]
         about = given.description or f"imported from {run.name}"
         row = service.agents.add(owner.id, given.name, recipe.model, about, recipe.config, most=most, by=service.by)
@@ -76,7 +77,8 @@ def _recorded_schedule(run: Path) -> dict[str, Any]:
 def _written(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any) -> int:
     """Write its folder; when that fails, its row goes as well."""
     try:
-        stored = importing.write(service.folder / folder.AGENTS / row.id, recipe, service.folder / _PROGRAMS, state)
+        with for_nobody_else():
+            stored = importing.write(service.folder / folder.AGENTS / row.id, recipe, service.folder / _PROGRAMS, state)
         if not service.agents.set_status(row.id, READY):
             raise RefusedError("not_found", "A server that was started meanwhile has removed it: import it again")
     except BaseException:

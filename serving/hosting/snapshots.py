@@ -100,7 +100,11 @@ def to_file(state: State) -> bytes:
 def from_file(content: bytes) -> State:
     """A state from such a file; RefusedError if it is none."""
     parts, about = parted(content, "body", (_NETWORK, _BUFFER))
-    found = fields(parsed(about.encode()), ("metadata",), ("model", "state_size", "action_size", "config"))
+    try:
+        described = parsed(about.encode())
+    except RefusedError:
+        raise RefusedError("unsafe_state", "metadata are not JSON", [("metadata", "are not JSON")]) from None
+    found = fields(described, ("metadata",), ("model", "state_size", "action_size", "config"))
     config = found["config"]
     if type(config) is not str:
         raise invalid("metadata.config", "must be JSON as text")

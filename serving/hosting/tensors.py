@@ -99,7 +99,8 @@ def joined(files: Mapping[str, bytes], about: str) -> bytes:
 def parted(content: bytes, where: str, prefixes: Sequence[str]) -> tuple[dict[str, bytes], str]:
     """The inverse of :func:`joined`: a file for each prefix, and ``about``.
 
-    What the files hold is not checked yet, but that their arrays are in the content.
+    What the files hold is not checked yet, but that their arrays are the content, each byte of it once: so no more is
+    copied than what came.
 
     Raises:
         RefusedError: it is not such a file.
@@ -108,14 +109,14 @@ def parted(content: bytes, where: str, prefixes: Sequence[str]) -> tuple[dict[st
     about = header.pop("__metadata__", None)
     if not isinstance(about, dict) or not isinstance(about.get(_ABOUT), str):
         raise _unsafe(where, "its metadata do not describe a state")
+    spans = {name: _entry(entry, where, name)[2] for name, entry in header.items()}
+    _refuse_gaps(list(spans.values()), len(content) - begin, where)
     files = {}
     for prefix in prefixes:
         names = [name for name in header if name.startswith(prefix)]
         inner, pieces, total = dict[str, Any](), [], 0
         for name in names:
-            first, end = _entry(header[name], where, name)[2]
-            if not first <= end <= len(content) - begin:
-                raise _unsafe(where, f"{name} is not inside of it")
+            first, end = spans[name]
             inner[name.removeprefix(prefix)] = {**header.pop(name), "data_offsets": [total, total + end - first]}
             pieces.append(content[begin + first : begin + end])
             total += end - first
@@ -166,7 +167,7 @@ def _entry(value: Any, where: str, name: str) -> tuple[np.dtype[Any], tuple[int,
 def _refuse_gaps(spans: Sequence[tuple[int, int]], total: int, where: str) -> None:
     at = 0
     for first, end in sorted(spans):
-        if first != at:
+        if first != at or end < first:
             raise _unsafe(where, "its arrays overlap, or leave gaps")
         at = end
     if at != total:

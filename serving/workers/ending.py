@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import runpy
 import select
 import signal
@@ -62,6 +63,7 @@ def main() -> None:
     """Run the command line."""
     descriptor, module = sys.argv[1:3]
     connection = socket.socket(fileno=int(descriptor))
+    os.umask(0o077)  # what agents have learned is for nobody else
     if end_with_gateway(connection):
         connection.detach()
         sys.argv = [module, descriptor, *sys.argv[3:]]

@@ -68,6 +68,14 @@ class Service(Server):
         finally:
             connection.close()
 
+    def transfer(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """A request with bytes that are no JSON, and such an answer: status, content."""
+        head = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/octet-stream"}
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
+            connection.request(method, path, body, head)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
     def ready(self) -> int:
         """The status of ``/readyz``."""
         return self.ask("GET", "/readyz")[0]

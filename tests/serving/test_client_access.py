@@ -279,12 +279,11 @@ def test_an_agent_that_is_not_closed_leaves_no_socket(stub: Stub) -> None:
 
 def test_importing_loads_little() -> None:
     program = """
-import sys, time
-began = time.perf_counter()
+import sys
 import axonrl.serving
 from axonrl.serving import RemoteAgent, EncodedAgentState, SUPPORTED_MODELS, wait_until_agent_exists, NotFound
-took = time.perf_counter() - began
-heavy = {"tensorflow", "keras", "gymnasium", "numpy", "sqlalchemy", "fastapi", "urllib3", "pydantic", "aiohttp"}
+heavy = {"tensorflow", "keras", "gymnasium", "numpy", "sqlalchemy", "fastapi", "urllib3", "pydantic", "aiohttp",
+         "asyncio", "uvicorn", "starlette", "alembic", "safetensors", "ai_edge_litert", "yaml", "mlflow", "ray"}
 loaded = {name.partition(".")[0] for name in sys.modules}
 print(sorted(heavy & loaded))
 ours = sorted(name for name in sys.modules if name.startswith("axonrl."))

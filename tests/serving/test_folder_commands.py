@@ -84,6 +84,7 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
     (row,) = commands.json("list-agents")
     assert (row["id"], row["model"], row["status"]) == (told["id"], "dqn", "ready")
     assert {path.name for path in (commands.data / "agents").iterdir()} == {told["id"]}
+    assert readable_by_others(commands.data / "agents" / told["id"]) == []
     config = told["config"]
     assert (config["state_size"], config["action_size"], config["seed"]) == (4, 2, 0)
     assert (config["warm_up"], config["update_freq"], config["buffer_size"], config["lr"]) == (20, 2, 500, 3e-4)
@@ -104,6 +105,10 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
     assert [policy.act(one) for one in OBSERVATIONS] == acted
     assert commands("export-policy", "alice/nosuch", str(tmp_path / "policy"))[0] == 1
     assert commands("export-policy", "alice/cart", str(tmp_path / "data"))[0] == 2
+
+
+def readable_by_others(folder: Path) -> list[Path]:
+    return [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o077]
 
 
 class opened:  # noqa: N801 - a context
@@ -244,6 +249,7 @@ def test_a_backup_while_steps_arrive_has_all_that_was_acknowledged_before(
             stop.set()
             player.join()
     assert (told["agents"], told["damages"]) == (1, [])
+    assert readable_by_others(target / "agents") == []  # programs are links to what this test has written
     assert after > before  # or this tests nothing
     shutil.rmtree(commands.data)
     restored = Commands(target, commands._told)

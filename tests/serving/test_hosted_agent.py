@@ -462,17 +462,21 @@ BAD_STEPS: list[tuple[dict[str, Any], str]] = [
 @pytest.fixture(scope="module")
 def untouched(built: Built, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedAgent]:
     host = Host(programs, tmp_path_factory.mktemp("untouched"))
-    yield host.open("a", built("dqn", DQN))
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 30)
+    yield agent
     for agent in host.agents:
         agent.abandon()
 
 
 @pytest.mark.parametrize(("change", "where"), BAD_STEPS)
 def test_a_bad_step_is_named_and_changes_nothing(untouched: HostedAgent, change: dict[str, Any], where: str) -> None:
+    before = untouched.get_state().value, untouched.info().value
+    assert before[1]["counters"] == {"global_timestep": 30, "global_step": 23, "global_episode": 1}
     data = {**json.loads(body(0))["step_data"], **change}
     error = refused(lambda: untouched.step(json.dumps({"step_data": data}).encode(), "key"))
     assert (error.status, error.errors[0][0]) == (422, where)
-    assert untouched.info().value["counters"]["global_timestep"] == 0
+    assert (untouched.get_state().value, untouched.info().value) == before
 
 
 @pytest.mark.parametrize(
@@ -512,11 +516,12 @@ def test_a_bad_act_is_named(untouched: HostedAgent, content: bytes, noise: Any, 
 
 
 def test_a_batch_with_one_bad_step_is_refused_whole(untouched: HostedAgent) -> None:
+    before = untouched.get_state().value, untouched.info().value
     steps = [json.loads(body(k))["step_data"] for k in range(3)]
     steps[1]["action"] = [7]
     error = refused(lambda: untouched.step(json.dumps({"steps": steps}).encode(), None, several=True))
     assert error.errors[0][0] == "steps[1].action[0]"
-    assert untouched.info().value["counters"]["global_timestep"] == 0
+    assert (untouched.get_state().value, untouched.info().value) == before
 
 
 # -- states -----------------------------------------------------------------------------------------------------------

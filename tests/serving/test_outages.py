@@ -28,6 +28,8 @@ DQN = {"state_size": 4, "action_size": 2, "hidden_layers": [8], "batch_size": 8,
 SETTINGS: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
 SECONDS = 60.0
 """At most, for what takes 5 to 12 s on an idle machine, and longer on a busy one."""
+BACK_SECONDS = 20.0
+"""At most, from when the database is back until all is well: 5 on an idle machine, which may be much busier here."""
 
 
 @pytest.fixture
@@ -130,6 +132,7 @@ def test_agents_go_on_while_the_database_is_away(
         second = agent(server, token, "second", retry_deadline=0, **SETTINGS)
         with Player(cart) as player:
             assert player.goes_on()
+            processes = sorted(server.children())
             with away():
                 assert player.goes_on()
                 with ThreadPoolExecutor(2) as others:  # SQLite waits for 5 seconds
@@ -143,9 +146,10 @@ def test_agents_go_on_while_the_database_is_away(
                 error = created.exception()
                 assert isinstance(error, ServiceUnavailable)
                 assert (error.status, error.code) == (503, "database_unavailable")
-            assert eventually(lambda: readyz(server.url) == 200)
+            assert eventually(lambda: readyz(server.url) == 200, BACK_SECONDS)
             assert login(server.url) == (200, "")
             second.create_agent(4, 2, "dqn")
             assert player.goes_on()
+            assert sorted(server.children()) == processes  # nothing was started again
         assert player.errors == []
         assert cart.info()["counters"]["global_timestep"] == player.count

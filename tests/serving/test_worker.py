@@ -1,6 +1,5 @@
 """A worker without a gateway: what ends it, and what may not."""
 
-import contextlib
 import fcntl
 import json
 import os
@@ -10,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,66 +19,23 @@ from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.learning import Learning
 from axonrl.serving.workers.ending import hung_up, wait_for
-from axonrl.serving.workers.messages import BEAT, Frame, encode, read
-from axonrl.serving.workers.settings import WorkerSettings
-from axonrl.serving.workers.worker import Worker
+from axonrl.serving.workers.messages import BEAT, encode, read
+
+from .asked import ACT, SMALL, STEP, Asked, statuses, working
 
 Built = Callable[..., Recipe]
-SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-DATA = {"state": [0.0] * 4, "action": [1], "reward": 1.0, "next_state": [1.0] * 4, "done": False}
-STEP = json.dumps({"step_data": DATA}).encode()
-ACT = json.dumps([0.0] * 4).encode()
-
-
-class Asked:
-    """The gateway's end of a worker's connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.numbers = 0
-
-    def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> Frame:
-        self.numbers += 1
-        self.connection.sendall(encode({"id": self.numbers, "agent": agent, "do": do, **head}, body))
-        frame = self.answer()
-        assert frame.head["id"] == self.numbers
-        return frame
-
-    def answer(self) -> Frame:
-        """The next frame that is no beat."""
-        for _ in range(60):  # one beat a second
-            frame = read(self.connection)
-            assert frame is not None
-            if frame.head["id"] != BEAT:
-                return frame
-        raise AssertionError("there was no answer")
 
 
 @pytest.fixture
 def worker(programs: Path, tmp_path: Path) -> Iterator[Asked]:
     """One in a thread, with agents ``a`` and ``b``."""
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "programs").symlink_to(programs)
-    ours, theirs = socket.socketpair()
-    ours.settimeout(30)
-    with ours, theirs:
-        thread = threading.Thread(target=Worker(theirs, WorkerSettings(str(tmp_path))).run)
-        thread.start()
-        try:
-            yield Asked(ours)
-        finally:
-            with contextlib.suppress(OSError):
-                ours.shutdown(socket.SHUT_RDWR)
-            thread.join(30)
+    with working(tmp_path, programs) as asked:
+        yield asked
 
 
 @pytest.fixture
 def recipe(built: Built) -> bytes:
     return json.dumps(built("dqn", {**SMALL, "state_size": 4, "action_size": 2}).to_json()).encode()
-
-
-def statuses(frames: list[Frame]) -> list[int]:
-    return [frame.head["status"] for frame in frames]
 
 
 def test_the_other_end_is_seen_to_be_closed_behind_what_it_has_sent() -> None:
@@ -161,8 +116,7 @@ def test_a_step_that_was_not_synced_is_forgotten(worker: Asked, recipe: bytes, m
 def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
     worker.ask("a", "open", recipe)
     frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
-    content = b"".join(encode({"id": k, "agent": "a", "do": do}, body) for k, (do, body) in enumerate(frames, 1))
-    worker.connection.sendall(content)
+    worker.send(*(("a", do, body) for do, body in frames))
     assert statuses([worker.answer() for _ in frames]) == [200, 200, 404, 404]
 
 
@@ -241,7 +195,7 @@ def test_it_counts_what_it_does(worker: Asked, recipe: bytes) -> None:
         worker.ask("a", "step", STEP)
     worker.ask("a", "info")
     worker.ask("b", "close")
-    told = json.loads(worker.ask("", "tally").body)
+    told = worker.tally()
     assert (told["loaded_agents"], told["openings_total"], told["evictions_total"]) == (1, 2, 1)
     assert (told["updates_total"], told["journal_syncs_total"]) == (3, 10)
     assert told["journal_sync_seconds_total"] > 0

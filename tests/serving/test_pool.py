@@ -1,0 +1,107 @@
+"""The gateway's side of the workers: how many requests may wait, and what is given up. The worker is in a thread."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.serving import catalogue
+from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import Answer, HostedAgent
+from axonrl.serving.workers import pool as pools
+from axonrl.serving.workers.child import Child
+from axonrl.serving.workers.pool import Pool
+from axonrl.serving.workers.settings import WorkerSettings
+
+from .asked import ACT, SMALL, STEP, working
+from .gateway_fakes import Service
+
+AGENTS = "/api/v1/agents"
+SIZES = {**SMALL, "state_size": 4, "action_size": 2}
+
+
+@pytest.fixture
+def pool(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    """A pool of one worker, which runs in a thread rather than in a process of its own."""
+    with working(tmp_path, programs) as asked:
+
+        async def start(name: str, module: str, arguments: Iterable[str], number: int | None = None) -> Child:
+            child = Child(name, number)
+            asked.connection.setblocking(False)
+            await asyncio.get_running_loop().create_connection(lambda: child, sock=asked.connection)
+            return child
+
+        monkeypatch.setattr(pools, "start", start)
+        yield Pool(tmp_path, 1, WorkerSettings(str(tmp_path)), 60.0)
+
+
+@pytest.fixture
+def recipe(built: Callable[..., Recipe]) -> bytes:
+    return json.dumps(built("dqn", SIZES).to_json()).encode()
+
+
+async def stopped(pool: Pool) -> None:
+    await pool.stop(10)
+    await asyncio.sleep(0)  # in which what it has cancelled ends
+
+
+def test_more_than_1000_requests_do_not_wait_for_one_agent(
+    pool: Pool, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act, go = HostedAgent.act, threading.Event()
+
+    def held(agent: HostedAgent, *what: Any) -> Answer:
+        assert go.wait(30)
+        return act(agent, *what)
+
+    monkeypatch.setattr(HostedAgent, "act", held)
+
+    async def asking() -> None:
+        await pool.start()
+        assert [(await pool.ask(name, "open", recipe)).status for name in "ab"] == [200, 200]
+        waiting = [asyncio.create_task(pool.ask("a", "act", ACT)) for _ in range(1_000)]
+        others = [asyncio.create_task(pool.ask("b", "act", ACT)) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused = await pool.ask("a", "act", ACT)
+        assert (refused.status, refused.retry_after) == (503, 1)
+        assert json.loads(refused.body)["code"] == "agent_busy"
+        assert not any(task.done() for task in (*waiting, *others))
+        go.set()
+        assert {answer.status for answer in await asyncio.gather(*waiting, *others)} == {200}
+        assert (await pool.ask("a", "act", ACT)).status == 200
+        await stopped(pool)
+
+    asyncio.run(asking())
+
+
+def test_a_step_that_was_given_up_is_applied_once_when_it_is_repeated(
+    pool: Pool, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync, go = HostedAgent.sync, threading.Event()
+
+    def held(agent: HostedAgent) -> None:
+        assert go.wait(30)
+        sync(agent)
+
+    monkeypatch.setattr(HostedAgent, "sync", held)
+    with contextlib.closing(Service()) as service:
+        service.gateway.pool, service.gateway.catalogue = pool, catalogue
+        service.run(pool.start)
+        assert service("POST", AGENTS, {"name": "cart", "model": "dqn", "config": SIZES}).status == 201
+        keyed = {"Idempotency-Key": "k"}
+        with monkeypatch.context() as patch:
+            patch.setattr(pools, "_ASK_SECONDS", 1.0)
+            given_up = service("POST", f"{AGENTS}/cart/step", STEP, headers=keyed)
+        assert (given_up.status, given_up.code, given_up.headers["retry-after"]) == (503, "unavailable", "1")
+        assert "within 1 seconds" in given_up.json["detail"]
+        go.set()
+        again = [service("POST", f"{AGENTS}/cart/step", STEP, headers=keyed) for _ in range(2)]
+        assert [(one.status, one.json) for one in again] == [(200, {"accepted": 1, "seq": 1})] * 2
+        assert [one.headers.get("idempotent-replayed") for one in again] == ["true", "true"]
+        assert service("GET", f"{AGENTS}/cart").json["counters"]["global_timestep"] == 1
+        service.run(lambda: stopped(pool))
