@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from . import record
-from .history import Evaluation, evaluations_of_policies, read_episodes
+from .final import final_evaluation
+from .history import evaluations_of_policies, read_episodes
 from .learning_curve import algorithm_of
 from .starts import read_starts
 from .statistics import interval
@@ -52,7 +53,7 @@ def model_card(described: Mapping[str, Any], run: Path | None) -> str:
     sections = (
         [f"# {algorithm} on {task}", "", "A policy that axonrl trained and exported. It acts greedily."],
         _table("", "", facts.items()),
-        ["## Returns", "", *([] if run is None else _returns(run, trained))],
+        ["## Returns", "", *([] if run is None else _returns(run, described))],
         ["## How it was trained", "", *_provenance(run, found, described)],
         ["## How to use it", *_usage(described)],
         ["## Limits", "", *_limits(described)],
@@ -79,12 +80,15 @@ def _space(space: Mapping[str, Any]) -> str:
     return f"{space['type']} {size} {space.get('dtype', 'int8')}"
 
 
-def _returns(run: Path, trained: Mapping[str, Any]) -> Iterator[str]:
+def _returns(run: Path, described: Mapping[str, Any]) -> Iterator[str]:
+    trained = described["trained"]
     at = trained["global_timestep"], trained["global_step"]
     rows = [row for row in evaluations_of_policies(run) if (row.global_timestep, row.global_step) == at]
-    yield from (_evaluated(row) for row in rows)
-    if not rows:
-        yield "The training did not evaluate this policy."
+    found = [_evaluated("during training", row.results) for row in rows]
+    final = final_evaluation(run)
+    if final is not None and final.is_of(described["policy"], *at):
+        found.insert(0, _evaluated("at the end of the run", final.results))
+    yield from found or ["The run did not evaluate this policy."]
     last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at[0]][-EPISODES:]
     if last:
         mean, low, high = interval(last)
@@ -94,16 +98,12 @@ def _returns(run: Path, trained: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _evaluated(row: Evaluation) -> str:
-    around = ""
-    if row.episodes > 1:
-        half = _NORMAL * row.episode_return_std / math.sqrt(row.episodes)
-        low, high = row.episode_return_mean - half, row.episode_return_mean + half
-        around = f" (95 % interval {low:,.6g} .. {high:,.6g}, from the standard error over episodes)"
-    return (
-        f"Evaluated greedily after {row.global_timestep:,} timesteps, in {row.episodes} episodes:"
-        f" {row.episode_return_mean:,.6g} on average{around}.\n"
-    )
+def _evaluated(when: str, results: Mapping[str, Any]) -> str:
+    mean, episodes, around = results["episode_return_mean"], int(results["episodes"]), ""
+    if episodes > 1:
+        half = _NORMAL * results["episode_return_std"] / math.sqrt(episodes)
+        around = f" (95 % interval {mean - half:,.6g} .. {mean + half:,.6g}, from the standard error over episodes)"
+    return f"Evaluated greedily {when}, in {episodes} episodes: {mean:,.6g} on average{around}.\n"
 
 
 def _provenance(run: Path | None, found: record.RunRecord | None, described: Mapping[str, Any]) -> Iterator[str]:

@@ -85,7 +85,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def _tell_problem(run: Any) -> None:
     if run.problem:
-        say(f"{run.status}: {run.problem}")
+        say(f"warning: {run.problem}")
 
 
 def _nothing(folders: Sequence[Path]) -> RunFolderError:

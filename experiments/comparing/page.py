@@ -128,13 +128,12 @@ def _problems(studies: Sequence[Study], runs: Sequence[Run]) -> str:
 
 def _environment(study: Study, found: dict[str, Chart]) -> str:
     labels = [result.group.label for result in study.shown]
-    what = "the last evaluation" if study.is_evaluated else "the last 100 episodes of training"
     hidden = len(study.results) - len(labels)
     more = f'<p class="quiet">The best {SHOWN} groups are in colours; {hidden} others are grey.</p>' if hidden else ""
     pieces = [f"<h2>{escape(study.environment)}</h2>", parts.legend(labels), more]
     if "curves" in found:
         pieces += ["<h3>Learning curves</h3>", _figure(found["curves"])]
-    pieces += ["<h3>Final performance</h3>", f'<p class="quiet">Final returns are those of {what}.</p>']
+    pieces += ["<h3>Final performance</h3>", f'<p class="quiet">Final returns are those of {study.what}.</p>']
     if "finals" in found:
         pieces.append(_figure(found["finals"]))
     pieces += [_results(study), _improvement(study), _efficiency(study)]

@@ -55,7 +55,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 def run_json(run: Run) -> dict[str, Any]:
     """A run as plain data."""
     names = ("folder", "status", "problem", "environment", "algorithm", "seed", "episodes", "timesteps")
-    measured = ("best_return", "final_return", "training_return", "timesteps_per_second")
+    measured = ("best_return", "final_return", "final_episodes", "training_return", "timesteps_per_second")
     started = None if run.started is None else run.started.isoformat()
     return {**{name: getattr(run, name) for name in (*names, *measured)}, "started": started, "age_seconds": run.age}
 

@@ -46,6 +46,25 @@ def test_returns_without_evaluations_are_those_of_a_hundred_episodes(tmp_path: P
     assert (run.best_return, run.final_return) == (10.0, 7.0)
 
 
+def test_the_evaluation_at_the_end_of_a_run_is_its_final_one(tmp_path: Path) -> None:
+    run, curve = read_run(make_run(tmp_path / "one", 3, [1.0, 2.0], evaluations={10: 7.0}, final=(100, 6.0)))
+    assert (run.best_return, run.final_return, run.final_episodes) == (7.0, 6.0, 100)
+    assert dict(curve.evaluations) == {10: 7.0}
+    run, _ = read_run(make_run(tmp_path / "alone", 3, [1.0, 2.0], final=(100, 6.0)))
+    assert (run.best_return, run.final_return, run.final_episodes, run.training_return) == (6.0, 6.0, 100, 1.5)
+    gone_on = make_run(tmp_path / "gone_on", 3, [1.0, 2.0], evaluations={10: 7.0}, final=(100, 6.0))
+    with (gone_on / "journal.jsonl").open("a") as file:
+        file.write('{"time": 2.0, "status": "resuming", "message": ""}\n{"time": 2.0, "cut": 20}\n')
+    run, _ = read_run(gone_on)
+    assert (run.final_return, run.final_episodes, run.status) == (7.0, 5, "killed")
+
+
+def test_a_run_without_episodes_whose_end_was_evaluated_counts(tmp_path: Path) -> None:
+    make_run(tmp_path / "learned", 3, [], final=(100, 6.0))
+    (one,) = studies_of(tmp_path)
+    assert (one.is_evaluated, one.results[0].finals, one.what) == (True, [6.0], "the last evaluation, of 100 episodes")
+
+
 def test_a_checkpoint_has_counted_the_episode_that_has_not_ended(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "one", 3, [1.0])
     (folder / "checkpoints" / "checkpoint-00000004").mkdir(parents=True)
@@ -81,15 +100,28 @@ def test_a_run_of_python_has_no_journal_and_the_same_settings(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [("run.json", "{"), ("episodes.csv", "x\n1,2\n"), ("record.json", "[]]"), ("experiment.yml", "a: [")],
+    [
+        *(("run.json", "{"), ("run.json", "[1]"), ("record.json", "[]]"), ("experiment.yml", "a: [")),
+        *(("episodes.csv", "x\n1,2\n"), ("episodes.csv", "a,b\n"), ("episodes.csv", ""), ("evaluations.csv", "a,b\n")),
+    ],
 )
-def test_damage_names_the_file_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:
+def test_damage_names_the_file_and_what_to_do_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:
     folder = make_run(tmp_path / "one", 3, [1.0])
     (folder / file).write_text(text)
     run, curve = read_run(folder)
     assert run.status == "damaged"
     assert file in run.problem
+    assert run.problem.endswith(". Restore it from a copy, or train the run again in a new folder.")
+    assert run.problem.count("Restore") == 1
     assert curve.ends.size == 0
+
+
+def test_a_run_that_has_trained_has_episodes(tmp_path: Path) -> None:
+    (make_run(tmp_path / "lost", 3, [1.0]) / "episodes.csv").unlink()
+    run, _ = read_run(tmp_path / "lost")
+    assert (run.status, run.problem.partition(".csv")[2][:12]) == ("damaged", " is missing.")
+    (make_run(tmp_path / "checked", 3, [], python=True) / "episodes.csv").unlink()
+    assert read_run(tmp_path / "checked")[0].problem == ""
 
 
 # -- several ----------------------------------------------------------------------------------------------------------
@@ -165,9 +197,14 @@ def test_final_returns_are_evaluations_if_all_runs_have_them(tmp_path: Path) -> 
     make_run(tmp_path / "b", 1, [2.0], evaluations={10: 9.0})
     (one,) = studies_of(tmp_path)
     assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0])
+    make_run(tmp_path / "at-its-end", 3, [1.0], final=(100, 7.0))
+    (one,) = studies_of(tmp_path)
+    assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0, 7.0])
+    assert one.what == "the last evaluation, of 5 to 100 episodes"
     make_run(tmp_path / "c", 2, [6.0])
     (one,) = studies_of(tmp_path)
-    assert (one.is_evaluated, one.results[0].finals) == (False, [1.0, 2.0, 6.0])
+    assert (one.is_evaluated, one.results[0].finals) == (False, [1.0, 2.0, 6.0, 1.0])
+    assert one.what == "the last 100 episodes of training"
 
 
 def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
