@@ -2,18 +2,20 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.comparing.charts import told_apart
 from axonrl.experiments.comparing.finding import run_folders
-from axonrl.experiments.comparing.grouping import grouped
+from axonrl.experiments.comparing.grouping import differences, grouped
 from axonrl.experiments.comparing.parallel import axes_of, searched
 from axonrl.experiments.comparing.reading import read_run
 from axonrl.experiments.comparing.study import Study, across, study
-from axonrl.experiments.comparing.tables import age
+from axonrl.experiments.comparing.tables import age, number
 from axonrl.tests.experiments.made_runs import make_run
 
 
@@ -145,8 +147,71 @@ def test_ls_lists_all_and_says_what_is_wrong(tmp_path: Path, capsys: pytest.Capt
     assert runs[2]["started"] == "2026-01-02T03:04:05+00:00"
     assert main(["ls", str(tmp_path)]) == 0
     out, error = capsys.readouterr()
-    assert str(tmp_path / "good") in out
+    assert out.startswith(f"Runs in {tmp_path}:\n")
+    assert [line.split()[0] for line in out.splitlines() if "CartPole" in line] == ["good"]
     assert "run.json" in error
+
+
+def test_ls_says_where_there_are_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    assert main(["ls", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"There are no runs in {tmp_path}.\n"
+
+
+def test_a_narrow_terminal_shows_whole_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index, rate in enumerate((0.00018237019760011545, 0.0011717856617600283)):
+        make_run(tmp_path / "a-search" / f"trial-{index}", 0, [95.123456], rate=rate, first_update=50 * (index + 1))
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["ls", str(tmp_path)]) == 0
+    rows = [line.rstrip() for line in capsys.readouterr().out.splitlines() if "trial" in line]
+    assert [re.split(r"  +", row.strip())[:2] for row in rows] == [
+        ["trial-0", "CartPole-v1"],
+        ["trial-1", "CartPole-v1"],
+    ]
+    assert all(row.split()[-5:-2] == ["finished", "95.12", "10"] and len(row) <= 80 for row in rows)
+    assert main(["compare", str(tmp_path / "a-search")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"Runs in {tmp_path / 'a-search'}:\n")
+    head = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()[2]
+    assert head.split() == ["first_update=50", "rate=0.0001824", "first_update=100", "rate=0.001172"]
+    assert re.search(r"final return +95.12 +95.12", out)
+
+
+def test_numbers_have_four_digits_or_as_many_as_tell_them_apart() -> None:
+    near = [{"a": 0.123456, "b": [0.5, 1 / 3], "c": 1.0}, {"a": 0.123457, "b": [0.5, 2 / 3], "c": 1}]
+    assert differences(near) == {
+        "a": ["0.123456", "0.123457"],
+        "b": ["[0.5, 0.3333]", "[0.5, 0.6667]"],
+        "c": ["1.0", "1"],
+    }
+    assert [number(value) for value in (None, 0.000123456, 9.0, 475.333, 999.96, -12345.6, float("nan"))] == [
+        *("-", "0.0001235", "9", "475.3", "1,000", "-12,346", "-"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (["rate=1", "rate=2"], ["rate=1", "rate=2"]),
+        (["learning_rate=0.125", "learning_rate=0.25"], ["\N{HORIZONTAL ELLIPSIS}125", "\N{HORIZONTAL ELLIPSIS}25"]),
+        (["a" * 20 + "b" * 20 + "c", "d" + "b" * 20 + "c", "d" + "b" * 20], ["1: aaaaaa…", "2: dbbbbb…", "3: dbbbbb…"]),
+    ],
+)
+def test_labels_that_are_cut_stay_different(labels: list[str], shown: list[str]) -> None:
+    assert told_apart(labels, 10) == shown
+
+
+def test_labels_name_the_algorithm_where_there_are_several(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0, [1.0], rate=0.00018237019760011545)
+    make_run(tmp_path / "b", 0, [1.0], rate=0.001)
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    assert [group.label for group in groups] == ["rate=0.0001824", "rate=0.001"]
+    make_run(tmp_path / "c", 0, [1.0], model_fn="ppo")
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    assert [group.label for group in groups] == ["dqn rate=0.0001824", "dqn rate=0.001", "ppo"]
 
 
 @pytest.mark.parametrize("command", ["ls", "compare", "report"])
@@ -173,7 +238,7 @@ def test_groups_differ_in_more_than_the_seed(tmp_path: Path) -> None:
         make_run(tmp_path / f"{rate}-{seed}", seed, [1.0], rate=rate)
     (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
     assert sorted((group.label, len(group.runs)) for group in groups) == [
-        *(("dqn rate=1", 2), ("dqn rate=1.0", 1), ("dqn rate=2", 1)),
+        *(("rate=1", 2), ("rate=1.0", 1), ("rate=2", 1)),
     ]
 
 
@@ -213,10 +278,10 @@ def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
         make_run(tmp_path / f"poor-{seed}", seed, [0.0] * 150 + [seed * 4.0] * 100, rate=2)
     (one,) = studies_of(tmp_path, 5.0, 11.5)
     good, poor = one.results
-    assert (good.group.label, poor.group.label) == ("dqn rate=1", "dqn rate=2")
+    assert (good.group.label, poor.group.label) == ("rate=1", "rate=2")
     assert good.final is not None
     assert good.final.value == 11.5  # without 10 and 13
-    assert one.improvement["dqn rate=1", "dqn rate=2"].value == pytest.approx(13.5 / 16)  # 3 + 3 + 3.5 + 4
+    assert one.improvement["rate=1", "rate=2"].value == pytest.approx(13.5 / 16)  # 3 + 3 + 3.5 + 4
     reached, median = good.reached[5.0]
     assert reached == 4
     assert median is not None
@@ -232,7 +297,7 @@ def test_a_single_run_is_no_ground_for_a_probability(tmp_path: Path) -> None:
         make_run(tmp_path / f"too-{seed}", seed, [1.0], rate=2)
     make_run(tmp_path / "one", 0, [2.0], rate=3)
     (one,) = studies_of(tmp_path)
-    assert set(one.improvement) == {("dqn rate=1", "dqn rate=2"), ("dqn rate=2", "dqn rate=1")}
+    assert set(one.improvement) == {("rate=1", "rate=2"), ("rate=2", "rate=1")}
 
 
 def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
@@ -241,9 +306,9 @@ def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
             make_run(tmp_path / f"{environment}-1-{seed}", seed, [top], environment=environment, rate=1)
             make_run(tmp_path / f"{environment}-2-{seed}", seed, [0.0], environment=environment, rate=2)
     found = across(studies_of(tmp_path))
-    assert list(found) == ["dqn rate=1", "dqn rate=2"]
-    assert found["dqn rate=1"] == ((1.0, 1.0, 1.0), None)
-    assert found["dqn rate=2"] == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    assert list(found) == ["rate=1", "rate=2"]
+    assert found["rate=1"] == ((1.0, 1.0, 1.0), None)
+    assert found["rate=2"] == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     assert across(studies_of(tmp_path)[:1]) == {}
 
 
