@@ -19,15 +19,17 @@ EPISODES: Final = 100
 """How many of the last episodes of training are summed up."""
 _NORMAL: Final = 1.959964
 """The 97.5 % quantile of the normal distribution: of means, from their standard errors."""
+_TITLES: Final = {"litert": "the LiteRT policy", "onnx": "the ONNX model"}
 _VERSIONS: Final = ("python", "axonrl", "tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
 
 
-def model_card(described: Mapping[str, Any], run: Path | None) -> str:
+def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[str, Any] | None = None) -> str:
     """Markdown.
 
     Args:
         described: what ``policy.json`` holds.
         run: the run folder; None where there is none.
+        parity: what ``parity.json`` holds; None where there is none.
 
     Raises:
         CheckpointError, ValueError: a file of the run folder is damaged.
@@ -47,7 +49,7 @@ def model_card(described: Mapping[str, Any], run: Path | None) -> str:
         "updates": f"{trained['global_step']:,}",
         "episodes": f"{trained['global_episode']:,}",
         "seed": None if found is None else found.seed,
-        "normalised inside": "observations" if described["normalization"] else "nothing",
+        "normalisation": _normalisation(described),
         "recurrent": "yes: state goes in and comes out" if described["state"] else "no",
     }
     sections = (
@@ -56,7 +58,7 @@ def model_card(described: Mapping[str, Any], run: Path | None) -> str:
         ["## Returns", "", *([] if run is None else _returns(run, described))],
         ["## How it was trained", "", *_provenance(run, found, described)],
         ["## How to use it", *_usage(described)],
-        ["## Limits", "", *_limits(described)],
+        ["## Limits", "", *_limits(described, parity)],
     )
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
@@ -69,6 +71,16 @@ def _table(left: str, right: str, rows: Iterable[tuple[str, Any]]) -> list[str]:
 def _wrapped(environment: Mapping[str, Any]) -> str:
     kinds = [str(one.get("kind")) for one in environment.get("wrappers", ())]
     return f", with {', '.join(kinds)}" if kinds else ""
+
+
+def _normalisation(described: Mapping[str, Any]) -> str:
+    """Where observations are normalised, for each file that acts."""
+    if not described["normalization"]:
+        return "none"
+    litert = "`policy.tflite` takes normalised observations: `Policy` normalises, with the statistics in `policy.json`"
+    onnx = "`policy.onnx` normalises inside, and takes what the environment returns"
+    found = [litert] if described["program"] is not None else []
+    return "; ".join([*found, onnx] if described.get("onnx") is not None else found)
 
 
 def _space(space: Mapping[str, Any]) -> str:
@@ -150,11 +162,16 @@ def _usage(described: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _limits(described: Mapping[str, Any]) -> Iterator[str]:
+def _limits(described: Mapping[str, Any], parity: Mapping[str, Any] | None) -> Iterator[str]:
     yield "- It is greedy, and was trained in the environment above alone; elsewhere nothing is known of it."
     yield "- Wrappers other than the normalisation of observations belong to the environment: give it what they return."
     if described["exploration_note"]:
         yield f"- It does not explore: {described['exploration_note']}."
     if described.get("onnx") is not None:
         yield "- The ONNX model does not check observations: neither NaN, nor bounds, nor masks without a legal action."
-        yield "- It was compared with the agent on this machine: see `parity.json`."
+    for name, one in ({} if parity is None else parity["formats"]).items():
+        observations = sum(one["observations"].values())
+        yield (
+            f"- Compared with the agent on {observations:,} observations, on the machine of the export, {_TITLES[name]}"
+            f" differs by {one['largest_difference']:.2g} at most: see `parity.json`."
+        )

@@ -69,6 +69,31 @@ def test_the_evaluation_at_the_end_of_the_run_is_told_first(
     assert ("The run did not evaluate this policy." in alone) == (not is_told)
 
 
+def test_where_observations_are_normalised_is_told_of_each_file() -> None:
+    onnx = {"opset": 18, "inputs": {"observation": {"shape": [2], "dtype": "float32"}}}
+    litert = "`policy.tflite` takes normalised observations: `Policy` normalises, with the statistics in `policy.json`"
+    inside = "`policy.onnx` normalises inside, and takes what the environment returns"
+    normalises = {**DESCRIBED, "normalization": {"kind": "NormalizeObservation"}}
+    for described, told in (
+        ({**DESCRIBED, "onnx": onnx}, "none"),
+        (normalises, litert),
+        ({**normalises, "onnx": onnx}, f"{litert}; {inside}"),
+        ({**normalises, "onnx": onnx, "program": None}, inside),
+    ):
+        assert f"| normalisation | {told} |" in model_card(described, None)
+
+
+def test_how_closely_each_file_acts_like_the_agent_is_told() -> None:
+    formats = {
+        "litert": {"observations": {"random": 256}, "largest_difference": 0.0},
+        "onnx": {"observations": {"random": 256, "played": 256}, "largest_difference": 6.3e-5},
+    }
+    card = model_card(DESCRIBED, None, {"formats": formats})
+    assert "on 256 observations, on the machine of the export, the LiteRT policy differs by 0 at most" in card
+    assert "on 512 observations, on the machine of the export, the ONNX model differs by 6.3e-05 at most" in card
+    assert "parity.json" not in model_card(DESCRIBED, None)
+
+
 def test_a_policy_without_a_run(tmp_path: Path) -> None:
     onnx = {"opset": 18, "inputs": {"observation/eye": {"shape": [2], "dtype": "uint8"}}}
     card = model_card({**DESCRIBED, "onnx": onnx, "program": None}, None)
