@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,9 +18,10 @@ _TAIL: Final = 1 << 16
 
 
 class FinalEvaluation(NamedTuple):
-    """``timesteps`` and ``updates`` are the run's when it ended, ``policy`` is what was evaluated."""
+    """``timesteps`` and ``updates`` are the run's when it ended."""
 
-    policy: str
+    folder: Path
+    """The run's."""
     timesteps: int
     updates: int
     results: Mapping[str, Any]
@@ -37,9 +39,10 @@ class FinalEvaluation(NamedTuple):
 
     def is_of(self, policy: str, timesteps: int, updates: int) -> bool:
         """Is it that of the policy of this name, which was the run's after so many timesteps and updates?"""
-        if self.policy == "last":  # whatever it is called: a checkpoint's number, or "best" where the last was best
+        evaluated = _evaluated(self.folder)
+        if evaluated == "last":  # whatever it is called: a checkpoint's number, or "best" where the last was best
             return (timesteps, updates) == (self.timesteps, self.updates)
-        return policy == self.policy
+        return policy == evaluated
 
 
 def final_evaluation(folder: Path) -> FinalEvaluation | None:
@@ -77,10 +80,11 @@ def _of(folder: Path, outputs: Mapping[str, Any]) -> FinalEvaluation | None:
     results = {name.removeprefix(_PREFIX): value for name, value in outputs.items() if name.startswith(_PREFIX)}
     if not results:
         return None
-    return FinalEvaluation(_policy(folder), int(outputs["timesteps"]), int(outputs["updates"]), results)
+    found = FinalEvaluation(folder, int(outputs["timesteps"]), int(outputs["updates"]), results)
+    return found if found.episodes and math.isfinite(found.mean) else None
 
 
-def _policy(folder: Path) -> str:
+def _evaluated(folder: Path) -> str:
     """Which policy is evaluated at the end, as the run's experiment says."""
     import yaml
 

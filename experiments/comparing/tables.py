@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-_WHOLE: Final = ("environment", "algorithm", "seed", "status", "best", "timesteps", "age")
-"""Columns of short texts, which are not broken where a terminal is narrow."""
+_WHOLE: Final = ("seed", "status", "best", "timesteps", "age")
+"""Columns of short texts, which are whole also where a terminal is narrow."""
+_CUT: Final = ("environment", "algorithm")
+"""Columns whose texts are cut there; others are broken."""
 _WITHOUT_FRACTION: Final = 999.95
 _LEFT: Final = ("run", "environment", "algorithm", "status")
 
@@ -137,9 +139,9 @@ def _table(names: Sequence[str]) -> Table:
 
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
-        whole = name in _WHOLE
         justify: Any = "left" if name in (*_LEFT, "") else "right"
-        made.add_column(_plain(name), justify=justify, overflow="ellipsis" if whole else "fold", no_wrap=whole)
+        overflow: Any = "ellipsis" if name in _CUT else "fold"
+        made.add_column(_plain(name), justify=justify, overflow=overflow, no_wrap=name in _WHOLE)
     return made
 
 
