@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..contracts import ACTION_MASK, Array, RunConfig
+from ..contracts import Array, RunConfig
 from ..policies import Policy, description
 from ..policies.boundary import flat
-from ..policies.executors import action_names
 from ..runs.provenance import provenance
 from ..runs.snapshot import PolicySnapshot
 from .export import LITERT, ONNX, PACKAGES
@@ -81,7 +80,7 @@ def compare(
     everything = joined([*rows.values()])
     found = {}
     if LITERT in formats:
-        found[LITERT] = _compare_litert(Policy.load(folder), reference, everything, rows.get("played"))
+        found[LITERT] = _compare_litert(Policy.load(folder), reference, everything)
     if ONNX in formats:
         run = _onnx_session((folder / description.ONNX).read_bytes())
         found[ONNX] = _compared_all(_NAMES[ONNX], run, reference, everything)
@@ -103,11 +102,8 @@ def compare(
     }
 
 
-def _compare_litert(policy: Policy, reference: Reference, rows: Rows, played: Rows | None) -> dict[str, Any]:
-    """Predictions where episodes begin; then actions, of a recurrent model those of two steps: its state counts.
-
-    Actions are asked for where there are legal ones, which drawn masks need not leave.
-    """
+def _compare_litert(policy: Policy, reference: Reference, rows: Rows) -> dict[str, Any]:
+    """Predictions where episodes begin; then actions, of a recurrent model those of two steps: its state counts."""
     what = _NAMES[LITERT]
 
     def run(some: Rows) -> dict[str, Array]:
@@ -115,29 +111,15 @@ def _compare_litert(policy: Policy, reference: Reference, rows: Rows, played: Ro
         return reference.in_spaces({name: np.asarray(array) for name, array in predictions})
 
     outputs = _compared_all(what, run, reference, reference.fresh(rows))
-    is_masked = any(part.split("/")[-1] == ACTION_MASK for part in rows.observation)
-    legal = played if is_masked else rows
-    acting = None if legal is None else _finite(reference, reference.fresh(legal))
-    if acting is None:
-        return outputs
     policy.reset()
-    for step in ("first", "second") if reference.state else ("first",):
-        expected, taken = reference(acting), flat(policy.act(_observation(acting)))
+    for step, now in zip(("first", "second"), reference.steps(rows, 2 if reference.state else 1), strict=False):
+        if len(next(iter(now.observation.values()))) == 0:
+            break
+        expected, taken = reference(now), flat(policy.act(_observation(now)))
         for part, array in taken:
             name = f"action/{part}" if part else "action"
             outputs[f"{step} {name}"] = _compared(f"{what}, {step} step,", name, np.asarray(array), expected, reference)
-        acting = acting._replace(state={name: expected[f"next_state/{name}"] for name in acting.state})
     return outputs
-
-
-def _finite(reference: Reference, rows: Rows) -> Rows | None:
-    """The rows in which the agent's actions are finite, as ``act`` wants them; None if there are none."""
-    expected = reference(rows)
-    actions = [expected[name].reshape(len(expected[name]), -1) for name in action_names(expected)]
-    finite = np.all([np.isfinite(array).all(axis=1) for array in actions], axis=0)
-    if not finite.any():
-        return None
-    return Rows(*({name: array[finite] for name, array in part.items()} for part in rows))
 
 
 def _observation(rows: Rows) -> Any:

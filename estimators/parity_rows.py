@@ -64,13 +64,17 @@ class Reference:
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
         """Predictions, actions as the environment takes them, and the next state: as an ONNX model names them."""
+        predictions, state = self._predictions(rows)
+        return self.in_spaces(predictions) | {f"next_state/{name}": array for name, array in state.items()}
+
+    def _predictions(self, rows: Rows) -> tuple[dict[str, Array], dict[str, Array]]:
         observation: Any = rows.observation if self._is_dict else rows.observation[""]
         arrays, _ = self._observations(observation)
         names = sorted(rows.observation)
         features: Any = dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0]
         predictions, state = self._act({"observation": features, "state": rows.state} if self.state else features)
-        found = self.in_spaces({name: np.asarray(array) for name, array in flat(predictions)})
-        return found | {f"next_state/{name}": np.asarray(array) for name, array in (state or {}).items()}
+        found = {name: np.asarray(array) for name, array in flat(predictions)}
+        return found, {name: np.asarray(array) for name, array in (state or {}).items()}
 
     def in_spaces(self, predictions: dict[str, Array]) -> dict[str, Array]:
         """Predictions, with actions in the dtype and within the bounds of their spaces."""
@@ -83,6 +87,30 @@ class Reference:
         return rows._replace(
             state={name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in self.state.items()}
         )
+
+    def steps(self, rows: Rows, number: int) -> list[Rows]:
+        """The first steps of episodes in which the same observation is seen again and again.
+
+        Without those rows in which an action is not one of the space, which ``Policy.act`` refuses: drawn observations
+        may be such that a model finds no number, and drawn masks need not leave a legal action.
+        """
+        seen, now = [], self.fresh(rows)
+        legal = np.ones(len(next(iter(rows.observation.values()))), np.bool_)
+        for _ in range(number):
+            seen.append(now)
+            predictions, state = self._predictions(now)
+            for name in action_names(predictions):
+                legal &= _is_in(predictions[name], self._spaces[name])
+            now = now._replace(state=state)
+        return [Rows(*({name: array[legal] for name, array in part.items()} for part in one)) for one in seen]
+
+
+def _is_in(actions: Array, space: Any) -> Array:
+    """Which actions [B, ...] are in the space; those of a Box count as such, if they are finite."""
+    if hasattr(space, "low"):
+        return np.asarray(np.isfinite(actions).reshape(len(actions), -1).all(axis=1))
+    cast = actions.astype(space.dtype)
+    return np.array([bool((one == raw).all()) and space.contains(one) for one, raw in zip(cast, actions, strict=True)])
 
 
 def _actions(boundary: Boundary) -> tuple[spaces.Leaf, ...]:

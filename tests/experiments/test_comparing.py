@@ -172,7 +172,7 @@ def test_a_narrow_terminal_shows_whole_rows(
         ["trial-1", "CartPole-v1"],
     ]
     assert all(row.split()[-5:-2] == ["finished", "95.12", "10"] and len(row) <= 80 for row in rows)
-    long = {"environment": "LunarLanderContinuous-v3", "model_fn": "munchausen_dqn"}
+    long: dict[str, Any] = {"environment": "LunarLanderContinuous-v3", "model_fn": "munchausen_dqn"}
     make_run(tmp_path / "long" / "a-folder-with-a-long-name" / "seed-0", 0, [95.123456], **long)
     assert main(["ls", str(tmp_path)]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "Luna" in line)
