@@ -100,7 +100,7 @@ def _returns(run: Path, described: Mapping[str, Any]) -> Iterator[str]:
     final = final_evaluation(run)
     if final is not None and final.is_of(described["policy"], *at):
         found.insert(0, _evaluated("at the end of the run", final.results))
-    yield from found or ["The run did not evaluate this policy."]
+    yield from found or ["No evaluation of this policy is recorded in its run."]
     last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at[0]][-EPISODES:]
     if last:
         mean, low, high = interval(last)

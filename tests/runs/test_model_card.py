@@ -66,7 +66,7 @@ def test_the_evaluation_at_the_end_of_the_run_is_told_first(
     assert [line.startswith(at_the_end) for line in told] == [True, False][not is_told :]
     (tmp_path / EVALUATIONS).unlink()
     alone = model_card({**DESCRIBED, "policy": policy}, tmp_path)
-    assert ("The run did not evaluate this policy." in alone) == (not is_told)
+    assert ("No evaluation of this policy is recorded in its run." in alone) == (not is_told)
 
 
 def test_where_observations_are_normalised_is_told_of_each_file() -> None:
