@@ -6,9 +6,9 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
+from .finding import common_folder, short_path
 from .reading import EMPTY, FINISHED, Curve, Run
 
 ABSENT: Final = "-"
@@ -142,28 +142,32 @@ def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
 
 
 def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
-    """What differs, and the algorithm where there are several; where much differs, the folder."""
+    """What differs, and the algorithm where there are several; where much differs, the first run's folder."""
     first = [entries[0].run for entries in groups]
     algorithms: dict[str, list[Run]] = {}
     for run in first:
         algorithms.setdefault(run.algorithm, []).append(run)
-    labels: dict[Path, str] = {}
+    labels = dict(zip((run.folder for run in first), _folder_names(first), strict=True))
     for algorithm, runs in algorithms.items():
         differing = differences([run.settings for run in runs])
         names = short_names(differing)
         head = [algorithm] if len(algorithms) > 1 or not differing else []
         for place, run in enumerate(runs):
             parts = [f"{names[key]}={texts[place]}" for key, texts in differing.items()]
-            labels[run.folder] = " ".join([*head, *parts]) if len(parts) <= _MAX_IN_LABEL else _folder_name(run)
+            if len(parts) <= _MAX_IN_LABEL:
+                labels[run.folder] = " ".join([*head, *parts])
     return _unique([labels[run.folder] for run in first])
 
 
-def _folder_name(run: Run) -> str:
-    """The folder's, without the seed."""
-    folder = run.folder.resolve()
-    if folder.name == f"seed-{run.seed}":
-        return folder.parent.name
-    return folder.name.removesuffix(f"-{run.seed}")
+def _folder_names(runs: Sequence[Run]) -> list[str]:
+    """The folder of each, or that of all its seeds, within the folder that holds all."""
+    folders = [run.folder.resolve() for run in runs]
+    folders = [
+        folder.parent if folder.name == f"seed-{run.seed}" else folder
+        for run, folder in zip(runs, folders, strict=True)
+    ]
+    common = common_folder(folders)
+    return [short_path(folder, common) for folder in folders]
 
 
 def _unique(labels: Sequence[str]) -> list[str]:

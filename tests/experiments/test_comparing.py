@@ -210,6 +210,25 @@ def test_labels_that_are_cut_stay_different(labels: list[str], shown: list[str])
     assert told_apart(labels, 10) == shown
 
 
+def test_where_much_differs_groups_have_the_names_of_their_folders(tmp_path: Path) -> None:
+    def made(folder: str, seed: int, value: int) -> None:
+        make_run(tmp_path / folder, seed, [1.0], one=value, two=value, three=value, four=value)
+
+    for search, value in (("first", 1), ("second", 3)):
+        made(f"{search}/trial-0", 0, value)
+        made(f"{search}/trial-1", 1, value)
+        made(f"{search}/trial-2", 0, value + 1)
+    made("seeds/seed-0", 0, 5)
+    made("pole-0", 0, 6)
+    made("pole-1", 1, 6)
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    labels = sorted((group.label, len(group.runs)) for group in groups)
+    assert labels == [
+        *(("first/trial-0", 2), ("first/trial-2", 1), ("pole-0", 2)),
+        *(("second/trial-0", 2), ("second/trial-2", 1), ("seeds", 1)),
+    ]
+
+
 def test_labels_name_the_algorithm_where_there_are_several(tmp_path: Path) -> None:
     make_run(tmp_path / "a", 0, [1.0], rate=0.00018237019760011545)
     make_run(tmp_path / "b", 0, [1.0], rate=0.001)
