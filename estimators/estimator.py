@@ -277,8 +277,8 @@ class Estimator:
 
         It holds the model as a LiteRT file, the weights, ``policy.json`` (spaces, what is done to observations, how the
         behaviour policy explored at that time, versions, and a digest of each file), and ``README.md``, a model card.
-        Where the training normalised observations, the policy normalises those that it is given. An ONNX model comes
-        with ``parity.json``: it was compared with this Agent, and is not written where they differ.
+        Where the training normalised observations, the policy normalises those that it is given. Each format is
+        compared with this Agent: ``parity.json`` says on what and how closely, and nothing is written if they differ.
 
         Args:
             directory: a new one, an empty one, or an export, which is replaced; whole or not at all.
@@ -291,26 +291,28 @@ class Estimator:
         Raises:
             ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, LiteRT or ONNX
                 cannot run the model (names the op), the policy could not normalise as the training did (says why),
-                or the ONNX model does not act as this Agent does.
+                or what was written does not act as this Agent does.
             ArgumentError: there is no such format, or ``"onnx"`` lacks its packages (``axonrl[onnx]``).
             CheckpointError: it cannot be written.
         """
         from .export import LITERT, ONNX, checked_formats, export
+        from .parity import compare_with_agent
 
         chosen = checked_formats(formats)
         self._run.refresh()
         record = self._run.record
         if record is None:
             raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
-        snapshot = self._evaluator.policy(policy)
-        exported = dataclasses.replace(snapshot, name=str(policy), weights=self._model.predict_weights(snapshot))
+        model, snapshot = self._model, self._evaluator.policy(policy)
+        exported = dataclasses.replace(snapshot, name=str(policy), weights=model.predict_weights(snapshot))
         onnx = None
         if ONNX in chosen:
             from .onnx_export import write_onnx
 
-            onnx = functools.partial(write_onnx, self._model, self.config, exported, record.environment)
+            onnx = functools.partial(write_onnx, model, exported)
+        compare = functools.partial(compare_with_agent, model, self.config, exported, chosen, record.environment)
         run, litert = self.model_dir, LITERT in chosen
-        return export(self._model, self.config, exported, directory, litert=litert, write_onnx=onnx, run=run)
+        return export(model, self.config, exported, directory, litert=litert, write_onnx=onnx, compare=compare, run=run)
 
 
 def as_hooks(hooks: Any) -> tuple[Any, ...]:

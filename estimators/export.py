@@ -13,13 +13,13 @@ import numpy as np
 
 from ..contracts import ArraySpec, Exploration, RunConfig, State
 from ..environments import spaces
-from ..errors import ArgumentError
+from ..errors import ArgumentError, CheckpointError
 from ..explorations import Greedy
 from ..explorations.describing import describe
 from ..policies import description, patching
 from ..policies.patching import FrozenProgram
 from ..runs.arrays import encode_arrays
-from ..runs.files import write_file, write_json_atomically
+from ..runs.files import why_unwritable, write_file, write_json_atomically
 from ..runs.folders import staged, target_of, written
 from ..runs.model_card import model_card
 from ..runs.provenance import provenance
@@ -63,6 +63,7 @@ def export(
     *,
     litert: bool = True,
     write_onnx: Callable[[Path, Mapping[str, Any]], dict[str, Any]] | None = None,
+    compare: Callable[[Path, Mapping[str, Any]], dict[str, Any]] | None = None,
     run: Path | None = None,
 ) -> Path:
     """Write a policy.
@@ -77,15 +78,18 @@ def export(
         directory: where to; its parents are created.
         preprocessing: what is done to observations first, as ``policies/preprocessing.py`` reads it.
         litert: whether to write a LiteRT program.
-        write_onnx: writes the ONNX model and its comparison into a folder, given what ``policy.json`` will hold, and
-            returns what that says of them; None for none.
+        write_onnx: writes the ONNX model into a folder, given what ``policy.json`` will hold, and returns what that
+            says of it; None for none.
+        compare: compares what was written into a folder, given what ``policy.json`` holds, with the agent, and returns
+            what ``parity.json`` will hold; None for no comparison.
         run: the run folder, for the model card; None where there is none.
 
     Returns:
         The directory.
 
     Raises:
-        ValueError: LiteRT cannot run the model (names the op), or ``directory`` holds something else.
+        ValueError: LiteRT cannot run the model (names the op), what was written does not act as the agent does, or
+            ``directory`` holds something else.
         CheckpointError: it cannot be written.
     """
     target, program = target_of(directory, "an export", _FILES), model.program
@@ -111,9 +115,28 @@ def export(
             except ValueError as error:
                 raise ValueError(f"{program.name} cannot be exported to ONNX: {error}") from error
         write_json_atomically(folder / description.FILE, described)
-        write_file(folder / description.CARD, [model_card(described, run).encode()])
+        parity = None
+        if compare is not None:
+            try:
+                parity = compare(folder, described)
+            except ValueError as error:
+                raise ValueError(f"{program.name} cannot be exported: {error}") from error
+            write_json_atomically(folder / description.PARITY, parity)
+        write_file(folder / description.CARD, [model_card(described, run, parity).encode()])
     logger.info("exported to %s", target)
     return target
+
+
+def check_target(directory: str | Path) -> None:
+    """Refuse, before any work, a directory that could not be written.
+
+    Raises:
+        ArgumentError: there is something else than an export.
+        CheckpointError: it cannot be created; says why.
+    """
+    target = target_of(directory, "an export", _FILES)
+    if why := why_unwritable(target.parent):
+        raise CheckpointError(f"{target} cannot be written: {why}. Choose another directory.")
 
 
 def checked_formats(formats: Any) -> tuple[str, ...]:

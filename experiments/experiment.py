@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..checks import count, number
+from ..checks import count, number, shortened
 from ..errors import ArgumentError, CheckpointError
+from ..facts import EndFacts, Session
 from ..hooks.evaluation import EvaluationHook
 from ..runs.checkpoints import CheckpointStore
+from .arguments import hooks_of, strategies_of, training_of
 from .exporting import ExportStrategy
 
 EVALUATED: Final = "continuous_eval.csv"
@@ -61,13 +63,13 @@ class Experiment:
         eval_env: what it is evaluated in; None for ``env``, or for a copy of it during training.
         eval_every: timesteps between evaluations during training; None for none.
         eval_episodes: episodes of an evaluation.
-        train_hooks: hooks of training.
+        train_hooks: hooks of training: one, or several.
         eval_hooks: hooks of evaluations that :meth:`evaluate` and :meth:`continuous_eval` run.
-        export_strategies: asked after each of these evaluations whether the policy is exported.
+        export_strategies: asked after each of these evaluations whether the policy is exported: one, or several.
         **training: further arguments of ``Agent.train``: ``first_update``, ``update_frequency``, limits, ``cluster``.
 
     Raises:
-        ArgumentError: ``eval_every`` or ``eval_episodes`` is not an integer of at least 1.
+        ArgumentError: an argument is not what it should be, or ``Agent.train`` has none of that name.
     """
 
     def __init__(
@@ -78,28 +80,30 @@ class Experiment:
         eval_env: Any = None,
         eval_every: int | None = None,
         eval_episodes: int = 10,
-        train_hooks: Sequence[Any] = (),
-        eval_hooks: Sequence[Any] = (),
-        export_strategies: Sequence[ExportStrategy] = (),
+        train_hooks: Any = (),
+        eval_hooks: Any = (),
+        export_strategies: ExportStrategy | Sequence[ExportStrategy] = (),
         **training: Any,
     ) -> None:
+        if isinstance(agent, type) or not all(callable(getattr(agent, name, None)) for name in ("train", "evaluate")):
+            raise ArgumentError(f"agent must be an Agent, got {shortened(agent)}", "agent", agent)
         self.agent = agent
         self.env = env
         self.eval_env = env if eval_env is None else eval_env
         self._own_eval_env = eval_env
         self.eval_every = None if eval_every is None else count("eval_every", eval_every)
         self.eval_episodes = count("eval_episodes", eval_episodes)
-        self.export_strategies = list(export_strategies)
-        self.training = training
-        self._train_hooks, self._eval_hooks = list(train_hooks), list(eval_hooks)
+        self.export_strategies = strategies_of(export_strategies)
+        self.training = training_of(training)
+        self._train_hooks, self._eval_hooks = hooks_of("train_hooks", train_hooks), hooks_of("eval_hooks", eval_hooks)
 
-    def extend_train_hooks(self, hooks: Sequence[Any]) -> None:
-        """Add hooks to those of training."""
-        self._train_hooks += hooks
+    def extend_train_hooks(self, hooks: Any) -> None:
+        """Add hooks to those of training: one, or several."""
+        self._train_hooks += hooks_of("hooks", hooks)
 
-    def extend_eval_hooks(self, hooks: Sequence[Any]) -> None:
-        """Add hooks to those of evaluations."""
-        self._eval_hooks += hooks
+    def extend_eval_hooks(self, hooks: Any) -> None:
+        """Add hooks to those of evaluations: one, or several."""
+        self._eval_hooks += hooks_of("hooks", hooks)
 
     def train(self, **limits: Any) -> Any:
         """Train.
@@ -110,10 +114,17 @@ class Experiment:
         Returns:
             The Agent; errors as for ``Agent.train``.
         """
-        hooks = [*self._train_hooks]
+        self._train(limits)
+        return self.agent
+
+    def _train(self, limits: Mapping[str, Any]) -> bool:
+        """Train; returns whether a hook asked to stop, rather than a limit being reached."""
+        ended = _Ended()
+        hooks = [*self._train_hooks, ended]
         if self.eval_every is not None:
             hooks.append(EvaluationHook(self.eval_every, self.eval_episodes, env=self._own_eval_env))
-        return self.agent.train(self.env, hooks=hooks, **{**self.training, **limits})
+        self.agent.train(self.env, hooks=hooks, **{**self.training, **training_of(limits)})
+        return ended.stopped
 
     def evaluate(self, policy: str | int = "last") -> dict[str, float]:
         """Evaluate a policy, and export it where a strategy says so.
@@ -126,9 +137,9 @@ class Experiment:
             The results of ``Agent.evaluate``; errors likewise.
         """
         timestep = self.agent.global_timestep if policy == "last" else None
-        if isinstance(policy, int):
-            timestep = _counters(Path(self.agent.model_dir), policy)["global_timestep"]
-        return dict(self._evaluate(policy, timestep)[0])
+        if isinstance(policy, int) and policy in CheckpointStore(self.agent.model_dir).kept():
+            timestep = _counters(self.agent.model_dir, policy)["global_timestep"]
+        return dict(self._evaluate(policy, timestep)[0])  # which refuses a number that there is not
 
     def train_and_evaluate(self) -> dict[str, float]:
         """Train to the limits, then evaluate the last policy; its results."""
@@ -136,7 +147,7 @@ class Experiment:
         return self.evaluate()
 
     def continuous_train_and_eval(self, every: int) -> Iterator[dict[str, float]]:
-        """Train and evaluate in turn, until a limit of the experiment is reached.
+        """Train and evaluate in turn, until a limit of the experiment is reached or a hook asks to stop.
 
         The training is the very same as without evaluations.
 
@@ -154,12 +165,12 @@ class Experiment:
         if not limits:
             message = "continuous_train_and_eval needs a limit: max_timesteps, max_steps or max_episodes"
             raise ArgumentError(message, "max_timesteps")
-        total = self.training.get("max_timesteps")
-        while True:
+        total, stopped = self.training.get("max_timesteps"), False
+        while not stopped:
             before = self.agent.global_timestep
             target = before + every if total is None else min(before + every, total)
             if target > before:
-                self.train(max_timesteps=target)
+                stopped = self._train({"max_timesteps": target})
             if self.agent.global_timestep == before:
                 return
             yield self.evaluate()
@@ -224,6 +235,16 @@ class Experiment:
         strategies = [] if timestep is None else self.export_strategies
         exported = [one.export(self.agent, policy, timestep or 0, results) for one in strategies]
         return results, tuple(path for path in exported if path is not None)
+
+
+class _Ended:
+    """Sees how a training ends."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        self.stopped = facts.stopped
 
 
 def _counters(folder: Path, checkpoint: int) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -88,6 +89,31 @@ def make_folders(path: Path) -> None:
     make_folders(path.parent)
     path.mkdir(exist_ok=True)
     sync_folder(path.parent)
+
+
+def why_unwritable(folder: Path) -> str:
+    """Why nothing can be written into a folder, or why it cannot be created; empty if it can. Nothing is left behind.
+
+    It is tried, because permissions do not tell: of a full disk, a read-only one, or who may do everything.
+    """
+    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    there = missing[-1].parent if missing else folder
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    made, what = list[Path](), f"{folder} cannot be written to"
+    try:
+        for one in reversed(missing):
+            what = f"{one} cannot be created"
+            one.mkdir()
+            made.append(one)
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"{what}: {error.strerror}"
+    finally:
+        for one in reversed(made):
+            with contextlib.suppress(OSError):
+                one.rmdir()
 
 
 def remove(path: Path) -> None:

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from ..checks import shortened
 from ..errors import ArgumentError, CheckpointError
-from .files import FileRecord, make_folders, remove, sync_folder, write_file
+from .files import FileRecord, make_folders, remove, sync_folder, why_unwritable, write_file
 
 
 def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
@@ -34,7 +34,11 @@ def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
     except FileNotFoundError:
         return target
     except (OSError, ValueError) as error:  # too long, inside of a file, or with a null character
-        raise ArgumentError(f"directory cannot be {shortened(directory)}: {error}", "directory", directory) from error
+        where, why = shortened(str(target)), _reason(error)
+        if isinstance(error, NotADirectoryError):
+            where, why = str(target), why_unwritable(target.parent)
+        message = f"{what} cannot be written to {where}: {why}. Choose another directory."
+        raise ArgumentError(message, "directory", directory) from error
     if not target.is_dir() or target.is_symlink():
         raise ArgumentError(f"{what} needs a directory: {target} is a file or a link", "directory", directory)
     found, first = {path.name for path in target.iterdir()}, next(iter(names))
@@ -76,7 +80,12 @@ def staged(target: Path) -> Iterator[Path]:
     except Timeout:
         raise CheckpointError(f"{target} is being written by another process") from None
     except OSError as error:
-        raise CheckpointError(f"{target} cannot be written: {error}") from error
+        raise CheckpointError(f"{target} cannot be written: {_reason(error)}. Choose another directory.") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """What the operating system says, without its number."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _put_back(before: Path, target: Path) -> None:
@@ -97,6 +106,7 @@ def only_writer(path: Path, *, wait: bool) -> Iterator[None]:
         OSError: it cannot be written.
     """
     lock = FileLock(path, thread_local=False)
+    path.touch()  # which says why it cannot be written; to FileLock such a file is one that somebody else holds
     lock.acquire(blocking=wait)
     try:
         yield

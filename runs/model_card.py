@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from . import record
-from .history import Evaluation, evaluations_of_policies, read_episodes
+from .final import final_evaluation
+from .history import evaluations_of_policies, read_episodes
 from .learning_curve import algorithm_of
 from .starts import read_starts
 from .statistics import interval
@@ -18,15 +19,17 @@ EPISODES: Final = 100
 """How many of the last episodes of training are summed up."""
 _NORMAL: Final = 1.959964
 """The 97.5 % quantile of the normal distribution: of means, from their standard errors."""
+_TITLES: Final = {"litert": "the LiteRT policy", "onnx": "the ONNX model"}
 _VERSIONS: Final = ("python", "axonrl", "tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
 
 
-def model_card(described: Mapping[str, Any], run: Path | None) -> str:
+def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[str, Any] | None = None) -> str:
     """Markdown.
 
     Args:
         described: what ``policy.json`` holds.
         run: the run folder; None where there is none.
+        parity: what ``parity.json`` holds; None where there is none.
 
     Raises:
         CheckpointError, ValueError: a file of the run folder is damaged.
@@ -46,16 +49,16 @@ def model_card(described: Mapping[str, Any], run: Path | None) -> str:
         "updates": f"{trained['global_step']:,}",
         "episodes": f"{trained['global_episode']:,}",
         "seed": None if found is None else found.seed,
-        "normalised inside": "observations" if described["normalization"] else "nothing",
+        "normalisation": _normalisation(described),
         "recurrent": "yes: state goes in and comes out" if described["state"] else "no",
     }
     sections = (
         [f"# {algorithm} on {task}", "", "A policy that axonrl trained and exported. It acts greedily."],
         _table("", "", facts.items()),
-        ["## Returns", "", *([] if run is None else _returns(run, trained))],
+        ["## Returns", "", *([] if run is None else _returns(run, described))],
         ["## How it was trained", "", *_provenance(run, found, described)],
         ["## How to use it", *_usage(described)],
-        ["## Limits", "", *_limits(described)],
+        ["## Limits", "", *_limits(described, parity)],
     )
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
@@ -70,6 +73,16 @@ def _wrapped(environment: Mapping[str, Any]) -> str:
     return f", with {', '.join(kinds)}" if kinds else ""
 
 
+def _normalisation(described: Mapping[str, Any]) -> str:
+    """Where observations are normalised, for each file that acts."""
+    if not described["normalization"]:
+        return "none"
+    litert = "`policy.tflite` takes normalised observations: `Policy` normalises, with the statistics in `policy.json`"
+    onnx = "`policy.onnx` normalises inside, and takes what the environment returns"
+    found = [litert] if described["program"] is not None else []
+    return "; ".join([*found, onnx] if described.get("onnx") is not None else found)
+
+
 def _space(space: Mapping[str, Any]) -> str:
     if space["type"] == "Dict":
         return f"Dict of {', '.join(f'{key}: {_space(part)}' for key, part in space['spaces'])}"
@@ -79,12 +92,15 @@ def _space(space: Mapping[str, Any]) -> str:
     return f"{space['type']} {size} {space.get('dtype', 'int8')}"
 
 
-def _returns(run: Path, trained: Mapping[str, Any]) -> Iterator[str]:
+def _returns(run: Path, described: Mapping[str, Any]) -> Iterator[str]:
+    trained = described["trained"]
     at = trained["global_timestep"], trained["global_step"]
     rows = [row for row in evaluations_of_policies(run) if (row.global_timestep, row.global_step) == at]
-    yield from (_evaluated(row) for row in rows)
-    if not rows:
-        yield "The training did not evaluate this policy."
+    found = [_evaluated("during training", row.results) for row in rows]
+    final = final_evaluation(run)
+    if final is not None and final.is_of(described["policy"], *at):
+        found.insert(0, _evaluated("at the end of the run", final.results))
+    yield from found or ["No evaluation of this policy is recorded in its run."]
     last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at[0]][-EPISODES:]
     if last:
         mean, low, high = interval(last)
@@ -94,16 +110,12 @@ def _returns(run: Path, trained: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _evaluated(row: Evaluation) -> str:
-    around = ""
-    if row.episodes > 1:
-        half = _NORMAL * row.episode_return_std / math.sqrt(row.episodes)
-        low, high = row.episode_return_mean - half, row.episode_return_mean + half
-        around = f" (95 % interval {low:,.6g} .. {high:,.6g}, from the standard error over episodes)"
-    return (
-        f"Evaluated greedily after {row.global_timestep:,} timesteps, in {row.episodes} episodes:"
-        f" {row.episode_return_mean:,.6g} on average{around}.\n"
-    )
+def _evaluated(when: str, results: Mapping[str, Any]) -> str:
+    mean, episodes, around = results["episode_return_mean"], int(results["episodes"]), ""
+    if episodes > 1:
+        half = _NORMAL * results["episode_return_std"] / math.sqrt(episodes)
+        around = f" (95 % interval {mean - half:,.6g} .. {mean + half:,.6g}, from the standard error over episodes)"
+    return f"Evaluated greedily {when}, in {episodes} episodes: {mean:,.6g} on average{around}.\n"
 
 
 def _provenance(run: Path | None, found: record.RunRecord | None, described: Mapping[str, Any]) -> Iterator[str]:
@@ -150,11 +162,16 @@ def _usage(described: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _limits(described: Mapping[str, Any]) -> Iterator[str]:
+def _limits(described: Mapping[str, Any], parity: Mapping[str, Any] | None) -> Iterator[str]:
     yield "- It is greedy, and was trained in the environment above alone; elsewhere nothing is known of it."
     yield "- Wrappers other than the normalisation of observations belong to the environment: give it what they return."
     if described["exploration_note"]:
         yield f"- It does not explore: {described['exploration_note']}."
     if described.get("onnx") is not None:
         yield "- The ONNX model does not check observations: neither NaN, nor bounds, nor masks without a legal action."
-        yield "- It was compared with the agent on this machine: see `parity.json`."
+    for name, one in ({} if parity is None else parity["formats"]).items():
+        observations = sum(one["observations"].values())
+        yield (
+            f"- Compared with the agent on {observations:,} observations, on the machine of the export, {_TITLES[name]}"
+            f" differs by {one['largest_difference']:.2g} at most: see `parity.json`."
+        )

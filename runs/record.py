@@ -18,6 +18,8 @@ from .files import write_json_atomically
 
 FILE = "run.json"
 FORMAT = 1
+REMEDY: Final = "Restore it from a copy, or train the run again in a new folder."
+"""What to do about a file of a run that is missing or damaged."""
 _PARTS: Final = ("actor", "learner")
 _RUNTIMES: Final = {"tensorflow", "litert"}
 logger = logging.getLogger("axonrl")
@@ -71,8 +73,12 @@ def read(model_dir: Path) -> RunRecord | None:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: it is not JSON ({error}). {REMEDY}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} is damaged: it holds a {type(value).__name__}, not a mapping. {REMEDY}")
     try:
         if value.pop("format") != FORMAT:
             raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
@@ -87,7 +93,8 @@ def read(model_dir: Path) -> RunRecord | None:
         value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
         return RunRecord(**value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is not the record of a run: {error!r}") from error
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(f"{path} is damaged: it is not the record of a run ({what}). {REMEDY}") from error
 
 
 def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:

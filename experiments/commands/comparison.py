@@ -5,26 +5,32 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..console import DONE, print_json, print_table, say
 from ..errors import RunFolderError
 from .arguments import RUNS
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..comparing.tables import Column
+
 
 def ls(arguments: argparse.Namespace) -> int:
     """List runs."""
-    from ..comparing.finding import run_folders
+    from ..comparing.finding import common_folder, run_folders
     from ..comparing.reading import read_run
     from ..comparing.tables import run_json, runs_table
 
-    runs = [read_run(folder)[0] for folder in run_folders(arguments.runs or [RUNS])]
+    folders = arguments.runs or [RUNS]
+    runs = [read_run(folder)[0] for folder in run_folders(folders)]
     if arguments.json:
         print_json({"runs": [run_json(run) for run in runs]})
     elif runs:
-        print_table(runs_table(runs), whole=True)
+        _print_table(common := common_folder([run.folder for run in runs]), runs_table(runs, common))
     else:
-        print("There are no runs.")
+        print(f"There are no runs in {', '.join(map(str, folders))}.")
     if not arguments.json:
         for run in runs:
             _tell_problem(run)
@@ -33,7 +39,7 @@ def ls(arguments: argparse.Namespace) -> int:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Show a column for each group."""
-    from ..comparing.tables import comparison, comparison_table
+    from ..comparing.tables import common_of, comparison, comparison_table
 
     columns = [column for folder in arguments.runs for column in _columns(folder)]
     if not columns:
@@ -41,32 +47,35 @@ def compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(comparison(columns))
     else:
-        print_table(comparison_table(columns), whole=True)
+        _print_table(common := common_of(columns), comparison_table(columns, common))
     return DONE
 
 
-def _columns(folder: Path) -> list[tuple[str, Any]]:
-    """A folder's groups, each with a name; what is wrong with the others is told."""
+def _columns(folder: Path) -> list[Column]:
+    """A folder's groups; what is wrong with its other runs is told."""
     from ..comparing.finding import run_folders
     from ..comparing.grouping import grouped
     from ..comparing.reading import read_run
+    from ..comparing.tables import Column
 
     found = [read_run(path) for path in run_folders([folder])]
     for run, _ in found:
         _tell_problem(run)
     groups = [group for groups in grouped(found).values() for group in groups]
-    return [(str(folder) if len(groups) == 1 else f"{folder}: {group.label}", group) for group in groups]
+    return [Column(folder, group, len(groups) == 1) for group in groups]
 
 
 def report(arguments: argparse.Namespace) -> int:
     """Write the page and its pictures."""
     from ..comparing.finding import run_folders
     from ..comparing.grouping import grouped
+    from ..comparing.output import check_output
     from ..comparing.page import write
     from ..comparing.reading import read_run
     from ..comparing.study import study
     from ..comparing.tables import run_json
 
+    check_output(arguments.output)
     found = [read_run(folder) for folder in run_folders(arguments.runs)]
     for run, _ in found:
         _tell_problem(run)
@@ -83,9 +92,16 @@ def report(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def _print_table(common: Path | None, table: Table) -> None:
+    """The table; above it the folder that its paths are within."""
+    if common is not None:
+        print(f"Runs in {common}:")
+    print_table(table, whole=True)
+
+
 def _tell_problem(run: Any) -> None:
     if run.problem:
-        say(f"{run.status}: {run.problem}")
+        say(f"warning: {run.problem}")
 
 
 def _nothing(folders: Sequence[Path]) -> RunFolderError:

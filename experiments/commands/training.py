@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...facts import EpisodeStats, Session
 from ...quiet import load_tensorflow
+from ...runs import record as run_record
 from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
@@ -173,11 +174,15 @@ def _tell_episode(session: Session, stats: EpisodeStats) -> None:
 
 def export(arguments: argparse.Namespace) -> int:
     """Export the policy of a run."""
+    from ...estimators.export import check_target
+
     folder: Path = arguments.model_dir
     records.read_experiment(folder)
+    run_record.read(folder)  # what is damaged shows before TensorFlow is loaded
+    target = arguments.output or folder / "exported"
+    check_target(target)
     make_importable_for(folder)
     load_tensorflow()
-    target = arguments.output or folder / "exported"
     print(runner.export(folder, target, arguments.policy, arguments.formats))
     return DONE
 

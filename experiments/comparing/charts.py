@@ -6,12 +6,10 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...runs.files import replacing
 from .colours import CHARTS, METHODS, NAMES, OTHERS
 from .study import Result, Study
 
@@ -20,64 +18,63 @@ _WIDTHS: Final = {WIDE: 9.6, NARROW: 4.4, PICTURE: 8.0}
 """Inches; a point is a pixel or more of the page, so texts keep their size."""
 _FONT_SIZES: Final = {WIDE: 9, NARROW: 10.5, PICTURE: 9}
 _UNUSED: Final = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
-_MAX_LABEL: Final = 30
+_MAX_LABEL: Final = 44
+_MAX_LEGEND: Final = 60
 
 
 class Chart(NamedTuple):
-    """A chart as it is in the page, and the name of its picture."""
+    """A chart as it is in the page; the name of its picture, and what is in that file."""
 
     title: str
     svg: str
     picture: str
+    png: bytes
 
 
 Draw = Callable[[Any, str], None]
 """Draws into axes; is told which of the three sizes it is."""
 
 
-def made(path: Path, title: str, draw: Draw, *, height: float, narrow: bool = True) -> Chart:
-    """Draw a chart three times; the PNG is written.
+def made(picture: str, title: str, draw: Draw, *, height: float, narrow: float | None = None) -> Chart:
+    """Draw a chart in three sizes.
 
     Args:
-        path: of the PNG.
+        picture: the name of the PNG.
         title: what stands above.
         draw: draws it.
         height: inches.
-        narrow: also for phones; else they show the wide one, which can be scrolled.
+        narrow: inches on phones; None: these show the wide one, which can be scrolled.
     """
-    _render(path, title, draw, PICTURE, height)
-    sizes = (WIDE, NARROW) if narrow else (WIDE,)
+    heights = {WIDE: height} if narrow is None else {WIDE: height, NARROW: narrow}
     svgs = []
-    for size in sizes:
-        text = _render(None, title, draw, size, height)
-        kind = size if narrow else "scrolled"
-        svgs.append(f'<div class="chart {kind}">{_in_page(text, f"{path.stem}-{size}-", title)}</div>')
-    return Chart(title, "\n".join(svgs), path.name)
+    for size, inches in heights.items():
+        text = _render(title, draw, size, inches).decode()
+        kind = "scrolled" if narrow is None else size
+        prefix = f"{picture.removesuffix('.png')}-{size}-"
+        svgs.append(f'<div class="chart {kind}">{_in_page(text, prefix, title)}</div>')
+    return Chart(title, "\n".join(svgs), picture, _render(title, draw, PICTURE, height))
 
 
-def _render(path: Path | None, title: str, draw: Draw, size: str, height: float) -> str:
-    """The SVG; or nothing, where a PNG is written."""
+def _render(title: str, draw: Draw, size: str, height: float) -> bytes:
+    """An SVG; as the picture a PNG, which has its title and its legend inside."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     settings: dict[Any, Any] = {**CHARTS, "font.size": _FONT_SIZES[size], "svg.hashsalt": title}
+    written = io.BytesIO()
     with mpl.rc_context(settings):
         figure = Figure(figsize=(_WIDTHS[size], height), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         draw(axes, size)
-        if path is None:
-            text = io.StringIO()
-            figure.savefig(text, format="svg", transparent=True)
-            return text.getvalue()
-        axes.set_title(title, fontsize=11, parse_math=False)
-        handles, labels = axes.get_legend_handles_labels()
-        if handles:
-            figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=2, fontsize=8)
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format="png")
-    return ""
+        if size == PICTURE:
+            axes.set_title(title, fontsize=11, parse_math=False)
+            handles, labels = axes.get_legend_handles_labels()
+            if handles:
+                figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=2, fontsize=8)
+        figure.savefig(written, format="png" if size == PICTURE else "svg", transparent=size != PICTURE)
+    return written.getvalue()
 
 
 def _in_page(svg: str, prefix: str, title: str) -> str:
@@ -94,15 +91,15 @@ def _in_page(svg: str, prefix: str, title: str) -> str:
 
 def curves(study: Study) -> Draw:
     """Mean learning curves with their 95 % intervals; the best is drawn last, over the others."""
+    labels = told_apart([result.group.label for result in study.shown], _MAX_LEGEND)
 
     def draw(axes: Any, size: str) -> None:
         for result in study.results[len(study.shown) :]:
             if result.band is not None:
                 axes.plot(result.band.timesteps, result.band.mean, color=OTHERS, linewidth=0.6, zorder=1)
-        for result, colour in reversed(list(zip(study.shown, METHODS, strict=False))):
+        for result, colour, label in reversed(list(zip(study.shown, METHODS, labels, strict=False))):
             if result.band is not None:
                 at, mean, low, high = (result.band.timesteps, result.band.mean, result.band.low, result.band.high)
-                label = shortened(result.group.label, 60)
                 axes.plot(at, mean, color=colour, linewidth=1.8, label=label if size == PICTURE else None)
                 axes.fill_between(at, low, high, color=colour, alpha=0.16, linewidth=0)
         axes.set_xlabel("timesteps")
@@ -115,8 +112,12 @@ def curves(study: Study) -> Draw:
 
 
 def finals(study: Study) -> Draw:
-    """The interquartile mean of each group's final returns, with its interval, and the runs as points."""
+    """The interquartile mean of each group's final returns, with its interval, and the runs as points.
+
+    A phone has no room for labels beside the axis: there each stands above its group.
+    """
     known = [result for result in study.shown if result.final is not None]
+    labels = told_apart([result.group.label for result in known], _MAX_LABEL)
 
     def draw(axes: Any, size: str) -> None:
         for row, (result, colour) in enumerate(zip(known, METHODS, strict=False)):
@@ -124,9 +125,11 @@ def finals(study: Study) -> Draw:
             axes.plot(result.finals, [row] * len(result.finals), "|", color=colour, alpha=0.7, markersize=9)
             axes.plot([final.low, final.high], [row, row], color=colour, linewidth=6, alpha=0.3, solid_capstyle="butt")
             axes.plot([final.value], [row], "o", color=colour, markersize=6)
-        width = 16 if size == NARROW else _MAX_LABEL
-        axes.set_yticks(range(len(known)), [shortened(result.group.label, width) for result in known], parse_math=False)
-        axes.set_ylim(len(known) - 0.5, -0.5)
+        axes.set_yticks(range(len(known)), [""] * len(known) if size == NARROW else labels, parse_math=False)
+        axes.set_ylim(len(known) - 0.5, -0.8 if size == NARROW else -0.5)
+        for row, label in enumerate(labels if size == NARROW else ()):
+            where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+            axes.annotate(label, (0, row), xytext=(2, 5), va="bottom", parse_math=False, **where)
         axes.set_xlabel("final return")
         axes.xaxis.set_major_locator(_ticks(4 if size == NARROW else 8))
         axes.grid(visible=False, axis="y")
@@ -134,9 +137,9 @@ def finals(study: Study) -> Draw:
     return draw
 
 
-def finals_height(study: Study) -> float:
-    """Inches for :func:`finals`."""
-    return 0.9 + 0.32 * len(study.shown)
+def finals_heights(study: Study) -> tuple[float, float]:
+    """Inches for :func:`finals`, on a wide screen and on a phone."""
+    return 0.9 + 0.32 * len(study.shown), 0.9 + 0.45 * len(study.shown)
 
 
 def _ticks(number: int) -> Any:
@@ -156,6 +159,16 @@ def in_thousands(value: float) -> str:
 def shortened(text: str, width: int) -> str:
     """At most as many characters."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def told_apart(labels: Sequence[str], width: int) -> list[str]:
+    """At most as many characters of each, which are different where the labels are."""
+    start = next((place for place, one in enumerate(zip(*labels, strict=False)) if len(set(one)) > 1), 0)
+    for several in (labels, [f"\N{HORIZONTAL ELLIPSIS}{label[start:]}" for label in labels]):
+        cut = [shortened(label, width) for label in several]
+        if len(set(cut)) == len(set(labels)):
+            return cut
+    return [shortened(f"{number}: {label}", width) for number, label in enumerate(labels, 1)]
 
 
 def ranks(results: Sequence[Result], number: int) -> list[int]:

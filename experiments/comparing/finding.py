@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,20 @@ def run_folders(given: Iterable[Path]) -> list[Path]:
         for run in _within(folder):
             found.setdefault(run.resolve(), run)
     return list(found.values())
+
+
+def common_folder(folders: Sequence[Path]) -> Path | None:
+    """The folder that holds all of these; None if they are relative and have nothing in common, or on other drives."""
+    try:
+        common = Path(os.path.commonpath([folder.parent for folder in folders]))
+    except ValueError:
+        return None
+    return None if common == Path() else common
+
+
+def short_path(folder: Path, common: Path | None) -> str:
+    """A folder within that one."""
+    return str(folder if common is None else folder.relative_to(common))
 
 
 def _within(folder: Path) -> list[Path]:

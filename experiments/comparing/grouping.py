@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from .finding import common_folder, short_path
 from .reading import EMPTY, FINISHED, Curve, Run
 
 ABSENT: Final = "-"
@@ -17,6 +18,8 @@ ENOUGH: Final = 0.95
 _PREFIXES: Final = ("agent.params.", "agent.", "environment.kwargs.", "environment.", "config.", "train.")
 _MAX_IN_LABEL: Final = 3
 _MAX_SHOWN: Final = 60
+_DIGITS: Final = (4, 8)
+"""Significant digits with which numbers are shown, if these tell them apart."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +81,9 @@ def frozen(settings: Mapping[str, Any]) -> str:
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The keys in which settings differ, with the value of each as text."""
+    """The keys in which settings differ, with the value of each as text: ``-`` where there is none."""
     keys = dict.fromkeys(key for one in settings for key in one)
-    return {key: [shown_value(one, key) for one in settings] for key in keys if _differs(settings, key)}
+    return {key: _texts([one.get(key, ABSENT) for one in settings]) for key in keys if _differs(settings, key)}
 
 
 def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
@@ -89,11 +92,26 @@ def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
     return len({repr(one[key]) for one in settings}) > 1  # true is not 1
 
 
-def shown_value(settings: Mapping[str, Any], key: str) -> str:
-    """A setting as text; ``-`` where there is none."""
-    value = settings.get(key, ABSENT)
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Values as texts, with four significant digits; with more where these would not tell them apart."""
+    whole = [_text(value) for value in values]
+    for digits in _DIGITS:
+        texts = [_text(_rounded(value, digits)) for value in values]
+        if len(set(texts)) == len(set(whole)):
+            return texts
+    return whole
+
+
+def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    """A number, or those in a list; anything else as it is."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    return [_rounded(one, digits) for one in value] if isinstance(value, list) else value
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
@@ -124,29 +142,32 @@ def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
 
 
 def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
-    """The algorithm; where several groups have it, what differs between these; where that is much, the folder."""
+    """What differs, and the algorithm where there are several; where much differs, the first run's folder."""
     first = [entries[0].run for entries in groups]
-    settings: dict[str, list[Mapping[str, Any]]] = {}
+    algorithms: dict[str, list[Run]] = {}
     for run in first:
-        settings.setdefault(run.algorithm, []).append(run.settings)
-    differing = {algorithm: short_names(differences(alike)) for algorithm, alike in settings.items()}
-    labels = []
-    for run in first:
-        keys = differing[run.algorithm]
-        if len(keys) <= _MAX_IN_LABEL:
-            parts = [f"{name}={shown_value(run.settings, key)}" for key, name in keys.items()]
-            labels.append(" ".join([run.algorithm, *parts]))
-        else:
-            labels.append(_folder_name(run))
-    return _unique(labels)
+        algorithms.setdefault(run.algorithm, []).append(run)
+    labels = dict(zip((run.folder for run in first), _folder_names(first), strict=True))
+    for algorithm, runs in algorithms.items():
+        differing = differences([run.settings for run in runs])
+        names = short_names(differing)
+        head = [algorithm] if len(algorithms) > 1 or not differing else []
+        for place, run in enumerate(runs):
+            parts = [f"{names[key]}={texts[place]}" for key, texts in differing.items()]
+            if len(parts) <= _MAX_IN_LABEL:
+                labels[run.folder] = " ".join([*head, *parts])
+    return _unique([labels[run.folder] for run in first])
 
 
-def _folder_name(run: Run) -> str:
-    """The folder's, without the seed."""
-    folder = run.folder.resolve()
-    if folder.name == f"seed-{run.seed}":
-        return folder.parent.name
-    return folder.name.removesuffix(f"-{run.seed}")
+def _folder_names(runs: Sequence[Run]) -> list[str]:
+    """The folder of each, or that of all its seeds, within the folder that holds all."""
+    folders = [run.folder.resolve() for run in runs]
+    folders = [
+        folder.parent if folder.name == f"seed-{run.seed}" else folder
+        for run, folder in zip(runs, folders, strict=True)
+    ]
+    common = common_folder(folders)
+    return [short_path(folder, common) for folder in folders]
 
 
 def _unique(labels: Sequence[str]) -> list[str]:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from ...runs.files import make_folders, write_atomically
 from ...runs.learning_curve import CURVE
 from ...runs.statistics import ENOUGH
 from ...version import __version__
 from . import charts, parallel, parts
 from .charts import Chart
+from .finding import common_folder, short_path
 from .grouping import short_names
+from .output import write_all
 from .parts import Html, Row, dashed
 from .reading import Run
 from .study import SHOWN, Study, across
@@ -57,9 +58,8 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> list[Pat
         The pictures, which are beside the page.
 
     Raises:
-        OSError: they cannot be written.
+        CheckpointError, OSError: they cannot be written; nothing new is left.
     """
-    make_folders(path.absolute().parent)
     drawn = [_charts(path, study) for study in studies]
     sections = [_environment(study, found) for study, found in zip(studies, drawn, strict=True)]
     body = [_head(path, studies, runs), *sections, _across(studies), _runs(path, runs), _METHOD]
@@ -71,8 +71,9 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> list[Pat
         '<link rel="icon" href="data:,">\n'
         f"<style>{stylesheet()}</style>\n</head>\n<body>\n" + "\n".join(filter(None, body)) + "</body>\n</html>\n"
     )
-    write_atomically(path, page.encode())
-    return [path.with_name(chart.picture) for found in drawn for chart in found.values()]
+    pictures = {path.with_name(chart.picture): chart.png for found in drawn for chart in found.values()}
+    write_all({**pictures, path: page.encode()})
+    return list(pictures)
 
 
 def _charts(path: Path, study: Study) -> dict[str, Chart]:
@@ -80,14 +81,14 @@ def _charts(path: Path, study: Study) -> dict[str, Chart]:
     found = {}
     if any(result.band is not None for result in study.results):
         title = f"{study.environment}: learning curves"
-        file = path.with_name(f"{name}-curves.png")
-        found["curves"] = charts.made(file, title, charts.curves(study), height=3.7)
+        found["curves"] = charts.made(f"{name}-curves.png", title, charts.curves(study), height=3.7, narrow=3.7)
     if any(result.final is not None for result in study.shown):
-        title, height = f"{study.environment}: final returns", charts.finals_height(study)
-        found["finals"] = charts.made(path.with_name(f"{name}-finals.png"), title, charts.finals(study), height=height)
+        title, (wide, narrow) = f"{study.environment}: final returns", charts.finals_heights(study)
+        draw = charts.finals(study)
+        found["finals"] = charts.made(f"{name}-finals.png", title, draw, height=wide, narrow=narrow)
     if results := parallel.searched(study):
         title, draw = f"{study.environment}: settings and final return", parallel.parallel(results)
-        found["search"] = charts.made(path.with_name(f"{name}-search.png"), title, draw, height=3.9, narrow=False)
+        found["search"] = charts.made(f"{name}-search.png", title, draw, height=3.9)
     return found
 
 
@@ -109,9 +110,10 @@ def _head(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> str:
 
 def _problems(studies: Sequence[Study], runs: Sequence[Run]) -> str:
     """What cannot be shown, and what does not count."""
+    common = common_folder([run.folder for run in runs])
     wrong = [f"<b>{run.status}</b> {escape(run.problem)}" for run in runs if run.problem]
     out = [
-        f"<code>{escape(str(entry.run.folder))}</code>: {escape(entry.left_out)}"
+        f"<code>{escape(short_path(entry.run.folder, common))}</code>: {escape(entry.left_out)}"
         for study in studies
         for result in study.results
         for entry in result.group.entries
@@ -128,13 +130,14 @@ def _problems(studies: Sequence[Study], runs: Sequence[Run]) -> str:
 
 def _environment(study: Study, found: dict[str, Chart]) -> str:
     labels = [result.group.label for result in study.shown]
-    what = "the last evaluation" if study.is_evaluated else "the last 100 episodes of training"
     hidden = len(study.results) - len(labels)
     more = f'<p class="quiet">The best {SHOWN} groups are in colours; {hidden} others are grey.</p>' if hidden else ""
-    pieces = [f"<h2>{escape(study.environment)}</h2>", parts.legend(labels), more]
+    algorithms = ", ".join(dict.fromkeys(result.group.algorithm for result in study.results))
+    title = f'<h2>{escape(study.environment)}</h2><p class="quiet">{escape(algorithms)}</p>'
+    pieces = [title, parts.legend(labels), more]
     if "curves" in found:
         pieces += ["<h3>Learning curves</h3>", _figure(found["curves"])]
-    pieces += ["<h3>Final performance</h3>", f'<p class="quiet">Final returns are those of {what}.</p>']
+    pieces += ["<h3>Final performance</h3>", f'<p class="quiet">Final returns are those of {study.what}.</p>']
     if "finals" in found:
         pieces.append(_figure(found["finals"]))
     pieces += [_results(study), _improvement(study), _efficiency(study)]
@@ -162,7 +165,7 @@ def _results(study: Study) -> str:
                 parts.interval(result.mean),
                 dashed(result.best),
                 f"{max(run.timesteps for run in result.group.runs):,}",
-                dashed(result.timesteps_per_second, 0),
+                dashed(result.timesteps_per_second),
             ],
         )
         for place, result in enumerate(study.results)
@@ -209,7 +212,7 @@ def _efficiency(study: Study) -> str:
         cells = []
         for number, median in result.reached.values():
             runs = f"<small>{number} of {len(result.finals)} runs</small>"
-            cells.append(Html(f"{dashed(median, 0)}{runs}"))
+            cells.append(Html(f"{parts.DASH if median is None else f'{median:,.0f}'}{runs}"))
         rows.append(Row(parts.labelled(result.group.label, place), cells))
     heads = ["group", *(f"return {value:g}" for value in values)]
     about = (
@@ -249,14 +252,15 @@ def _across(studies: Sequence[Study]) -> str:
 
 def _runs(path: Path, runs: Sequence[Run]) -> str:
     heads = ("run", "environment", "algorithm", "seed", "status", "best", "final", "timesteps", "age", "curve")
-    rows = []
+    rows, common = [], common_folder([run.folder for run in runs])
     for run in runs:
         seed = parts.DASH if run.seed is None else str(run.seed)
         numbers = [dashed(run.best_return), dashed(run.final_return), f"{run.timesteps:,}", age(run.age)]
         texts = [run.environment or parts.DASH, run.algorithm, seed, run.status]
         curve = _link(path, run.folder / CURVE, "picture") if (run.folder / CURVE).is_file() else parts.DASH
-        rows.append(Row(_link(path, run.folder, str(run.folder)), [*texts, *numbers, curve]))
-    return f"<h2>Runs</h2>{_folded(heads, rows, 'Runs', 'runs', left=(1, 2, 4))}"
+        rows.append(Row(_link(path, run.folder, short_path(run.folder, common)), [*texts, *numbers, curve]))
+    where = "" if common is None else f'<p class="quiet">Folders are in <code>{escape(str(common))}</code>.</p>'
+    return f"<h2>Runs</h2>{where}{_folded(heads, rows, 'Runs', 'runs', left=(1, 2, 4))}"
 
 
 def _link(path: Path, target: Path, text: str) -> Html:

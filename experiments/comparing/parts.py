@@ -70,17 +70,17 @@ def legend(labels: Sequence[str]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def interval(value: Interval | None, digits: int = 2) -> str:
+def interval(value: Interval | None) -> str:
     """The value, and its bounds below it."""
     if value is None:
         return DASH
-    shown = escape(dashed(value.value, digits))
+    shown = escape(dashed(value.value))
     if value.low == value.high:
         return Html(shown)
-    return Html(f"{shown}<small>{dashed(value.low, digits)} to {dashed(value.high, digits)}</small>")
+    return Html(f"{shown}<small>{dashed(value.low)} to {dashed(value.high)}</small>")
 
 
-def dashed(value: float | None, digits: int = 2) -> str:
+def dashed(value: float | None) -> str:
     """A number; a dash for none."""
-    found = number(value, digits)
+    found = number(value)
     return DASH if found == "-" else found

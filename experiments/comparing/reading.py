@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,8 @@ from ...contracts import Array
 from ...errors import CheckpointError
 from ...runs import record
 from ...runs.checkpoints import CheckpointStore
-from ...runs.history import Episodes, Evaluation, read_columns, read_evaluations
+from ...runs.final import FinalEvaluation, final_evaluation, last_entries
+from ...runs.history import EPISODES, EVALUATIONS, Episode, Episodes, Evaluation, read_columns, read_evaluations
 from ...runs.learning_curve import algorithm_of
 from ...runs.starts import RECORD, read_starts
 from ..errors import ExperimentError
@@ -24,13 +25,11 @@ from ..language import files
 from ..running.folder import EXPERIMENT
 from ..running.report import WINDOW
 from ..tracking.journal import FAILED as TRACKED_FAILED
-from ..tracking.journal import JOURNAL, STOPPED, SUCCEEDED
+from ..tracking.journal import STOPPED, SUCCEEDED
 
 RUNNING, FINISHED, ENDED, KILLED, FAILED = "running", "finished", "ended", "killed", "failed"
 EMPTY, DAMAGED = "empty", "damaged"
 _STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILED}
-_TAIL: Final = 1 << 16
-"""Bytes at the end of a journal in which its last status is looked for."""
 _NOT_SETTINGS: Final = ("name", "description", "seed", "seeds", "params", "tracker", "submit", "include")
 """Keys of an experiment file that do not make another run; declared params have been put in their places."""
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
@@ -40,8 +39,9 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 class Run:
     """What is known of a run; None where nothing is.
 
-    ``best_return`` is that of the best evaluation during training, ``final_return`` that of the last one. Of a run
-    without evaluations they are the highest and the last mean of 100 consecutive episodes of training.
+    ``best_return`` is that of the best evaluation, ``final_return`` that of the last one: the one at the run's end, if
+    there was one, else the last during training. Of a run without evaluations they are the highest and the last mean
+    of 100 consecutive episodes of training.
     """
 
     folder: Path
@@ -57,6 +57,8 @@ class Run:
     timesteps: int = 0
     best_return: float | None = None
     final_return: float | None = None
+    final_episodes: int | None = None
+    """Of the evaluation that ``final_return`` is of; None where it was none."""
     training_return: float | None = None
     """Mean of the last 100 episodes of training."""
     timesteps_per_second: float | None = None
@@ -70,6 +72,14 @@ class Run:
         return None if self.started is None else max(0.0, (now - self.started).total_seconds())
 
 
+class History(NamedTuple):
+    """What a run's folder records of its results; ``final`` is the evaluation with which the run ended."""
+
+    episodes: Episodes = Episodes(*np.zeros((4, 0)))
+    evaluations: Sequence[Evaluation] = ()
+    final: FinalEvaluation | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Curve:
     """The returns of a run over its timesteps: those of episodes of training, and those of evaluations."""
@@ -79,13 +89,13 @@ class Curve:
     evaluations: Mapping[int, float]
 
     @classmethod
-    def of(cls, episodes: Episodes, evaluations: list[Evaluation]) -> Curve:
-        """That of a run's history."""
-        return cls(
-            episodes.global_timestep,
-            episodes.episode_return,
-            {row.position: row.episode_return_mean for row in evaluations},
-        )
+    def of(cls, history: History) -> Curve:
+        """That of a run's history. The evaluation at its end is a point where there is no other."""
+        episodes, evaluations, final = history
+        points = {row.position: row.episode_return_mean for row in evaluations}
+        if final is not None and not points and not episodes.seconds.size:
+            points = {final.timesteps or final.updates: final.mean}
+        return cls(episodes.global_timestep, episodes.episode_return, points)
 
 
 NO_CURVE: Final = Curve(np.zeros(0), np.zeros(0), {})
@@ -95,7 +105,8 @@ def read_run(folder: Path) -> tuple[Run, Curve]:
     """What a folder says of its run, and its curve; the curve is empty where the folder is damaged."""
     problems: list[str] = []
     described = _described(folder, problems)
-    episodes, evaluations = _history(folder, problems)
+    history = _history(folder, problems)
+    episodes, timesteps = history.episodes, _timesteps(folder, history)
     started = _started(folder, problems)
     if not problems and not described.is_recorded:
         what = "has not trained yet" if (folder / EXPERIMENT).is_file() else "is empty"
@@ -103,21 +114,30 @@ def read_run(folder: Path) -> tuple[Run, Curve]:
         status = DAMAGED if len(episodes.seconds) else RUNNING if _is_held(folder) else EMPTY
     else:
         status = DAMAGED if problems else _status(folder)
+        if status == FINISHED or timesteps:
+            _need_columns(folder, problems)
+            status = DAMAGED if problems else status
     run = Run(
         folder,
         status,
-        "; ".join(problems),
+        _told(problems, status),
         str(described.settings.get("environment.id") or ""),
         algorithm_of(str(described.settings.get("agent.model_fn") or "")) or "unnamed",
         described.seed,
         described.settings,
         len(episodes.seconds),
-        _timesteps(folder, episodes, evaluations),
-        *_returns(episodes.episode_return, evaluations),
+        timesteps,
+        *_returns(history),
         _speed(episodes, described.num_envs),
         started,
     )
-    return run, NO_CURVE if problems else Curve.of(episodes, evaluations)
+    return run, NO_CURVE if problems else Curve.of(history)
+
+
+def _told(problems: Sequence[str], status: str) -> str:
+    """What is wrong, and what to do about it."""
+    said = "; ".join(one.removesuffix(f". {record.REMEDY}") for one in problems)
+    return f"{said}. {record.REMEDY}" if status == DAMAGED else said
 
 
 class _Described(NamedTuple):
@@ -141,12 +161,27 @@ def _described(folder: Path, problems: list[str]) -> _Described:
     return _Described(True, found.seed, found.num_envs, settings)
 
 
-def _history(folder: Path, problems: list[str]) -> tuple[Episodes, list[Evaluation]]:
+def _history(folder: Path, problems: list[str]) -> History:
     try:
-        return read_columns(folder), read_evaluations(folder)
+        return History(read_columns(folder), read_evaluations(folder), final_evaluation(folder))
     except (ValueError, OSError) as error:
         problems.append(str(error))
-        return Episodes(*np.zeros((4, 0))), []
+        return History()
+
+
+def _need_columns(folder: Path, problems: list[str]) -> None:
+    """Every run that has trained has episodes.csv, also one that has had no episode."""
+    for name, kind in ((EPISODES, Episode), (EVALUATIONS, Evaluation)):
+        path, columns = folder / name, ",".join(kind._fields)
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                found = file.readline().rstrip()
+        except FileNotFoundError:
+            if name == EPISODES:
+                problems.append(f"{path} is missing")
+            continue
+        if not (found and f"{columns},".startswith(f"{found},")):  # evaluations of earlier versions have fewer
+            problems.append(f"{path} is damaged: its first line, {found[:80]!r}, does not name its columns")
 
 
 def _settings(folder: Path, found: record.RunRecord | None) -> tuple[Mapping[str, Any], int | None]:
@@ -177,23 +212,27 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flat(item, f"{path}.{key}" if path else str(key))
 
 
-def _returns(returns: Array, evaluations: list[Evaluation]) -> tuple[float | None, float | None, float | None]:
-    """Best, final, and that of the last episodes of training."""
+def _returns(history: History) -> tuple[float | None, float | None, int | None, float | None]:
+    """Best, final, the episodes of the final evaluation, and the return of the last episodes of training."""
+    returns, final = history.episodes.episode_return, history.final
     training = float(returns[-WINDOW:].mean()) if returns.size else None
-    if evaluations:
-        means = [row.episode_return_mean for row in evaluations]
-        return max(means), means[-1], training
+    evaluated = [(row.episode_return_mean, row.episodes) for row in history.evaluations]
+    evaluated += [] if final is None else [(final.mean, final.episodes)]
+    if evaluated:
+        return max(mean for mean, _ in evaluated), *evaluated[-1], training
     if not returns.size:
-        return None, None, None
+        return None, None, None, None
     sums = np.concatenate([[0.0], np.cumsum(returns)])
     window = min(WINDOW, returns.size)
-    return float((sums[window:] - sums[:-window]).max() / window), training, training
+    return float((sums[window:] - sums[:-window]).max() / window), training, None, training
 
 
-def _timesteps(folder: Path, episodes: Episodes, evaluations: list[Evaluation]) -> int:
+def _timesteps(folder: Path, history: History) -> int:
     """As far as anything in the folder has counted: an episode that has not ended is in a checkpoint only."""
-    counted = [int(episodes.global_timestep[-1])] if len(episodes.global_timestep) else []
+    ends, evaluations = history.episodes.global_timestep, history.evaluations
+    counted = [int(ends[-1])] if len(ends) else []
     counted += [evaluations[-1].global_timestep] if evaluations else []
+    counted += [history.final.timesteps] if history.final is not None else []
     try:
         newest = CheckpointStore(folder).newest()
         path = folder / "checkpoints" / f"checkpoint-{newest or 0:08d}" / "manifest.json"
@@ -223,21 +262,11 @@ def _started(folder: Path, problems: list[str]) -> datetime.datetime | None:
 def _status(folder: Path) -> str:
     if _is_held(folder):
         return RUNNING
-    path = folder / JOURNAL
     try:
-        with path.open("rb") as file:
-            file.seek(-min(file.seek(0, os.SEEK_END), _TAIL), os.SEEK_END)
-            lines = file.read().split(b"\n")
+        found = next((entry["status"] for entry in last_entries(folder) if "status" in entry), None)
     except OSError:  # a Python program's run does not say how it ended
         return ENDED
-    for line in reversed(lines):
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict) and "status" in entry:
-            return _STATUSES.get(entry["status"], KILLED)
-    return KILLED
+    return _STATUSES.get(str(found), KILLED)
 
 
 def _is_held(folder: Path) -> bool:

@@ -67,6 +67,16 @@ class Study:
     """Labels of two of the groups shown, to the probability that the first one is better."""
 
     @property
+    def what(self) -> str:
+        """What final returns are of."""
+        if not self.is_evaluated:
+            return "the last 100 episodes of training"
+        entries = [entry for result in self.results for entry in result.group.counted]
+        numbers = [entry.run.final_episodes or 0 for entry in entries]
+        few_and_many = " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
+        return f"the last evaluation, of {few_and_many} episodes"
+
+    @property
     def shown(self) -> Sequence[Result]:
         """Those that are drawn in colours."""
         return self.results[:SHOWN]
@@ -81,9 +91,7 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
     """
     entries = [entry for group in groups for entry in group.counted]
-    is_evaluated = bool(entries) and all(
-        entry.run.final_return is not None and entry.curve.evaluations for entry in entries
-    )
+    is_evaluated = bool(entries) and all(entry.run.final_episodes is not None for entry in entries)
     finals = {group.label: [_final(entry, is_evaluated) for entry in group.counted] for group in groups}
     middle = {label: stratified_interval([found]) if found else None for label, found in finals.items()}
     ordered = sorted(groups, key=lambda group: -_value(middle[group.label]))

@@ -30,7 +30,8 @@ th,td{padding:.35rem .75rem .35rem 0;text-align:right;vertical-align:top;border-
  white-space:nowrap}
 thead th{color:var(--quiet);font-weight:600;vertical-align:bottom}
 th:first-child,td:first-child,.left{text-align:left}
-tbody th{font-weight:500;white-space:normal;min-width:8rem;max-width:20rem;overflow-wrap:anywhere}
+tbody th{font-weight:500;white-space:normal;min-width:12rem;max-width:24rem;overflow-wrap:anywhere}
+thead th .label{min-width:12.5rem;max-width:16rem;white-space:normal;overflow-wrap:anywhere}
 th:first-child{position:sticky;left:0;background:var(--page)}
 thead th:first-child{white-space:normal}
 td small{color:var(--quiet);display:block}
@@ -47,7 +48,7 @@ td small{color:var(--quiet);display:block}
 details{margin:.75rem 0}
 summary{cursor:pointer}
 @media(max-width:40rem){.wide{display:none}.narrow{display:block}body{padding:1rem .9rem 3rem}
- tbody th{min-width:6rem;max-width:9rem}}
+ tbody th{min-width:13rem;max-width:13rem}}
 @media print{.narrow{display:none}.wide{display:block}details>*{display:block}}
 """
 _LIGHT = {"--page": "#ffffff", "--raised": "#f5f6f8", "--link": "#1f5fa9"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ...runs.statistics import Interval
+from .finding import common_folder, short_path
 from .grouping import Group, differences, short_names
 from .reading import Run
 
@@ -16,21 +17,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-_WHOLE: Final = ("environment", "seed", "status", "best return", "timesteps", "age")
-"""Columns of short texts, which are not broken where a terminal is narrow."""
+_WHOLE: Final = ("seed", "status", "best", "timesteps", "age")
+"""Columns of short texts, which are whole also where a terminal is narrow."""
+_CUT: Final = ("environment", "algorithm")
+"""Columns whose texts are cut there; others are broken."""
+_WITHOUT_FRACTION: Final = 999.95
 _LEFT: Final = ("run", "environment", "algorithm", "status")
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """With separators of thousands; ``-`` for nothing."""
-    return "-" if value is None or not math.isfinite(value) else f"{value:,.{digits}f}"
-
-
-def interval(value: Interval | None) -> str:
-    """The value and its bounds; without bounds where they are the value."""
-    if value is None or value.low == value.high:
-        return number(None if value is None else value.value)
-    return f"{number(value.value)} ({number(value.low)} to {number(value.high)})"
+def number(value: float | None) -> str:
+    """Four significant digits, and no exponent for a large one; ``-`` for nothing."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= _WITHOUT_FRACTION else f"{value:.4g}"
 
 
 def age(seconds: float | None) -> str:
@@ -41,13 +40,13 @@ def age(seconds: float | None) -> str:
     return f"{int(seconds // size)} {name}"
 
 
-def runs_table(runs: Sequence[Run]) -> Table:
-    """A row for each run."""
-    names = ("run", "environment", "algorithm", "seed", "status", "best return", "timesteps", "age")
+def runs_table(runs: Sequence[Run], common: Path | None) -> Table:
+    """A row for each run, whose path is within ``common``."""
+    names = ("run", "environment", "algorithm", "seed", "status", "best", "timesteps", "age")
     made = _table(names)
     for run in runs:
         seed = "-" if run.seed is None else str(run.seed)
-        texts = [str(run.folder), run.environment or "-", run.algorithm, seed, run.status]
+        texts = [short_path(run.folder, common), run.environment or "-", run.algorithm, seed, run.status]
         made.add_row(*map(_plain, texts), number(run.best_return), f"{run.timesteps:,}", age(run.age))
     return made
 
@@ -55,52 +54,74 @@ def runs_table(runs: Sequence[Run]) -> Table:
 def run_json(run: Run) -> dict[str, Any]:
     """A run as plain data."""
     names = ("folder", "status", "problem", "environment", "algorithm", "seed", "episodes", "timesteps")
-    measured = ("best_return", "final_return", "training_return", "timesteps_per_second")
+    measured = ("best_return", "final_return", "final_episodes", "training_return", "timesteps_per_second")
     started = None if run.started is None else run.started.isoformat()
     return {**{name: getattr(run, name) for name in (*names, *measured)}, "started": started, "age_seconds": run.age}
 
 
-def comparison(columns: Sequence[tuple[str, Group]]) -> dict[str, Any]:
+class Column(NamedTuple):
+    """A group of a folder that was given; ``alone`` if the folder has no other."""
+
+    folder: Path
+    group: Group
+    alone: bool
+
+    def name(self, common: Path | None = None) -> str:
+        """The folder, within ``common``, and which group of it."""
+        if self.folder == common:
+            return self.group.label
+        folder = short_path(self.folder, common)
+        return folder if self.alone else f"{folder}: {self.group.label}"
+
+
+def common_of(columns: Sequence[Column]) -> Path | None:
+    """The folder that all columns are of, or that holds theirs; None if there is none."""
+    folders = [column.folder for column in columns]
+    return folders[0] if len(folders) > len(set(folders)) == 1 else common_folder(folders)
+
+
+def comparison(columns: Sequence[Column]) -> dict[str, Any]:
     """What is known of each column, and the settings that differ, as plain data."""
-    settings = [group.settings for _, group in columns]
+    settings = [column.group.settings for column in columns]
     return {
         "columns": [
             {
-                "name": name,
-                "environment": group.runs[0].environment,
-                "algorithm": group.algorithm,
-                "seeds": [run.seed for run in group.runs],
-                "best_return": _mean([run.best_return for run in group.runs]),
-                "final_return": _mean([run.final_return for run in group.runs]),
-                "timesteps": _mean([run.timesteps for run in group.runs]),
-                "timesteps_per_second": _mean([run.timesteps_per_second for run in group.runs]),
-                "runs": [run_json(run) for run in group.runs],
+                "name": column.name(),
+                "environment": column.group.runs[0].environment,
+                "algorithm": column.group.algorithm,
+                "seeds": [run.seed for run in column.group.runs],
+                "best_return": _mean([run.best_return for run in column.group.runs]),
+                "final_return": _mean([run.final_return for run in column.group.runs]),
+                "timesteps": _mean([run.timesteps for run in column.group.runs]),
+                "timesteps_per_second": _mean([run.timesteps_per_second for run in column.group.runs]),
+                "runs": [run_json(run) for run in column.group.runs],
             }
-            for name, group in columns
+            for column in columns
         ],
         "differences": {key: [one.get(key) for one in settings] for key in differences(settings)},
     }
 
 
-def comparison_table(columns: Sequence[tuple[str, Group]]) -> Table:
-    """A column for each group: its results, then the settings that differ."""
+def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
+    """A column for each group, whose folder is within ``common``: its results, then the settings that differ."""
     found = comparison(columns)["columns"]
-    made = _table(("", *(name for name, _ in columns)))
+    made = _table(("", *(column.name(common) for column in columns)))
+    groups = [column.group for column in columns]
     rows: Mapping[str, list[str]] = {
         "environment": [one["environment"] or "-" for one in found],
         "algorithm": [one["algorithm"] for one in found],
-        "status": [", ".join(dict.fromkeys(run.status for run in group.runs)) for _, group in columns],
+        "status": [", ".join(dict.fromkeys(run.status for run in group.runs)) for group in groups],
         "seeds": [", ".join("-" if seed is None else str(seed) for seed in one["seeds"]) for one in found],
         "best return": [number(one["best_return"]) for one in found],
         "final return": [number(one["final_return"]) for one in found],
-        "timesteps": [number(one["timesteps"], 0) for one in found],
-        "timesteps/s": [number(one["timesteps_per_second"], 0) for one in found],
-        "age": [age(group.runs[0].age) for _, group in columns],
+        "timesteps": [f"{one['timesteps']:,.0f}" for one in found],
+        "timesteps/s": [number(one["timesteps_per_second"]) for one in found],
+        "age": [age(group.runs[0].age) for group in groups],
     }
     for label, texts in rows.items():
         made.add_row(_plain(label), *map(_plain, texts))
     made.add_section()
-    differing = differences([group.settings for _, group in columns])
+    differing = differences([group.settings for group in groups])
     names = short_names(differing)
     for key, texts in differing.items():
         made.add_row(_plain(names[key]), *map(_plain, texts))
@@ -118,8 +139,9 @@ def _table(names: Sequence[str]) -> Table:
 
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
-        left = name in (*_LEFT, "")
-        made.add_column(_plain(name), justify="left" if left else "right", overflow="fold", no_wrap=name in _WHOLE)
+        justify: Any = "left" if name in (*_LEFT, "") else "right"
+        overflow: Any = "ellipsis" if name in _CUT else "fold"
+        made.add_column(_plain(name), justify=justify, overflow=overflow, no_wrap=name in _WHOLE)
     return made
 
 

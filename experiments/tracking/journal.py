@@ -22,10 +22,11 @@ from ...contracts import State
 from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ...hooks import Hook
 from ...hooks.measures import Scalars, evaluation_values
+from ...runs import final
 
-JOURNAL: Final = "journal.jsonl"
+JOURNAL: Final = final.JOURNAL
 CREATED, RUNNING, RESUMING = "created", "running", "resuming"
-SUCCEEDED, FAILED, STOPPED = "succeeded", "failed", "stopped"
+SUCCEEDED, FAILED, STOPPED = final.SUCCEEDED, "failed", "stopped"
 ENDED: Final = (SUCCEEDED, FAILED, STOPPED)
 KILLED: Final = "the process ended without a status; it was probably killed"
 """The message of a start without a final status."""

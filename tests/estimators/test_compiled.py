@@ -181,7 +181,7 @@ def test_acting_evaluating_and_exporting_are_those_of_the_function(
     observations = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     for name, array in theirs.predict(observations).items():
         np.testing.assert_array_equal(ours.predict(observations)[name], array)
-    assert result["exported"] == ["README.md", "policy.json", "policy.tflite", "weights.safetensors"]
+    assert result["exported"] == ["README.md", "parity.json", "policy.json", "policy.tflite", "weights.safetensors"]
     with pytest.raises(ValueError, match="is compiled for LiteRT, and ONNX is made from the function"):
         ours.export(folder / "onnx", formats="onnx")
     policy, again = Policy.load(folder / "exported"), theirs.export(folder / "again")

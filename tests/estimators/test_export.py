@@ -22,9 +22,11 @@ from axonrl.estimators import export as exporting
 from axonrl.explorations import EpsilonGreedy, Greedy
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
-from axonrl.models import dqn
+from axonrl.models import dqn, r2d2
 from axonrl.runs import folders
+from axonrl.runs.arrays import encode_arrays
 from axonrl.runtimes import Policy, frozen
+from axonrl.tests.estimators import test_recurrent_agents
 from axonrl.tests.estimators.fakes import At, Counting, agent, aiming_model, linear_model, vector
 
 OBSERVATIONS = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
@@ -96,8 +98,15 @@ def test_an_export_acts_as_the_agent_predicts(tmp_path: Path) -> None:
     made = trained(tmp_path / "run")
     directory = made.export(tmp_path / "deep" / "exported")
     assert directory == tmp_path / "deep" / "exported"
-    files = ["README.md", "policy.json", "policy.tflite", "weights.safetensors"]
+    files = ["README.md", "parity.json", "policy.json", "policy.tflite", "weights.safetensors"]
     assert sorted(path.name for path in directory.iterdir()) == files
+    compared = json.loads((directory / "parity.json").read_text())
+    ((name, one),) = compared["formats"].items()
+    assert (name, one["observations"], one["tolerance"]) == ("litert", {"random": 256}, 1e-4)
+    assert one["largest_difference"] <= 1e-6
+    assert one["outputs"]["action"] == one["outputs"]["first action"] == {"equal": 256, "ties": 0}
+    assert compared["played_note"] == "episodes are played where an ONNX model is exported"
+    assert "- Compared with the agent on 256 observations, on the machine" in (directory / "README.md").read_text()
     assert [path.name for path in directory.parent.iterdir()] == ["exported"]
     policy, expected = Policy.load(directory), made.predict(OBSERVATIONS)
     found = policy.predict(OBSERVATIONS)
@@ -108,6 +117,43 @@ def test_an_export_acts_as_the_agent_predicts(tmp_path: Path) -> None:
     assert about["trained"] == {"global_step": 9, "global_timestep": 20, "global_episode": 6}
     assert about["action"]["space"] == {"type": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
     assert about["weights"]["arrays"] == {"0000.weights": {"shape": [2, 2], "dtype": "float32"}}
+
+
+def test_a_program_that_acts_otherwise_is_not_kept(tmp_path: Path, monkeypatch: Any) -> None:
+    made = trained(tmp_path / "run")
+    monkeypatch.setattr(
+        exporting, "encode_arrays", lambda arrays: encode_arrays({name: 1.01 * array for name, array in arrays.items()})
+    )
+    with pytest.raises(ValueError, match=r"cannot be exported: the LiteRT policy differs from the agent: values is "):
+        made.export(tmp_path / "exported")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_of_a_recurrent_model_two_steps_are_compared(tmp_path: Path, monkeypatch: Any) -> None:
+    case = test_recurrent_agents
+    made = Agent(r2d2.model_fn, case.memory(), tmp_path / "run", RunConfig(seed=3, progress=False), case.R2D2)
+    made.train(case.Cue(False), first_update=60, update_frequency=40, timesteps=100)
+    made.export(tmp_path / "exported")
+    outputs = json.loads((tmp_path / "exported" / "parity.json").read_text())["formats"]["litert"]["outputs"]
+    assert outputs["first action"]["equal"] == outputs["second action"]["equal"] == 256
+    made.set_weights({name: 9 * array for name, array in made.get_weights().items()})  # so that the state counts
+    monkeypatch.setattr(Policy, "_with_state", lambda self, features: [*features, *zeros(self, len(features[0]))])
+    with pytest.raises(
+        ValueError, match="the LiteRT policy, second step, differs from the agent: action is another in"
+    ):
+        made.export(tmp_path / "other")
+
+
+def zeros(policy: Policy, size: int) -> list[Any]:
+    return [np.zeros((size, *one["shape"]), one["dtype"]) for one in policy.description["state"].values()]
+
+
+def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
+    exporting.check_target(tmp_path / "new" / "folder")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=rf"{tmp_path}/file/sub: {tmp_path}/file is not a folder. Choose another"):
+        exporting.check_target(tmp_path / "file" / "sub")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_fresh_estimator_exports_what_the_run_has_learnt(tmp_path: Path) -> None:

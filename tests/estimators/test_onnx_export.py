@@ -63,10 +63,12 @@ def test_it_computes_with_the_weights_of_the_policy(tmp_path: Path) -> None:
     assert about["inputs"] == {"observation": {"shape": [2], "dtype": "float32"}}
     assert about["opset"] == 18
     compared = parity(directory)
-    assert compared["compared"] == {"random": 256}
     assert compared["played_note"] == "the run's environment is an object, which run.json cannot name"
-    assert compared["outputs"]["action"] == {"equal": 256, "ties": 0}
-    assert compared["outputs"]["values"]["largest_difference"] < 1e-5
+    assert list(compared["formats"]) == ["litert", "onnx"]
+    for one in compared["formats"].values():
+        assert (one["observations"], one["tolerance"]) == ({"random": 256}, 1e-4)
+        assert one["outputs"]["action"] == {"equal": 256, "ties": 0}
+        assert one["largest_difference"] == one["outputs"]["values"]["largest_difference"] < 1e-5
     assert {"onnx", "onnxruntime", "tf2onnx", "tensorflow"} <= compared["made_with"].keys()
 
 
@@ -74,7 +76,7 @@ def test_observations_are_normalised_inside(tmp_path: Path) -> None:
     env = make("CartPole-v1", wrappers=["normalize_observation"])
     made = agent(tmp_path / "run").train(env, 40, 4, timesteps=100)
     directory = made.export(tmp_path / "exported", formats="onnx")
-    assert parity(directory)["compared"] == {"random": 256, "played": 256}
+    assert parity(directory)["formats"]["onnx"]["observations"] == {"random": 256, "played": 256}
     about = json.loads((directory / "policy.json").read_text())["normalization"]
     mean, var = (np.array(about[name]["values"]) for name in ("mean", "var"))
     raw = (mean + np.sqrt(var) * [[1, -2, 3, 50]]).astype(np.float32)
@@ -153,9 +155,11 @@ def test_a_model_that_predicts_something_else_is_not_kept(tmp_path: Path, monkey
     if before:
         made.export(target)
     monkeypatch.setattr(onnx_conversion, "with_weights", other_weights(lambda array: array * 1.01))
-    with pytest.raises(ValueError, match=r"linear_model cannot be exported to ONNX: the ONNX model's values is "):
+    with pytest.raises(
+        ValueError, match=r"linear_model cannot be exported: the ONNX model.* differs from the agent: values is "
+    ):
         made.export(target, formats=["litert", "onnx"])
-    kept = ["README.md", "policy.json", "policy.tflite", "weights.safetensors"] if before else []
+    kept = ["README.md", "parity.json", "policy.json", "policy.tflite", "weights.safetensors"] if before else []
     assert sorted(path.name for path in target.glob("*")) == kept
     assert sorted(path.name for path in tmp_path.iterdir()) == (["exported", "run"] if before else ["run"])
 
@@ -165,7 +169,7 @@ def test_the_best_of_two_equal_actions_may_be_either(tmp_path: Path, monkeypatch
     made.set_weights({"0000.weights": np.array([[1, 1], [0, 0]], np.float32)})
     nearly = np.array([[0, 1e-6], [0, 0]], np.float32)
     monkeypatch.setattr(onnx_conversion, "with_weights", other_weights(lambda array: array + nearly))
-    outputs = parity(made.export(tmp_path / "exported", formats="onnx"))["outputs"]
+    outputs = parity(made.export(tmp_path / "exported", formats="onnx"))["formats"]["onnx"]["outputs"]
     assert outputs["action"]["ties"] > 50  # the second action where the first number is positive
     assert outputs["action"]["equal"] + outputs["action"]["ties"] == 256
 
@@ -181,7 +185,9 @@ def test_a_model_that_acts_otherwise_is_not_kept(tmp_path: Path, monkeypatch: An
 
 
 def test_what_draws_while_it_acts_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"drawing_model cannot be exported to ONNX: the ONNX model's action is"):
+    with pytest.raises(
+        ValueError, match=r"drawing_model cannot be exported: the ONNX model.* differs from the agent: action is"
+    ):
         trained(tmp_path / "run", drawing_model).export(tmp_path / "exported", formats="onnx")
 
 

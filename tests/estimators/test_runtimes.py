@@ -239,7 +239,9 @@ def test_a_run_in_litert_that_does_not_convert_any_more_does_not_change_over(
 def test_a_record_with_other_executors_is_no_record(runtime: Any, tmp_path: Path) -> None:
     train(agent(tmp_path, runtime="tensorflow"))
     edit_record(tmp_path, runtime)
-    with pytest.raises(CheckpointError, match=rf"{tmp_path}/run\.json is not the record of a run: .*"):
+    with pytest.raises(
+        CheckpointError, match=rf"{tmp_path}/run\.json is damaged: it is not the record of a run \(.*\)"
+    ):
         agent(tmp_path)
 
 

@@ -21,13 +21,17 @@ def make_run(
     returns: Sequence[float],
     *,
     evaluations: Mapping[int, float] | None = None,
+    final: tuple[int, float] | None = None,
     status: str = "succeeded",
     environment: str = "CartPole-v1",
     model_fn: str = "dqn",
     python: bool = False,
     **params: Any,
 ) -> Path:
-    """A run whose episodes took ten timesteps and a tenth of a second each, in two copies of the environment."""
+    """A run whose episodes took ten timesteps and a tenth of a second each, in two copies of the environment.
+
+    ``evaluations`` have five episodes each; ``final`` is the number of episodes of the one at its end, and their mean.
+    """
     folder.mkdir(parents=True)
     memory = {"kind": "replay", "size": 100}
     agent = {"model_fn": model_fn, "params": params, "memory": memory}
@@ -54,5 +58,10 @@ def make_run(
     if not python:
         experiment = {"name": folder.name, "seed": seed, "environment": {"id": environment}, "agent": agent}
         (folder / "experiment.yml").write_text(yaml.safe_dump(experiment))
-        (folder / "journal.jsonl").write_text(f'{{"time": 1.0, "status": "{status}", "message": ""}}\n')
+        results = {} if final is None else {"final_episodes": final[0], "final_episode_return_mean": final[1]}
+
+        outputs = {"outputs": {"timesteps": 10 * len(returns), "updates": 7, **results}}
+        entries: list[dict[str, Any]] = [{"status": "running", "message": ""}, outputs]
+        entries += [{"status": status, "message": ""}]
+        (folder / "journal.jsonl").write_text("".join(f"{json.dumps({'time': 1.0, **entry})}\n" for entry in entries))
     return folder

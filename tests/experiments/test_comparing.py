@@ -2,18 +2,20 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.comparing.charts import told_apart
 from axonrl.experiments.comparing.finding import run_folders
-from axonrl.experiments.comparing.grouping import grouped
+from axonrl.experiments.comparing.grouping import differences, grouped
 from axonrl.experiments.comparing.parallel import axes_of, searched
 from axonrl.experiments.comparing.reading import read_run
 from axonrl.experiments.comparing.study import Study, across, study
-from axonrl.experiments.comparing.tables import age
+from axonrl.experiments.comparing.tables import age, number
 from axonrl.tests.experiments.made_runs import make_run
 
 
@@ -44,6 +46,25 @@ def test_a_run_with_evaluations(tmp_path: Path) -> None:
 def test_returns_without_evaluations_are_those_of_a_hundred_episodes(tmp_path: Path) -> None:
     run, _ = read_run(make_run(tmp_path / "one", 3, [0.0] * 50 + [10.0] * 100 + [4.0] * 50))
     assert (run.best_return, run.final_return) == (10.0, 7.0)
+
+
+def test_the_evaluation_at_the_end_of_a_run_is_its_final_one(tmp_path: Path) -> None:
+    run, curve = read_run(make_run(tmp_path / "one", 3, [1.0, 2.0], evaluations={10: 7.0}, final=(100, 6.0)))
+    assert (run.best_return, run.final_return, run.final_episodes) == (7.0, 6.0, 100)
+    assert dict(curve.evaluations) == {10: 7.0}
+    run, _ = read_run(make_run(tmp_path / "alone", 3, [1.0, 2.0], final=(100, 6.0)))
+    assert (run.best_return, run.final_return, run.final_episodes, run.training_return) == (6.0, 6.0, 100, 1.5)
+    gone_on = make_run(tmp_path / "gone_on", 3, [1.0, 2.0], evaluations={10: 7.0}, final=(100, 6.0))
+    with (gone_on / "journal.jsonl").open("a") as file:
+        file.write('{"time": 2.0, "status": "resuming", "message": ""}\n{"time": 2.0, "cut": 20}\n')
+    run, _ = read_run(gone_on)
+    assert (run.final_return, run.final_episodes, run.status) == (7.0, 5, "killed")
+
+
+def test_a_run_without_episodes_whose_end_was_evaluated_counts(tmp_path: Path) -> None:
+    make_run(tmp_path / "learned", 3, [], final=(100, 6.0))
+    (one,) = studies_of(tmp_path)
+    assert (one.is_evaluated, one.results[0].finals, one.what) == (True, [6.0], "the last evaluation, of 100 episodes")
 
 
 def test_a_checkpoint_has_counted_the_episode_that_has_not_ended(tmp_path: Path) -> None:
@@ -81,15 +102,28 @@ def test_a_run_of_python_has_no_journal_and_the_same_settings(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [("run.json", "{"), ("episodes.csv", "x\n1,2\n"), ("record.json", "[]]"), ("experiment.yml", "a: [")],
+    [
+        *(("run.json", "{"), ("run.json", "[1]"), ("record.json", "[]]"), ("experiment.yml", "a: [")),
+        *(("episodes.csv", "x\n1,2\n"), ("episodes.csv", "a,b\n"), ("episodes.csv", ""), ("evaluations.csv", "a,b\n")),
+    ],
 )
-def test_damage_names_the_file_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:
+def test_damage_names_the_file_and_what_to_do_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:
     folder = make_run(tmp_path / "one", 3, [1.0])
     (folder / file).write_text(text)
     run, curve = read_run(folder)
     assert run.status == "damaged"
     assert file in run.problem
+    assert run.problem.endswith(". Restore it from a copy, or train the run again in a new folder.")
+    assert run.problem.count("Restore") == 1
     assert curve.ends.size == 0
+
+
+def test_a_run_that_has_trained_has_episodes(tmp_path: Path) -> None:
+    (make_run(tmp_path / "lost", 3, [1.0]) / "episodes.csv").unlink()
+    run, _ = read_run(tmp_path / "lost")
+    assert (run.status, run.problem.partition(".csv")[2][:12]) == ("damaged", " is missing.")
+    (make_run(tmp_path / "checked", 3, [], python=True) / "episodes.csv").unlink()
+    assert read_run(tmp_path / "checked")[0].problem == ""
 
 
 # -- several ----------------------------------------------------------------------------------------------------------
@@ -113,8 +147,96 @@ def test_ls_lists_all_and_says_what_is_wrong(tmp_path: Path, capsys: pytest.Capt
     assert runs[2]["started"] == "2026-01-02T03:04:05+00:00"
     assert main(["ls", str(tmp_path)]) == 0
     out, error = capsys.readouterr()
-    assert str(tmp_path / "good") in out
+    assert out.startswith(f"Runs in {tmp_path}:\n")
+    assert [line.split()[0] for line in out.splitlines() if "CartPole" in line] == ["good"]
     assert "run.json" in error
+
+
+def test_ls_says_where_there_are_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    assert main(["ls", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"There are no runs in {tmp_path}.\n"
+
+
+def test_a_narrow_terminal_shows_whole_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index, rate in enumerate((0.00018237019760011545, 0.0011717856617600283)):
+        make_run(tmp_path / "a-search" / f"trial-{index}", 0, [95.123456], rate=rate, first_update=50 * (index + 1))
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["ls", str(tmp_path)]) == 0
+    rows = [line.rstrip() for line in capsys.readouterr().out.splitlines() if "trial" in line]
+    assert [re.split(r"  +", row.strip())[:2] for row in rows] == [
+        ["trial-0", "CartPole-v1"],
+        ["trial-1", "CartPole-v1"],
+    ]
+    assert all(row.split()[-5:-2] == ["finished", "95.12", "10"] and len(row) <= 80 for row in rows)
+    long: dict[str, Any] = {"environment": "LunarLanderContinuous-v3", "model_fn": "munchausen_dqn"}
+    make_run(tmp_path / "long" / "a-folder-with-a-long-name" / "seed-0", 0, [95.123456], **long)
+    assert main(["ls", str(tmp_path)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "Luna" in line)
+    assert row.startswith(" long/a-fold ")
+    assert re.search(r" LunarLand\S*\N{HORIZONTAL ELLIPSIS} +munc\S* +0  finished  95\.12 +10  \d+ d", row)
+    assert main(["compare", str(tmp_path / "a-search")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"Runs in {tmp_path / 'a-search'}:\n")
+    head = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()[2]
+    assert head.split() == ["first_update=50", "rate=0.0001824", "first_update=100", "rate=0.001172"]
+    assert re.search(r"final return +95.12 +95.12", out)
+
+
+def test_numbers_have_four_digits_or_as_many_as_tell_them_apart() -> None:
+    near = [{"a": 0.123456, "b": [0.5, 1 / 3], "c": 1.0}, {"a": 0.123457, "b": [0.5, 2 / 3], "c": 1}]
+    assert differences(near) == {
+        "a": ["0.123456", "0.123457"],
+        "b": ["[0.5, 0.3333]", "[0.5, 0.6667]"],
+        "c": ["1.0", "1"],
+    }
+    assert [number(value) for value in (None, 0.000123456, 9.0, 475.333, 999.96, -12345.6, float("nan"))] == [
+        *("-", "0.0001235", "9", "475.3", "1,000", "-12,346", "-"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (["rate=1", "rate=2"], ["rate=1", "rate=2"]),
+        (["learning_rate=0.125", "learning_rate=0.25"], ["\N{HORIZONTAL ELLIPSIS}125", "\N{HORIZONTAL ELLIPSIS}25"]),
+        (["a" * 20 + "b" * 20 + "c", "d" + "b" * 20 + "c", "d" + "b" * 20], ["1: aaaaaa…", "2: dbbbbb…", "3: dbbbbb…"]),
+    ],
+)
+def test_labels_that_are_cut_stay_different(labels: list[str], shown: list[str]) -> None:
+    assert told_apart(labels, 10) == shown
+
+
+def test_where_much_differs_groups_have_the_names_of_their_folders(tmp_path: Path) -> None:
+    def made(folder: str, seed: int, value: int) -> None:
+        make_run(tmp_path / folder, seed, [1.0], one=value, two=value, three=value, four=value)
+
+    for search, value in (("first", 1), ("second", 3)):
+        made(f"{search}/trial-0", 0, value)
+        made(f"{search}/trial-1", 1, value)
+        made(f"{search}/trial-2", 0, value + 1)
+    made("seeds/seed-0", 0, 5)
+    made("pole-0", 0, 6)
+    made("pole-1", 1, 6)
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    labels = sorted((group.label, len(group.runs)) for group in groups)
+    assert labels == [
+        *(("first/trial-0", 2), ("first/trial-2", 1), ("pole-0", 2)),
+        *(("second/trial-0", 2), ("second/trial-2", 1), ("seeds", 1)),
+    ]
+
+
+def test_labels_name_the_algorithm_where_there_are_several(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0, [1.0], rate=0.00018237019760011545)
+    make_run(tmp_path / "b", 0, [1.0], rate=0.001)
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    assert [group.label for group in groups] == ["rate=0.0001824", "rate=0.001"]
+    make_run(tmp_path / "c", 0, [1.0], model_fn="ppo")
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    assert [group.label for group in groups] == ["dqn rate=0.0001824", "dqn rate=0.001", "ppo"]
 
 
 @pytest.mark.parametrize("command", ["ls", "compare", "report"])
@@ -141,7 +263,7 @@ def test_groups_differ_in_more_than_the_seed(tmp_path: Path) -> None:
         make_run(tmp_path / f"{rate}-{seed}", seed, [1.0], rate=rate)
     (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
     assert sorted((group.label, len(group.runs)) for group in groups) == [
-        *(("dqn rate=1", 2), ("dqn rate=1.0", 1), ("dqn rate=2", 1)),
+        *(("rate=1", 2), ("rate=1.0", 1), ("rate=2", 1)),
     ]
 
 
@@ -165,9 +287,14 @@ def test_final_returns_are_evaluations_if_all_runs_have_them(tmp_path: Path) -> 
     make_run(tmp_path / "b", 1, [2.0], evaluations={10: 9.0})
     (one,) = studies_of(tmp_path)
     assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0])
+    make_run(tmp_path / "at-its-end", 3, [1.0], final=(100, 7.0))
+    (one,) = studies_of(tmp_path)
+    assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0, 7.0])
+    assert one.what == "the last evaluation, of 5 to 100 episodes"
     make_run(tmp_path / "c", 2, [6.0])
     (one,) = studies_of(tmp_path)
-    assert (one.is_evaluated, one.results[0].finals) == (False, [1.0, 2.0, 6.0])
+    assert (one.is_evaluated, one.results[0].finals) == (False, [1.0, 2.0, 6.0, 1.0])
+    assert one.what == "the last 100 episodes of training"
 
 
 def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
@@ -176,10 +303,10 @@ def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
         make_run(tmp_path / f"poor-{seed}", seed, [0.0] * 150 + [seed * 4.0] * 100, rate=2)
     (one,) = studies_of(tmp_path, 5.0, 11.5)
     good, poor = one.results
-    assert (good.group.label, poor.group.label) == ("dqn rate=1", "dqn rate=2")
+    assert (good.group.label, poor.group.label) == ("rate=1", "rate=2")
     assert good.final is not None
     assert good.final.value == 11.5  # without 10 and 13
-    assert one.improvement["dqn rate=1", "dqn rate=2"].value == pytest.approx(13.5 / 16)  # 3 + 3 + 3.5 + 4
+    assert one.improvement["rate=1", "rate=2"].value == pytest.approx(13.5 / 16)  # 3 + 3 + 3.5 + 4
     reached, median = good.reached[5.0]
     assert reached == 4
     assert median is not None
@@ -195,7 +322,7 @@ def test_a_single_run_is_no_ground_for_a_probability(tmp_path: Path) -> None:
         make_run(tmp_path / f"too-{seed}", seed, [1.0], rate=2)
     make_run(tmp_path / "one", 0, [2.0], rate=3)
     (one,) = studies_of(tmp_path)
-    assert set(one.improvement) == {("dqn rate=1", "dqn rate=2"), ("dqn rate=2", "dqn rate=1")}
+    assert set(one.improvement) == {("rate=1", "rate=2"), ("rate=2", "rate=1")}
 
 
 def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
@@ -204,9 +331,9 @@ def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
             make_run(tmp_path / f"{environment}-1-{seed}", seed, [top], environment=environment, rate=1)
             make_run(tmp_path / f"{environment}-2-{seed}", seed, [0.0], environment=environment, rate=2)
     found = across(studies_of(tmp_path))
-    assert list(found) == ["dqn rate=1", "dqn rate=2"]
-    assert found["dqn rate=1"] == ((1.0, 1.0, 1.0), None)
-    assert found["dqn rate=2"] == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    assert list(found) == ["rate=1", "rate=2"]
+    assert found["rate=1"] == ((1.0, 1.0, 1.0), None)
+    assert found["rate=2"] == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     assert across(studies_of(tmp_path)[:1]) == {}
 
 

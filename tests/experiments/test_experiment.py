@@ -1,6 +1,9 @@
 """Experiment: training and evaluations as a program says them."""
 
+import inspect
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +14,9 @@ import pytest
 from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.experiments import BestExport, Experiment, LatestExport
+from axonrl.experiments.arguments import training_of
+from axonrl.facts import Session, TimestepFacts
+from axonrl.hooks import Hook
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 
@@ -47,14 +53,85 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
     assert [row.split(",")[0] for row in rows[1:]] == ["80", "160", "200"]
 
 
-def test_training_in_turn_with_evaluations_is_the_same_training(tmp_path: Path) -> None:
+class Stop(Hook):
+    """Sees the timesteps of a training, and asks to stop from one of them on."""
+
+    def __init__(self, at: int | None) -> None:
+        self.at, self.seen = at, list[int]()
+
+    def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
+        self.seen.append(session.global_timestep)
+        if self.at is not None and session.global_timestep >= self.at:
+            session.request_stop("enough")
+
+
+@pytest.mark.parametrize(("stop", "ends"), [(None, [60, 120, 150]), (70, [60, 70]), (120, [60, 120])])
+def test_training_in_turn_with_evaluations_is_the_same_training(
+    stop: int | None, ends: list[int], tmp_path: Path
+) -> None:
+    watching, watching_turns = Stop(stop), Stop(stop)
     plain = agent(tmp_path / "plain")
-    experiment(plain, max_timesteps=150).train()
-    turns = experiment(agent(tmp_path / "turns"), max_timesteps=150)
-    assert len(list(turns.continuous_train_and_eval(60))) == 3
+    experiment(plain, max_timesteps=150, train_hooks=watching).train()
+    turns = experiment(agent(tmp_path / "turns"), max_timesteps=150, train_hooks=watching_turns)
+    assert [turns.agent.global_timestep for _ in turns.continuous_train_and_eval(60)] == ends
+    assert watching.seen == watching_turns.seen == [*range(1, ends[-1] + 1)]
+    assert turns.agent.global_step == plain.global_step > 0
     for name, value in plain.get_weights().items():
         assert (turns.agent.get_weights()[name] == value).all()
-    assert list(turns.continuous_train_and_eval(60)) == []
+    if stop is None:
+        assert list(turns.continuous_train_and_eval(60)) == []
+
+
+def test_hooks_are_added_one_by_one_or_several_at_a_time(tmp_path: Path) -> None:
+    watching, ended = [Stop(None) for _ in range(3)], list[int]()
+    one = experiment(agent(tmp_path), max_timesteps=60, train_hooks=watching[0])
+    one.extend_train_hooks(watching[1])
+    one.extend_train_hooks([watching[2], lambda session, episode: ended.append(session.global_timestep)])
+    one.train()
+    assert [hook.seen for hook in watching] == [[*range(1, 61)]] * 3
+    assert len(ended) == one.agent.global_episode > 0
+
+
+def test_the_arguments_that_an_experiment_passes_on_are_those_of_train() -> None:
+    names = set(inspect.signature(Agent.train).parameters) - {"self", "env", "hooks"}
+    assert len(names) == 9
+    for name in names:
+        assert training_of({name: 1}) == {name: 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument", "message"),
+    [
+        ({"agent": "x"}, "agent", "agent must be an Agent, got 'x'"),
+        ({"agent": Agent}, "agent", "agent must be an Agent, got <class"),
+        ({"max_timestep": 10}, "max_timestep", r"no argument 'max_timestep' \(did you mean 'max_timesteps'\?\)"),
+        ({"max_timesteps": -1}, "max_timesteps", "max_timesteps must be an integer of at least 1, got -1"),
+        ({"first_update": 0}, "first_update", "first_update must be an integer of at least 1, got 0"),
+        ({"export_strategies": ["best"]}, "export_strategies", r"such as BestExport.*; got 'best'"),
+        ({"export_strategies": BestExport}, "export_strategies", r"got <class .*BestExport"),
+        ({"train_hooks": [1]}, "train_hooks", r"got \[1\]: int is not a hook"),
+        ({"eval_hooks": Stop}, "eval_hooks", r"eval_hooks must be a hook, .*got <class"),
+        ({"eval_every": 0}, "eval_every", "eval_every must be an integer of at least 1, got 0"),
+    ],
+)
+def test_what_it_is_given_is_checked_where_it_is_made(
+    arguments: dict[str, Any], argument: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArgumentError, match=message) as error:
+        Experiment(**{"agent": agent(tmp_path), "env": ENV, **arguments})
+    assert error.value.argument == argument
+
+
+def test_one_strategy_needs_no_list(tmp_path: Path) -> None:
+    strategy = BestExport(tmp_path)
+    assert experiment(agent(tmp_path / "run"), export_strategies=strategy).export_strategies == [strategy]
+
+
+def test_a_checkpoint_that_does_not_exist(tmp_path: Path) -> None:
+    one = experiment(agent(tmp_path), max_timesteps=30)
+    one.train()
+    with pytest.raises(ArgumentError, match="holds no checkpoint 77, only 1, 2"):
+        one.evaluate(policy=77)
 
 
 def test_a_limit_is_needed_to_train_in_turn(tmp_path: Path) -> None:
@@ -78,6 +155,36 @@ def test_another_process_evaluates_each_checkpoint_once(tmp_path: Path) -> None:
     thread.join()
     assert (last.checkpoint, last.update) == (seen[-1][0] + 1, made.global_step)
     assert list(again.continuous_eval(timeout=0, poll=0)) == []
+
+
+WATCH = """\
+import sys
+from axonrl import Agent
+from axonrl.experiments import Experiment
+
+watching = Experiment(Agent.load(sys.argv[1]), "CartPole-v1", eval_episodes=2)
+print("watching", flush=True)
+for one in watching.continuous_eval(timeout=60, poll=0.02, until=lambda one: one.timestep == 90):
+    print(one.checkpoint, one.timestep, one.update, flush=True)
+"""
+
+
+def test_another_process_watches_while_this_one_trains(tmp_path: Path) -> None:
+    made = agent(tmp_path, keep_checkpoint_max=10)
+    training = experiment(made)
+    training.train(max_timesteps=30)
+    process = subprocess.Popen([sys.executable, "-c", WATCH, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "watching\n"
+        first = [tuple(map(int, process.stdout.readline().split())) for _ in range(2)]
+        for timesteps in (60, 90):  # it has seen all there was
+            training.train(max_timesteps=timesteps)
+        rest = [tuple(map(int, line.split())) for line in process.stdout]
+    assert process.returncode == 0
+    assert [timestep for _, timestep, _ in [*first, *rest]] == [0, 30, 60, 90]
+    assert [checkpoint for checkpoint, _, _ in [*first, *rest]] == [1, 2, 3, 4]
+    assert rest[-1][2] == made.global_step
 
 
 def test_latest_and_best_policies_leave(tmp_path: Path) -> None:

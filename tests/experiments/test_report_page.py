@@ -1,12 +1,16 @@
 """The page of ``axonrl report``: what is in it, and how a browser takes it."""
 
+import errno
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.comparing import output as output_of
+from axonrl.experiments.comparing import reading
 from axonrl.tests.experiments.browser import browse
 from axonrl.tests.experiments.made_runs import make_run
 
@@ -18,6 +22,12 @@ FRAME = """\
   document.getElementById("found").textContent = JSON.stringify({
     width: page.documentElement.scrollWidth, charts: shown.map(one => one.className),
     loaded: page.defaultView.performance.getEntriesByType("resource").map(one => one.name),
+    wider: [...page.body.querySelectorAll("*")].filter(one => !one.closest(".scroll, .scrolled")
+      && one.getBoundingClientRect().right > 360).map(one => one.outerHTML.slice(0, 80)),
+    scrolling: [...page.querySelectorAll(".scroll")].filter(one => one.scrollWidth > one.clientWidth).length,
+    labels: [...page.querySelectorAll('.narrow svg[aria-label$="final returns"] text')].map(one => one.textContent),
+    names: [...page.querySelectorAll("tbody th")].filter(one => one.checkVisibility()).map(one =>
+      [one.clientWidth, Math.round(one.querySelector("span, a")?.getBoundingClientRect().height ?? 0)]),
     dark: page.defaultView.matchMedia("(prefers-color-scheme: dark)").matches,
     colours: [style(page.body).backgroundColor, style(page.body).color]});
 }</script>
@@ -32,7 +42,8 @@ def report(tmp_path: Path) -> Path:
         make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x$")
         make_run(tmp_path / "runs" / f"b-{seed}", seed, [12.0 + seed] * 60, note="a name as long as it takes " * 5)
     for index in range(10):
-        make_run(tmp_path / "runs" / f"c-{index}", 0, [float(index)] * 60, note=index)
+        note = 0.0123456789 * (index + 1)
+        make_run(tmp_path / "runs" / f"c-{index}", 0, [float(index)] * 60, note=note, size=300)
     (make_run(tmp_path / "runs" / "bad", 1, [1.0]) / "run.json").write_text("{")
     (tmp_path / "runs" / "empty").mkdir()
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "report.html"), "--reach", "2.5"]) == 0
@@ -49,6 +60,7 @@ def test_the_page_is_whole_and_links_to_runs_and_pictures(report: Path) -> None:
     addresses = re.findall(r'href="([^"#][^"]*)"', page)
     for address in set(addresses) - {"data:,"}:
         assert (report.parent / address).exists(), address
+    assert "0.0123456789" not in page  # which is 0.01235
     assert {"runs/a-0", "runs/bad", "runs/empty", "report-CartPole-v1-curves.png"} <= set(addresses)
     assert "runs/empty is empty" in page
     assert "<summary>All 16 runs</summary>" in page
@@ -78,6 +90,14 @@ def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(repor
     assert found is not None
     facts = json.loads(found[1].replace("&quot;", '"'))
     assert facts["width"] <= 360
+    assert facts["wider"] == []
+    assert facts["scrolling"] > 2
+    labels = [label for label in facts["labels"] if "=" in label]
+    assert len(labels) == len(set(labels)) == 8
+    assert "note=0.1235 size=300" in labels
+    widths, heights = zip(*facts["names"], strict=True)
+    assert min(widths) >= 200  # of 360
+    assert max(heights) < 110  # four lines, of the name that is as long as it takes
     assert facts["loaded"] == []
     assert [name for name in facts["charts"] if "wide" in name.split()] == []
     assert len(facts["charts"]) == 3
@@ -93,6 +113,60 @@ def test_it_is_dark_where_the_reader_wants_that(report: Path, tmp_path: Path) ->
     facts = json.loads(found[1].replace("&quot;", '"'))
     assert facts["dark"]
     assert facts["colours"] == ["rgb(20, 23, 28)", "rgb(230, 232, 236)"]
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("out", "out: is a folder; give the file to write, such as {0}/out/report.html"),
+        ("file/rep.html", "file/rep.html: the report cannot be written here: {0}/file is not a folder; choose another"),
+        ("full/new/rep.html", "the report cannot be written here: {0}/full/new cannot be created: No space left on"),
+    ],
+)
+def test_where_a_report_cannot_be_written(
+    output: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "runs" / "a", 0, [1.0])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "file").write_text("")
+    before, make = sorted(tmp_path.rglob("*")), Path.mkdir
+
+    def full(self: Path, *arguments: Any, **options: Any) -> None:
+        if self.parent.name == "full":
+            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        make(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    monkeypatch.setattr(reading, "read_run", None)  # it is refused before any work
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / output)]) == 2
+    assert message.format(tmp_path) in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_report_that_fails_leaves_nothing_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rep-old.png").write_bytes(b"old")
+    written: list[str] = []
+
+    def write(path: Path, content: bytes) -> None:
+        if path.suffix == ".html":
+            raise OSError("full")
+        path.write_bytes(content)
+        written.append(path.name)
+
+    monkeypatch.setattr(output_of, "write_atomically", write)
+    files = {tmp_path / name: b"new" for name in ("rep-old.png", "rep-new.png", "rep.html")}
+    with pytest.raises(OSError, match="full"):
+        output_of.write_all(files)
+    assert written == ["rep-old.png", "rep-new.png"]
+    assert [path.name for path in tmp_path.iterdir()] == ["rep-old.png"]
+
+
+def test_a_new_folder_for_a_report_is_made(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a", 0, [1.0] * 3)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "new" / "deep" / "rep.html")]) == 0
+    names = sorted(path.name for path in (tmp_path / "new" / "deep").iterdir())
+    assert names == ["rep-CartPole-v1-curves.png", "rep-CartPole-v1-finals.png", "rep.html"]
 
 
 def test_no_run_that_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from axonrl.errors import ArgumentError, CheckpointError
+from axonrl.runs.files import why_unwritable
 from axonrl.runs.folders import staged, target_of
 
 
@@ -40,9 +42,38 @@ def test_there_is_one_writer_at_a_time(tmp_path: Path) -> None:
     assert names(tmp_path / "made") == ["first"]
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no folder here in which nobody can write")
+def test_a_folder_in_which_nobody_can_write() -> None:
+    message = r"^/proc/made cannot be written: .*\. Choose another directory"
+    with pytest.raises(CheckpointError, match=message), staged(Path("/proc/made")):
+        pass
+    assert re.match("/proc/new cannot be created: ", why_unwritable(Path("/proc/new/folder")))
+
+
+def test_what_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert why_unwritable(tmp_path) == why_unwritable(tmp_path / "new" / "folder") == ""
+    assert (
+        why_unwritable(tmp_path / "file")
+        == why_unwritable(tmp_path / "file" / "made")
+        == (f"{tmp_path / 'file'} is not a folder")
+    )
+    assert names(tmp_path) == ["file"]
+
+
 def test_directories_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for wrong in ("x" * 5_000, "x\0", tmp_path / "file" / "made", None, ""):
-        with pytest.raises(ArgumentError, match=r"^directory "):
+    for wrong, message in (
+        ("x" * 5_000, r"^an export cannot be written to '.*: File name too long\. Choose another directory\."),
+        ("x\0", r"^an export cannot be written to '.*: .*null"),
+        (
+            tmp_path / "file" / "made",
+            rf"^an export cannot be written to {tmp_path}/file/made: {tmp_path}/file is not a folder\. Choose",
+        ),
+        (None, "^directory must be a path, got None"),
+        ("", "^directory must be a path, got ''"),
+    ):
+        with pytest.raises(ArgumentError, match=message) as error:
             target_of(wrong, "an export", ["policy.json"])
+        assert error.value.argument == "directory"
     assert target_of(tmp_path / "new" / ".." / "made", "an export", ["policy.json"]) == tmp_path / "made"

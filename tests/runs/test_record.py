@@ -42,12 +42,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "cannot be read"),
-        ("{", "cannot be read"),
-        ("[1]", "is not the record of a run"),
-        ("{}", "is not the record of a run: KeyError"),
+        ("", r"is damaged: it is not JSON \(.*\)\. Restore it from a copy, or train the run again in a new folder\."),
+        ("{", r"is damaged: it is not JSON"),
+        ("[1]", r"is damaged: it holds a list, not a mapping\. Restore it"),
+        ("{}", r"is damaged: it is not the record of a run \('format' is missing\)\. Restore it"),
         ('{"format": 2}', r"was written by another version of axonrl \(this one reads format 1\)"),
-        ('{"format": 1, "seed": 3}', "is not the record of a run"),
+        ('{"format": 1, "seed": 3}', "is damaged: it is not the record of a run"),
     ],
 )
 def test_what_is_no_record_is_an_error_that_names_the_file(text: str, message: str, tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""Observations on which an exported policy is compared with its agent, and what the agent does with them."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from ..contracts import Array, ArraySpec
+from ..environments import make, spaces
+from ..policies.boundary import ObservationsIn, flat
+from ..policies.description import Normalization, Part
+from ..policies.executors import Acted, action_names
+
+RANDOM: Final = 256
+PLAYED: Final = 256
+"""How many observations of each kind."""
+_MAX_VALUES: Final = 1 << 21
+"""So many numbers are compared: of large images there are fewer random ones, but no fewer than these."""
+_MIN_RANDOM: Final = 32
+_WIDE: Final = 1e6
+"""Bounds that are farther apart are none: sums of such observations overflow."""
+_NORMALIZE: Final = ("normalize_observation", "normalize_reward")
+logger = logging.getLogger("axonrl")
+
+
+class Boundary(NamedTuple):
+    """What stands around a model: the spaces, and what is done to observations first."""
+
+    observation_space: Any
+    action_space: Any
+    parts: Sequence[Part]
+    normalization: Normalization | None
+
+
+class Rows(NamedTuple):
+    """Observations [B, ...] by part, as an environment returns them, and recurrent states."""
+
+    observation: dict[str, Array]
+    state: dict[str, Array]
+
+
+class Reference:
+    """What the agent does: its own executor, and NumPy around it.
+
+    Args:
+        act: the model's PREDICT, with the weights of the policy.
+        boundary: around it.
+        state: one row of each recurrent state; None if the model has none.
+    """
+
+    def __init__(self, act: Callable[[Any], Acted], boundary: Boundary, state: Mapping[str, ArraySpec] | None) -> None:
+        self._act = act
+        self.boundary = boundary
+        self.state = dict(sorted((state or {}).items()))
+        self._is_dict = [part.name for part in boundary.parts] != [""]
+        self._observations = ObservationsIn(boundary.parts, self._is_dict, boundary.normalization)
+        self._spaces = {f"action/{leaf.name}" if leaf.name else "action": leaf.space for leaf in _actions(boundary)}
+
+    def __call__(self, rows: Rows) -> dict[str, Array]:
+        """Predictions, actions as the environment takes them, and the next state: as an ONNX model names them."""
+        predictions, state = self._predictions(rows)
+        return self.in_spaces(predictions) | {f"next_state/{name}": array for name, array in state.items()}
+
+    def _predictions(self, rows: Rows) -> tuple[dict[str, Array], dict[str, Array]]:
+        observation: Any = rows.observation if self._is_dict else rows.observation[""]
+        arrays, _ = self._observations(observation)
+        names = sorted(rows.observation)
+        features: Any = dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0]
+        predictions, state = self._act({"observation": features, "state": rows.state} if self.state else features)
+        found = {name: np.asarray(array) for name, array in flat(predictions)}
+        return found, {name: np.asarray(array) for name, array in (state or {}).items()}
+
+    def in_spaces(self, predictions: dict[str, Array]) -> dict[str, Array]:
+        """Predictions, with actions in the dtype and within the bounds of their spaces."""
+        actions = {name: _in_space(predictions[name], self._spaces[name]) for name in action_names(predictions)}
+        return predictions | actions
+
+    def fresh(self, rows: Rows) -> Rows:
+        """The same observations, where episodes begin."""
+        size = len(next(iter(rows.observation.values())))
+        return rows._replace(
+            state={name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in self.state.items()}
+        )
+
+    def steps(self, rows: Rows, number: int) -> list[Rows]:
+        """The first steps of episodes in which the same observation is seen again and again.
+
+        Without those rows in which an action is not one of the space, which ``Policy.act`` refuses: drawn observations
+        may be such that a model finds no number, and drawn masks need not leave a legal action.
+        """
+        seen, now = [], self.fresh(rows)
+        legal = np.ones(len(next(iter(rows.observation.values()))), np.bool_)
+        for _ in range(number):
+            seen.append(now)
+            predictions, state = self._predictions(now)
+            for name in action_names(predictions):
+                legal &= _is_in(predictions[name], self._spaces[name])
+            now = now._replace(state=state)
+        return [Rows(*({name: array[legal] for name, array in part.items()} for part in one)) for one in seen]
+
+
+def _is_in(actions: Array, space: Any) -> Array:
+    """Which actions [B, ...] are in the space; those of a Box count as such, if they are finite."""
+    if hasattr(space, "low"):
+        return np.asarray(np.isfinite(actions).reshape(len(actions), -1).all(axis=1))
+    cast = actions.astype(space.dtype)
+    return np.array([bool((one == raw).all()) and space.contains(one) for one, raw in zip(cast, actions, strict=True)])
+
+
+def _actions(boundary: Boundary) -> tuple[spaces.Leaf, ...]:
+    return spaces.leaves(boundary.action_space, "action")
+
+
+def _in_space(action: Array, space: Any) -> Array:
+    array = action.astype(space.dtype)
+    return np.minimum(np.maximum(array, space.low), space.high) if hasattr(space, "low") else array
+
+
+def random_rows(reference: Reference, rng: np.random.Generator) -> Rows:
+    """Observations of the spaces; where a space has no bounds, normal ones, like those that were seen."""
+    boundary = reference.boundary
+    leaves = {leaf.name: leaf for leaf in spaces.leaves(boundary.observation_space)}
+    size = sum(math.prod(part.spec.shape) for part in boundary.parts)
+    number = min(RANDOM, max(_MIN_RANDOM, _MAX_VALUES // max(size, 1)))
+    observation = {
+        part.name: _drawn(leaves[part.name], part, boundary.normalization, rng, number) for part in boundary.parts
+    }
+    state = {
+        name: rng.standard_normal((number, *spec.shape)).astype(spec.dtype) for name, spec in reference.state.items()
+    }
+    return Rows(observation, state)
+
+
+def _drawn(
+    leaf: spaces.Leaf, part: Part, normalization: Normalization | None, rng: np.random.Generator, number: int
+) -> Array:
+    if normalization is not None:
+        deviation = np.sqrt(normalization.var)
+        return (normalization.mean + 3 * deviation * rng.standard_normal((number, *part.spec.shape))).astype(np.float32)
+    low, high = (np.asarray(getattr(leaf.space, bound, 0), np.float64) for bound in ("low", "high"))
+    if part.spec.dtype.kind == "f" and not (np.isfinite(low) & np.isfinite(high) & (high - low < _WIDE)).all():
+        numbers = 3 * rng.standard_normal((number, *part.spec.shape))
+        return np.minimum(np.maximum(numbers, low), high).astype(part.spec.dtype)
+    space = copy.deepcopy(leaf.space)
+    space.seed(int(rng.integers(2**31)))
+    return np.asarray([space.sample() for _ in range(number)], part.spec.dtype)
+
+
+def played_rows(reference: Reference, environment: Mapping[str, Any] | None) -> tuple[Rows | None, str | None]:
+    """Observations of episodes in the run's environment, with the agent's actions; or why there are none."""
+    if environment is None:
+        return None, "the run's environment is an object, which run.json cannot name"
+    wrappers = [one for one in environment["wrappers"] if one.get("kind") not in _NORMALIZE]
+    try:
+        env: Any = make(environment["id"], wrappers=wrappers, **environment["kwargs"])
+        try:
+            return _play(reference, env), None
+        finally:
+            env.close()
+    except Exception as error:  # of an environment that is somebody else's: the random observations are compared
+        logger.warning("export: no observations of %s are compared: %s", environment["id"], error)
+        return None, f"{type(error).__name__}: {error}"
+
+
+def _play(reference: Reference, env: Any) -> Rows:
+    boundary, rows, episode = reference.boundary, list[Rows](), 0
+    dtypes = {part.name: np.dtype(np.float32) if boundary.normalization else part.spec.dtype for part in boundary.parts}
+    zeros = {name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in reference.state.items()}
+    state, over, observation = zeros, True, None
+    while len(rows) < PLAYED:
+        if over:
+            (observation, _), state, episode = env.reset(seed=episode), zeros, episode + 1
+        given = dict(flat(observation))
+        rows.append(Rows({name: np.asarray(given[name], dtype)[None] for name, dtype in dtypes.items()}, state))
+        results = reference(rows[-1])
+        state = {name: results[f"next_state/{name}"] for name in zeros}
+        observation, _, terminated, truncated, _ = env.step(_action(boundary.action_space, results, "action"))
+        over = terminated or truncated
+    return joined(rows)
+
+
+def joined(several: Sequence[Rows]) -> Rows:
+    """Batches one after the other."""
+    return Rows(
+        *({name: np.concatenate([rows[i][name] for rows in several]) for name in several[0][i]} for i in (0, 1))
+    )
+
+
+def _action(space: Any, results: Mapping[str, Array], name: str) -> Any:
+    """One action as ``env.step`` takes it."""
+    inner = spaces.parts(space)
+    if not inner:
+        return results[name][0]
+    made = {key: _action(part, results, f"{name}/{key}") for key, part in inner}
+    return tuple(made.values()) if isinstance(space, gymnasium.spaces.Tuple) else made
