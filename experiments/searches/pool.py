@@ -45,7 +45,7 @@ class Pool:
         self._task = json.dumps(dataclasses.asdict(task))
         self._workers: list[_Worker] = []
         self._early: dict[int, str] = {}
-        """Trials that a rule has stopped."""
+        """Trials that run and that a rule has stopped, with the reasons."""
         self._selector = selectors.DefaultSelector()
         self.trained = 0.0
         """Seconds that trials of this start spent in training."""
@@ -151,8 +151,9 @@ class Pool:
         return TrialOutcome(STOPPED if self.stopping else KILLED, message=f"its process was ended by {name}")
 
     def _ended(self, trial: int, outcome: TrialOutcome) -> None:
-        if outcome.status == STOPPED and trial in self._early:
-            outcome = dataclasses.replace(outcome, status=EARLY, message=self._early[trial])
+        early = self._early.pop(trial, "")
+        if outcome.status == STOPPED and early:
+            outcome = dataclasses.replace(outcome, status=EARLY, message=early)
         self.trained += outcome.seconds or 0.0
         self._search.done(trial, outcome)
         self._watch.ended(trial)
@@ -181,19 +182,22 @@ class Pool:
                 self._stop(one.trial, why)
 
     def _stop(self, trial: int, reason: str) -> None:
-        self._early.setdefault(trial, reason)
-        for one in self._busy():
+        """Stop a trial that runs, by a rule; the first reason counts."""
+        if trial not in self._early:
+            self._early[trial] = reason
+            self._ask_to_stop(trial, reason)
+
+    def _ask_to_stop(self, trial: int, reason: str) -> None:
+        for one in self._workers:
             if one.trial == trial:
-                one.write(stop=reason)
+                one.write(stop=reason, trial=trial)  # with its number: its process may run the next one by then
 
     def _take_message(self, trial: int, message: Message) -> None:
         """What the companion says; in a thread of its own."""
         if message.type != STOP:
             self._view.warning(trial, message.text)
             return
-        for one in self._workers:
-            if one.trial == trial:
-                one.write(stop=message.text)
+        self._ask_to_stop(trial, message.text)
 
     def _signal(self, number: int) -> None:
         for one in self._busy():

@@ -1,7 +1,7 @@
 """A process that runs trials, one after another: what it has loaded, TensorFlow above all, is loaded once.
 
 It reads lines of JSON from its standard input: ``{"trial": 3, "point": {...}, "seed": 0, "programs": {...}}``, where
-``programs`` has the fields of :class:`.programs.Keys`; ``{"stop": "why"}`` for the trial that runs; ``{"end": true}``.
+``programs`` has the fields of :class:`.programs.Keys`; ``{"stop": "why", "trial": 3}``; ``{"end": true}``.
 What it tells is what the process of a seed tells, with the trial's outcome at its end. When its standard input closes,
 the process that started it has ended: the trial is saved and stops.
 """
@@ -18,7 +18,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,15 +81,15 @@ def main(arguments: Sequence[str]) -> None:
     task = Task(**json.loads(arguments[0]))
     teller = telling()
     with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
-        inbox = _Inbox(signals)
-        threading.Thread(target=inbox.listen, daemon=True).start()
+        inbox = Inbox(signals)
+        threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
         is_first = True
-        while (trial := inbox.next()) is not None:
+        while (given := inbox.next()) is not None:
+            trial, asked = given
             _redirect(Path(task.folder, OUTPUT, f"{TRIAL}-{trial.trial}.txt"))
-            attempt = functools.partial(run, task, trial, teller, signals, inbox.asked)
+            attempt = functools.partial(run, task, trial, teller, signals, asked)
             outcome = attempted(attempt, TrialOutcome, signals)
             teller.tell(outcome=dataclasses.asdict(outcome))
-            inbox.renew()
             gc.collect()  # a memory of transitions may be in a circle
             if is_first:  # what is loaded by now stays: to look through all of it took 40 ms after each trial
                 gc.freeze()
@@ -98,15 +98,14 @@ def main(arguments: Sequence[str]) -> None:
                 break
 
 
-class _Inbox:
-    """What is asked of this process, read in a thread."""
+class Inbox:
+    """What is asked of this process, read in a thread: trials, each with what can stop it."""
 
     def __init__(self, signals: StopOnSignal) -> None:
-        self.asked = StopOnRequest()
         self._signals = signals
-        self._trials: queue.Queue[Trial | None] = queue.Queue()
+        self._trials: queue.Queue[tuple[Trial, StopOnRequest] | None] = queue.Queue()
 
-    def next(self) -> Trial | None:
+    def next(self) -> tuple[Trial, StopOnRequest] | None:
         """The next trial; None at the end."""
         while True:
             with contextlib.suppress(queue.Empty):  # a wait without a limit would hold back signals
@@ -114,23 +113,31 @@ class _Inbox:
             if self._signals.received is not None:
                 return None
 
-    def renew(self) -> None:
-        """What was asked of one trial is not asked of the next."""
-        self.asked = StopOnRequest()
+    def take(self, lines: Iterable[bytes]) -> None:
+        """Take lines up to the one that says that there are no more; at the end of the input, stop as by a signal.
 
-    def listen(self) -> None:
-        """In a thread; at the end of the input, stop as if it were a signal."""
-        with contextlib.suppress(OSError, ValueError), open(0, "rb", buffering=0, closefd=False) as lines:
+        A request to stop is one about the trial that it names: it may come when that has ended, and another one runs.
+        """
+        asked: dict[int, StopOnRequest] = {}
+        with contextlib.suppress(OSError, ValueError):
             for line in lines:
                 value = json.loads(line)
-                if "stop" in value:
-                    self.asked.request_stop(value["stop"])
-                else:
-                    self._trials.put(None if "end" in value else Trial(**value))
-                    if "end" in value:
-                        return
+                if "end" in value:
+                    self._trials.put(None)
+                    return
+                if "stop" not in value:
+                    asked = {value["trial"]: StopOnRequest()}
+                    self._trials.put((Trial(**value), asked[value["trial"]]))
+                elif value["trial"] in asked:
+                    asked[value["trial"]].request_stop(value["stop"])
         if self._signals.received is None:
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _listen(inbox: Inbox) -> None:
+    """In a thread."""
+    with open(0, "rb", buffering=0, closefd=False) as lines:
+        inbox.take(lines)
 
 
 def _redirect(path: Path) -> None:

@@ -4,13 +4,19 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
+from axonrl.experiments.running.signals import StopOnSignal
+from axonrl.experiments.searches.folder import Search, TrialOutcome
+from axonrl.experiments.searches.pool import Pool
 from axonrl.experiments.searches.programs import keys
+from axonrl.experiments.searches.strategies import Next
+from axonrl.experiments.searches.worker import Inbox, Task
 from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.tests.experiments.test_seeds import command, weights
 
@@ -46,8 +52,8 @@ class Trouble(Hook):
 FILE = """\
 name: pole
 seed: 4
-params: {what: fine, rate: 1e-3, epsilon: 0.1, steps: 300}
-environment: {id: CartPole-v1}
+params: {what: fine, rate: 1e-3, epsilon: 0.1, steps: 300, limit: 500}
+environment: {id: CartPole-v1, wrappers: [{kind: time_limit, max_episode_steps: "${limit}"}]}
 agent:
   model_fn: dqn
   params: {hidden: [8], learning_rate: "${rate}", epsilon: "${epsilon}"}
@@ -76,6 +82,17 @@ matrix:
   earlyStopping:
   - {kind: metric_early_stopping, metric: rollout/return, value: 1, optimization: maximize}
 """
+POLICY = """\
+matrix:
+  kind: mapping
+  values: [{limit: 6}, {limit: 2, what: wait}, {limit: 6}, {limit: 3, what: wait}, {limit: 5}]
+  earlyStopping:
+  - kind: metric_early_stopping
+    metric: rollout/return
+    value: 100
+    optimization: maximize
+    policy: {kind: diff, percent: 20, evaluationInterval: 1, minInterval: 4}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +100,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
     (folder / "search_users.py").write_text(USERS)
-    for name, matrix in {"grid": GRID, "hyperband": HYPERBAND, "early": EARLY}.items():
+    for name, matrix in {"grid": GRID, "hyperband": HYPERBAND, "early": EARLY, "policy": POLICY}.items():
         (folder / f"{name}.yml").write_text(FILE + matrix)
     return folder
 
@@ -267,3 +284,52 @@ def test_a_metric_ends_the_search(place: Path) -> None:
     assert statuses(found) == {0: "stopped early", 1: "waiting", 2: "waiting"}
     assert found["ended"].startswith("rollout/return of trial 0 reached ")
     assert Path(found["best"]) == Path("early/trial-0")
+
+
+# -- early stopping of single trials ----------------------------------------------------------------------------------
+
+
+def test_a_policy_stops_the_trials_that_it_is_about_and_no_other(place: Path) -> None:
+    """A return is the limit of the episode's length: 6 is the best, and 20 % less are 4.8."""
+    code, found, said = run(place, "policy.yml", "--jobs", "1", "--model-dir", "policy")
+    assert code == 0, said
+    assert statuses(found) == {
+        **{0: "finished", 2: "finished", 4: "finished"},
+        **{1: "stopped early", 3: "stopped early"},
+    }
+    trials = {trial["trial"]: trial for point in found["points"] for trial in point["trials"]}
+    assert {trial: one["timesteps"] for trial, one in trials.items() if trial % 2 == 0} == {0: 300, 2: 300, 4: 300}
+    assert [trials[trial]["message"] for trial in (1, 3)] == [
+        "rollout/return was 2: diff stopping",
+        "rollout/return was 3: diff stopping",
+    ]
+
+
+def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_trial() -> None:
+    given = {"point": {}, "seed": 0, "programs": {}}
+    with StopOnSignal() as signals:
+        inbox = Inbox(signals)
+        stops = [{"stop": "bad", "trial": 3}, {"stop": "late", "trial": 3}]
+        lines = [{"trial": 3, **given}, stops[0], {"trial": 4, **given}, stops[1]]
+        inbox.take([json.dumps(line).encode() for line in [*lines, {"end": True}]])
+        (first, of_first), (second, of_second) = cast(Any, [inbox.next(), inbox.next()])
+    assert [first.trial, of_first.reason] == [3, "bad"]
+    assert [second.trial, of_second.reason] == [4, ""]
+    assert inbox.next() is None
+
+
+def test_a_trial_is_asked_to_stop_once(tmp_path: Path) -> None:
+    """Whatever its rule says of it later, and however often."""
+    search = Search(tmp_path, "0" * 32, [0], 0)
+    search.add(Next([{}, {}]))
+    quiet = Mock()
+    quiet.rules.end_by_failures.return_value = ""
+    pool = Pool(search, Task("", "", "", "", [], "", []), 1, quiet, quiet, quiet)
+    process = Mock(trial=0)
+    pool._workers.append(process)
+    for why in ("bad", "bad", "worse"):
+        quiet.judge.return_value = ({0: why}, "")
+        pool._judge()
+    process.write.assert_called_once_with(stop="bad", trial=0)
+    pool._ended(0, TrialOutcome("stopped", timesteps=9))
+    assert (search.outcomes[0].status, search.outcomes[0].message) == ("stopped early", "bad")
