@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ...runs.provenance import processors
 from ..seeds.children import ONE_THREAD, Child
 from ..seeds.companion import Companion
 from ..seeds.group import FAILED, KILLED, STOPPED
@@ -105,8 +106,7 @@ class Pool:
     def _give(self, trial: int, programs: Mapping[int, Keys]) -> None:
         idle = next((one for one in self._workers if one.trial is None and one.popen.poll() is None), None)
         if idle is None:
-            variables = {**os.environ, **(ONE_THREAD if self._jobs > 1 else {})}
-            idle = _Worker(self._search, self._task, variables)
+            idle = _Worker(self._search, self._task, environment(os.environ, self._jobs))
             self._workers.append(idle)
             self._selector.register(idle.stdout, selectors.EVENT_READ, idle)
         search = self._search
@@ -157,6 +157,8 @@ class Pool:
         self.trained += outcome.seconds or 0.0
         self._search.done(trial, outcome)
         self._watch.ended(trial)
+        if self._watch.unknown is not None:  # the search would learn nothing: what runs is saved
+            self.stopping = True
         self._companion.ended(trial, outcome)
         self._view.ended(trial, outcome)
         failed = sum(one.status in FAILING for one in self._search.outcomes.values())
@@ -203,6 +205,18 @@ class Pool:
         for one in self._busy():
             with contextlib.suppress(ProcessLookupError):
                 one.popen.send_signal(number)
+
+
+def environment(own: Mapping[str, str], jobs: int) -> dict[str, str]:
+    """That of a process that shares the machine with others: each gets its part of the processors.
+
+    What the user has set for TensorFlow counts. ``run.json`` records its threads: a trial that is resumed with others,
+    since the search was resumed with other jobs, is not exact from there on.
+    """
+    if jobs == 1:
+        return dict(own)
+    threads = str(max(1, processors() // jobs))
+    return {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads, **own, **ONE_THREAD}
 
 
 class _Worker(Child):

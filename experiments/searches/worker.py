@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from filelock import FileLock
 
@@ -35,12 +35,10 @@ from ..running.building import Member
 from ..running.signals import StopOnSignal
 from ..seeds.group import FINISHED, STOPPED
 from ..seeds.process import StopOnRequest, Teller, attempted, final_return, telling, wait_for_writer
-from ..tracking.journal import JOURNAL, Group, TrackedRun
+from ..tracking.journal import Group
 from .folder import OUTPUT, PROGRAMS, TRIAL, TrialOutcome, trial_experiment
+from .metrics import measured
 from .programs import Keys
-
-RETURN: Final = "return"
-"""The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,29 +168,17 @@ def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: 
         member=Member(program, Group(task.name, task.identity), f"{task.name}-{TRIAL}-{trial.trial}"),
     )
     evaluation = result.evaluation
-    reached = final_return(folder) if evaluation is None else evaluation["episode_return_mean"]
-    return TrialOutcome(
+    outcome = TrialOutcome(
         STOPPED if result.stopped else FINISHED,
         result.episodes,
         result.timesteps,
         result.updates,
         result.seconds,
-        reached,
+        final_return(folder) if evaluation is None else evaluation["episode_return_mean"],
         evaluation,
         result.stopped,
-        reached if task.metric == RETURN else measured(folder, task.metric, result.as_outputs()),
     )
-
-
-def measured(folder: Path, metric: str, outputs: Mapping[str, float]) -> float | None:
-    """The last value of a metric in a run's journal, or among its results; None where it has none of that name."""
-    if metric in outputs:
-        return float(outputs[metric])
-    run = TrackedRun(folder)
-    if not (folder / JOURNAL).is_file():
-        return None
-    run.read()
-    return next((point.value for point in reversed(run.points) if point.name == metric), None)
+    return dataclasses.replace(outcome, metric=measured(task.metric, outcome, folder))
 
 
 def _program(task: Task, keys: Keys, experiment: Experiment, document: Document) -> Path | None:

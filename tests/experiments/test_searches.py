@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -12,12 +14,14 @@ import pytest
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.signals import StopOnSignal
+from axonrl.experiments.searches import pool as pools
 from axonrl.experiments.searches.folder import Search, TrialOutcome
 from axonrl.experiments.searches.pool import Pool
 from axonrl.experiments.searches.programs import keys
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
 from axonrl.experiments.tracking.journal import TrackedRun
+from axonrl.runs.provenance import processors
 from axonrl.tests.experiments.test_seeds import command, weights
 
 USERS = '''
@@ -45,6 +49,7 @@ class Trouble(Hook):
         if session.global_timestep == 107 and self.what == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if session.global_timestep == 200 and self.what == "wait":
+            Path("waiting").touch()
             until = time.monotonic() + 60
             while not session._stop_reason and time.monotonic() < until:
                 time.sleep(0.01)
@@ -82,10 +87,11 @@ matrix:
   earlyStopping:
   - {kind: metric_early_stopping, metric: rollout/return, value: 1, optimization: maximize}
 """
+STOPS = "matrix: {kind: grid, params: {what: {kind: choice, value: [wait, wait]}}}\n"
 POLICY = """\
 matrix:
   kind: mapping
-  values: [{limit: 6}, {limit: 2, what: wait}, {limit: 6}, {limit: 3, what: wait}, {limit: 5}]
+  values: [{limit: 6}, {limit: 2, what: wait}, {limit: 6}, {limit: 2, what: wait}, {limit: 6}]
   earlyStopping:
   - kind: metric_early_stopping
     metric: rollout/return
@@ -100,7 +106,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
     (folder / "search_users.py").write_text(USERS)
-    for name, matrix in {"grid": GRID, "hyperband": HYPERBAND, "early": EARLY, "policy": POLICY}.items():
+    for name, matrix in {
+        "grid": GRID,
+        "hyperband": HYPERBAND,
+        "early": EARLY,
+        "policy": POLICY,
+        "stops": STOPS,
+    }.items():
         (folder / f"{name}.yml").write_text(FILE + matrix)
     return folder
 
@@ -158,6 +170,27 @@ def test_a_search_is_resumed_where_it_was(place: Path, second: Any) -> None:
     assert set(statuses(found).values()) == {"finished"}
     assert [starts(place / f"grid/trial-{trial}") for trial in range(6)] == [1, 1, 2, 2, 2, 2]
     assert [len({point["metric"] for point in found["points"]}), len(found["points"])] == [1, 3]  # the same runs
+
+
+def test_trials_that_share_the_machine_share_its_processors(
+    place: Path, second: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at a time in the second start, of which only the resumed ones are."""
+    threads = [
+        json.loads((place / f"grid/trial-{trial}/run.json").read_text())["made_with"]["TF_NUM_INTRAOP_THREADS"]
+        for trial in (0, 2)
+    ]
+    assert threads == [os.environ.get("TF_NUM_INTRAOP_THREADS"), str(max(1, processors() // 2))]
+    monkeypatch.setattr(pools, "processors", lambda: 8)
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
+    for jobs, own, expected in (
+        (1, {}, (None, None, None)),
+        (3, {}, ("2", "2", "1")),
+        (9, {}, ("1", "1", "1")),
+        (3, {"TF_NUM_INTRAOP_THREADS": "5"}, ("5", "2", "1")),
+    ):
+        found = pools.environment(own, jobs)
+        assert tuple(map(found.get, names)) == expected
 
 
 def test_each_trial_is_the_run_that_it_would_be_alone(
@@ -286,11 +319,11 @@ def test_a_metric_ends_the_search(place: Path) -> None:
     assert Path(found["best"]) == Path("early/trial-0")
 
 
-# -- early stopping of single trials ----------------------------------------------------------------------------------
+# -- stopping ----------------------------------------------------------------------------------
 
 
 def test_a_policy_stops_the_trials_that_it_is_about_and_no_other(place: Path) -> None:
-    """A return is the limit of the episode's length: 6 is the best, and 20 % less are 4.8."""
+    """A return is the limit of the episode's length: 2 is worse than 6 by more than 20 %."""
     code, found, said = run(place, "policy.yml", "--jobs", "1", "--model-dir", "policy")
     assert code == 0, said
     assert statuses(found) == {
@@ -299,10 +332,38 @@ def test_a_policy_stops_the_trials_that_it_is_about_and_no_other(place: Path) ->
     }
     trials = {trial["trial"]: trial for point in found["points"] for trial in point["trials"]}
     assert {trial: one["timesteps"] for trial, one in trials.items() if trial % 2 == 0} == {0: 300, 2: 300, 4: 300}
-    assert [trials[trial]["message"] for trial in (1, 3)] == [
-        "rollout/return was 2: diff stopping",
-        "rollout/return was 3: diff stopping",
-    ]
+    assert [trials[trial]["message"] for trial in (1, 3)] == ["rollout/return was 2: diff stopping"] * 2
+    assert [trials[trial]["metric"] for trial in (1, 3)] == [2, 2]  # of the training: there was no evaluation
+
+
+def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(place: Path) -> None:
+    """The first trial waits while the process above it is killed, the second one while it gets SIGINT."""
+    line = command("run", "stops.yml", "--jobs", "1", "--model-dir", "stops")
+    for trial, number, code in ((0, signal.SIGKILL, -signal.SIGKILL), (1, signal.SIGINT, 130)):
+        more = ["--resume"] if trial else []
+        (place / "waiting").unlink(missing_ok=True)
+        with subprocess.Popen([*line, *more], cwd=place, stderr=subprocess.PIPE, text=True) as process:
+            wait_for(place / "waiting")
+            process.send_signal(number)
+            said = process.communicate(timeout=60)[1]
+            assert process.returncode == code, said
+        if trial:
+            assert "1 of 2 trials have finished. Continue with: " in said
+            found = json.loads((place / "stops/search.json").read_text())["trials"]
+            assert [found[name]["status"] for name in "01"] == ["finished", "stopped"]
+    code, found, said = run(place, "stops.yml", "--jobs", "1", "--model-dir", "stops", "--resume")
+    assert code == 0, said
+    assert statuses(found) == {0: "finished", 1: "finished"}
+    assert [starts(place / f"stops/trial-{trial}") for trial in (0, 1)] == [2, 2]
+    first, second = (weights(place / f"stops/trial-{trial}") for trial in (0, 1))
+    assert first == second  # of one seed
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert path.exists()
 
 
 def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_trial() -> None:
