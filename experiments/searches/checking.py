@@ -6,6 +6,7 @@ the matrix.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -81,11 +82,14 @@ def check_points(space: Space, document: Document, attempt: Callable[[Point], ob
 def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     """Points, and where each of their values is in the file."""
     if space.kind == MAPPING:
-        rows = space.grid()[:MOST]
+        rows = space.typed(space.config.values[:MOST])
         return [(row, {name: (*_AT, "values", index, name) for name in row}) for index, row in enumerate(rows)]
     values_of = space.listed()
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
-    drawn: Point = {} if space.kind == GRID else space.drawn(1)[0]
+    drawn: Point = {}
+    if space.kind != GRID:
+        with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
+            (drawn,) = space.drawn(1)
     lengths = resources(space.config) if space.kind == HYPERBAND else [{}]
     found = []
     for index in range(number):

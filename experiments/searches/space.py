@@ -25,6 +25,8 @@ DRAWN: Final = (
     *(f"{q}{name}" for name in ("uniform", "loguniform", "normal", "lognormal") for q in ("", "q")),
 )
 """Kinds of param that can only be drawn."""
+DATES: Final = ("daterange", "datetimerange")
+"""Kinds of param that no declared type has."""
 TAKES: Final[Mapping[str, Sequence[str]]] = {
     GRID: LISTED,
     RANDOM: (*LISTED, *DRAWN),
@@ -222,7 +224,7 @@ def _check(matrix: Mapping[str, Any], document: Document) -> None:
             raise document.error((*_AT, name), "this key is required")
     for name, one in params.items() if isinstance(params, Mapping) else ():
         takes, given = TAKES.get(str(kind), ()), one.get("kind") if isinstance(one, Mapping) else None
-        if takes and isinstance(given, str) and given in (*LISTED, *DRAWN) and given not in takes:
+        if takes and isinstance(given, str) and given in (*LISTED, *DRAWN, *DATES) and given not in takes:
             message = f"{kind} takes {', '.join(takes)}, got {given}"
             raise document.error((*_AT, "params", name, "kind"), message)
 

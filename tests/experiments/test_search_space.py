@@ -134,6 +134,7 @@ def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) ->
     ("matrix", "key"),
     [
         ("kind: grid, params: {rate: {kind: uniform, value: [0, 1]}}", "matrix.params.rate.kind"),
+        ("kind: grid, params: {rate: {kind: daterange, value: [1, 2, 1]}}", "matrix.params.rate.kind"),
         ("kind: grid, params: {wait: {kind: linspace, value: [0, 1, 3]}}", "matrix.params.wait"),
         ("kind: random, numRuns: 99999, params: {rate: {kind: normal, value: [0, 1]}}", "matrix.numRuns"),
         ("kind: grid, params: {rate: {kind: linspace, value: [0, 1, 99999]}}", "matrix"),

@@ -224,6 +224,20 @@ def test_mistakes_name_file_line_and_key(
     assert said.count("\n") == 1
 
 
+def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each point is a job, which runs all of the seeds."""
+    file.write_text(f"{FILE}seeds: 3\n{MATRIX}")
+    assert main(["submit", str(file), "--dry-run"]) == 0
+    operation = yaml.safe_load(capsys.readouterr().out)
+    assert operation["matrix"]["params"]["rate"]["value"] == [0.1, 0.2]
+    (init,) = operation["component"]["run"]["init"]
+    content = yaml.safe_load(init["file"]["content"])
+    assert (content["seeds"], "matrix" in content) == (3, False)
+    command = operation["component"]["run"]["container"]["command"]
+    assert command[command.index("-P") :][:2] == ["-P", "steps={{ steps }}"]
+    assert "rate={{ rate }}" in command
+
+
 def test_a_param_that_the_matrix_varies_cannot_be_given(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(FILE + MATRIX)
     assert main(["submit", str(file), "--dry-run", "-P", "rate=1"]) == 2
