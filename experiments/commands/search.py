@@ -157,6 +157,8 @@ class _Run:
                 if wanted is None:
                     break
                 if not search.batches:
+                    attempt = functools.partial(_load, self._document, self._arguments)
+                    checking.check_first(space, wanted.points, self._document, attempt)
                     self._tell_fewer(len(wanted.points))
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)

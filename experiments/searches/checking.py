@@ -7,7 +7,7 @@ the matrix.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,18 +72,27 @@ def check_points(space: Space, document: Document, attempt: Callable[[Point], ob
     Raises:
         ExperimentError: a value is refused; all errors at once.
     """
-    findings = Findings()
-    for point, places in _tried(space):
-        with findings.collecting():
-            _try(point, places, document, attempt)
-    findings.raise_all()
+    _try_all(_tried(space), document, attempt)
+
+
+def check_first(space: Space, points: Sequence[Point], document: Document, attempt: Callable[[Point], object]) -> None:
+    """Try the very points that a search begins with; as :func:`check_points`."""
+    _try_all(_placed(space, points), document, attempt)
+
+
+def _placed(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str, Keys]]]:
+    """Points, and where each of their values comes from in the file."""
+    rows = space.kind == MAPPING
+    return [
+        (point, {name: (*_AT, "values", index, name) if rows else (*_AT, "params", name) for name in point})
+        for index, point in enumerate(points)
+    ]
 
 
 def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
-    """Points, and where each of their values is in the file."""
+    """Points with all values that the matrix lists."""
     if space.kind == MAPPING:
-        rows = space.typed(space.config.values[:MOST])
-        return [(row, {name: (*_AT, "values", index, name) for name in row}) for index, row in enumerate(rows)]
+        return _placed(space, space.typed(space.config.values[:MOST]))
     values_of = space.listed()
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
     drawn: Point = {}
@@ -98,6 +107,16 @@ def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
         places: dict[str, Keys] = {name: (*_AT, "params", name) for name in drawn}
         found.append((point, {**places, **{name: at for name, (at, _) in chosen.items()}}))
     return found
+
+
+def _try_all(
+    points: Sequence[tuple[Point, Mapping[str, Keys]]], document: Document, attempt: Callable[[Point], object]
+) -> None:
+    findings = Findings()
+    for point, places in points:
+        with findings.collecting():
+            _try(point, places, document, attempt)
+    findings.raise_all()
 
 
 def _try(point: Point, places: Mapping[str, Keys], document: Document, attempt: Callable[[Point], object]) -> None:

@@ -14,6 +14,7 @@ from axonrl.experiments.language.files import Document
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.searches import checking, metrics, report
 from axonrl.experiments.searches.folder import RESULTS, Search, TrialOutcome, prepare
+from axonrl.experiments.searches.programs import Keys, Sharing
 from axonrl.experiments.searches.space import Space, as_text
 from axonrl.experiments.searches.stopping import Rules
 from axonrl.experiments.searches.strategies import Next
@@ -129,6 +130,27 @@ def test_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, cap
     expected = f":{LINE}: matrix.params.rate.value.1: gives 'bad', and the param is of type float\n"
     assert capsys.readouterr().err.endswith(expected)
     assert not (tmp_path / "refused").exists()
+
+
+def test_drawn_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, capsys: Any) -> None:
+    """Of 0, 10 and 20 the value that is tried first is another one."""
+    matrix = "kind: random, seed: 1, numRuns: {}, params: {{wait: {{kind: quniform, value: [0, 29, 10]}}}}"
+    experiment, document = read(matrix.format(3))
+    space = Space(experiment, document, {})
+    assert sorted(point["wait"] for point in space.drawn(3)) == [0, 10, 20]
+    assert space.drawn(1) != [{"wait": 0}]
+    assert main(["run", str(tmp_path / "search.yml"), "--model-dir", str(tmp_path / "drawn")]) == 2
+    expected = f"search.yml:{LINE}: matrix.params.wait: 0 cannot be used: train.first_update: must be at least 1, got 0"
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "drawn").exists()
+
+
+def test_a_point_that_follows_and_is_refused_is_a_trial_that_fails(read: Read, tmp_path: Path) -> None:
+    """It shares no program; its process says why."""
+    search = prepare(tmp_path / "runs", *read(f"kind: grid, {RATES}"), resume=False)
+    search.add(Next([{"wait": 0}, {"wait": 1}, {"wait": 2}]))
+    found = Sharing(search).of([0, 1, 2])
+    assert (found[0], found[1] == found[2], bool(found[1].own)) == (Keys(), True, True)
 
 
 def test_check_tries_each_value_and_names_the_one_that_is_refused(read: Read, tmp_path: Path, capsys: Any) -> None:
