@@ -359,6 +359,24 @@ def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(pla
     assert first == second  # of one seed
 
 
+def test_a_misspelled_metric_is_told_after_one_trial_and_may_be_corrected(place: Path) -> None:
+    matrix = "metric: {name: train/lss, optimization: minimize}, params: {rate: {kind: uniform, value: [0.001, 0.002]}}"
+    text = f"{FILE}matrix: {{kind: tpe, numRuns: 2, maxIterations: 1, {matrix}}}\n".replace("name: pole\n", "")
+    (place / "wrong.yml").write_text(text)
+    code, found, said = run(place, "wrong.yml", "--jobs", "1", "--model-dir", "metric")
+    assert (code, found) == (2, None)
+    trials = json.loads((place / "metric/search.json").read_text())["trials"]
+    assert [trials[name]["status"] for name in "01"] == ["finished", "waiting"]
+    line = len(text.splitlines())
+    assert f"wrong.yml:{line}: matrix.metric.name: trial 0 has no metric 'train/lss'. It has train/loss, " in said
+    (place / "right.yml").write_text(text.replace("lss", "loss"))
+    code, found, said = run(place, "right.yml", "--jobs", "1", "--model-dir", "metric", "--resume")
+    assert code == 0, said
+    assert (found["name"], statuses(found)) == ("wrong", dict.fromkeys(range(4), "finished"))
+    assert [starts(place / f"metric/trial-{trial}") for trial in range(4)] == [1, 1, 1, 1]
+    assert [point["metric"] for point in found["points"]] == sorted(point["metric"] for point in found["points"])
+
+
 def wait_for(path: Path) -> None:
     until = time.monotonic() + 60
     while not path.exists() and time.monotonic() < until:
