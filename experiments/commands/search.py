@@ -1,4 +1,4 @@
-"""``axonrl run`` of a file with a matrix: trials side by side, and what they show."""
+"""``axonrl run`` and ``check`` of a file with a matrix: trials side by side, and what they show."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ import time
 from pathlib import Path
 from typing import Final
 
-from ...runs.provenance import processors
-from ..console import DONE, FAILED, TERMINATED, print_json, print_table, say
+from ...quiet import load_tensorflow
+from ..console import DONE, FAILED, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language.files import Document
-from ..language.schema import Experiment
+from ..language.schema import Experiment, load
+from ..running import building, runner
 from ..running import folder as records
+from ..running.explain import rows
 from ..running.signals import StopOnSignal
+from ..searches import checking, report
 from ..searches import folder as searches
-from ..searches import report
-from ..searches.folder import EARLY, Search
+from ..searches.folder import Search
+from ..searches.metrics import RETURN, Unknown
 from ..searches.pool import Pool
 from ..searches.programs import Sharing
-from ..searches.space import HYPERBAND, Space
+from ..searches.space import HYPERBAND, RANDOM, Point, Space, as_text
 from ..searches.stopping import Rules
 from ..searches.strategies import following, minimizes, resources
 from ..searches.view import SearchView
 from ..searches.watching import Watch
-from ..searches.worker import RETURN, Task
+from ..searches.worker import Task
 from ..seeds.companion import Companion
-from ..seeds.group import FINISHED
+from ..seeds.group import FINISHED, WAITING
 from ..tracking.trackers import choices, disabled_by
 from . import several
+from .arguments import RUNS
 
 _SHOWN: Final = 10
 """Failed trials whose output is shown."""
@@ -38,12 +42,10 @@ _SHOWN: Final = 10
 
 def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
     """Run all trials and report."""
-    space = Space(experiment, document, dict(arguments.params))
+    space = _checked(experiment, document, arguments)
+    checking.check_journals(experiment, document)
     if not disabled_by():
         choices(experiment)  # finds mistakes before anything starts
-    elif Rules(space.config).metrics:
-        what = f"metric_early_stopping reads the runs' journals, and {disabled_by()} turns tracking off"
-        raise document.error(("matrix", "earlyStopping"), what)
     where = records.SEARCH, records.is_search, searches.check_folder
     folder, resume = several.folder_of(experiment.name, arguments, *where)
     prepare = functools.partial(searches.prepare, folder, experiment, document, resume=resume)
@@ -52,11 +54,53 @@ def run(experiment: Experiment, document: Document, arguments: argparse.Namespac
         return _Run(search, space, document, arguments).run()
 
 
+def check(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
+    """Check all that can be before the first trial, and explain what will run."""
+    space = _checked(experiment, document, arguments)
+    load_tensorflow()
+    folder = records.next_folder(RUNS, experiment.name)
+    found = runner.check(experiment.model_copy(update={"seeds": None}), document, folder)
+    checking.check_points(space, document, functools.partial(_open, document, arguments))
+    searched = checking.description(experiment, space, folder)
+    if arguments.json:
+        print_json({**found, "seeds": searched["seeds"], "folder": searched["folder"], "search": searched})
+        return DONE
+    lines = {**rows(found), **report.described(searched)}
+    lines["run folders"] = lines.pop("run folder").replace(found["folder"], searched["folder"])
+    print_table(rows_table(experiment.name, lines, justify="left"))
+    print(f"{document.file}: no errors")
+    return DONE
+
+
+def _checked(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> Space:
+    """The matrix, checked as far as it can be without TensorFlow; ``ExperimentError``."""
+    space = Space(experiment, document, dict(arguments.params))
+    checking.check_metrics(experiment, document)
+    checking.check_points(space, document, functools.partial(_load, document, arguments))
+    return space
+
+
+def _load(document: Document, arguments: argparse.Namespace, point: Point) -> tuple[Experiment, Document]:
+    """The experiment of a point, with its memory checked: what that loads is little."""
+    params = {**dict(arguments.params), **as_text(point)}
+    experiment, own = load(Path(document.file), params, dict(arguments.sets))
+    if experiment.agent.memory is not None:
+        building.check_named("memory", experiment.agent.memory, ("agent", "memory"), own)
+    return experiment, own
+
+
+def _open(document: Document, arguments: argparse.Namespace, point: Point) -> None:
+    """Make all that a point's experiment names."""
+    with building.opened(*_load(document, arguments, point)):
+        pass
+
+
 class _Run:
     """A start of a search."""
 
     def __init__(self, search: Search, space: Space, document: Document, arguments: argparse.Namespace) -> None:
         self._search, self._space, self._document, self._arguments = search, space, document, arguments
+        self._is_new = not search.outcomes
         metric = getattr(space.config, "metric", None)
         self._metric = RETURN if metric is None else str(metric.name)
         self._minimize = minimizes(space.config)
@@ -77,9 +121,9 @@ class _Run:
             except KeyboardInterrupt:
                 say(f"Stopped at once by {signals.title}. {self._how_to_continue()}")
                 return signals.exit_code
-            except ExperimentError:
-                if not search.batches:
-                    records.discard(search.folder)  # the corrected search may start here
+            except Exception:
+                if self._is_new and all(one.status == WAITING for one in search.outcomes.values()):
+                    records.discard(search.folder)  # no trial has run: the corrected search may start here
                 raise
             self._tell_failures()
             if signals.received is not None:
@@ -90,11 +134,11 @@ class _Run:
     def _train(self, signals: StopOnSignal) -> None:
         search, space = self._search, self._space
         self._check_resource()
-        jobs = self._arguments.jobs or min(getattr(space.config, "concurrency", None) or processors(), processors())
+        jobs = self._arguments.jobs or checking.jobs_of(space)
         file = str(Path(self._document.file).absolute())
         where = str(search.folder.absolute())
         task = Task(where, search.name, search.identity, self._metric, search.seeds, file, self._arguments.command_line)
-        watch, sharing = Watch(search, Rules(space.config)), Sharing(search)
+        watch, sharing = Watch(search, Rules(space.config), self._metric), Sharing(search)
         pool = Pool(search, task, jobs, watch, SearchView(search), self._companion)
         begin = time.monotonic()
         with contextlib.closing(pool), signals.stopping(pool):
@@ -104,12 +148,18 @@ class _Run:
                     programs = sharing.of(todo)
                     say(f"{len(todo)} of {len(search.outcomes)} trials to run, {min(jobs, len(todo))} at a time")
                     pool.run(todo, programs)
+                if watch.unknown is not None and signals.received is None:
+                    raise self._unknown(watch.unknown)
                 if pool.stopping or search.ended:
                     break
                 self._check_metric()
                 wanted = following(space, search.batches, search.points, search.metrics())
                 if wanted is None:
                     break
+                if not search.batches:
+                    attempt = functools.partial(_load, self._document, self._arguments)
+                    checking.check_first(space, wanted.points, self._document, attempt)
+                    self._tell_fewer(len(wanted.points))
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
         self._took = report.Took(time.monotonic() - begin, jobs, pool.trained)
@@ -128,12 +178,23 @@ class _Run:
             raise self._document.error(("matrix", "resource", "name"), message)
 
     def _check_metric(self) -> None:
-        """A metric that no trial has is a mistake, and the search would learn nothing."""
-        search = self._search
+        """Without a value of the metric the search would learn nothing."""
+        search, given = self._search, dict(checking.named_metrics(self._space.experiment))
         finished = [one for one in search.outcomes.values() if one.status == FINISHED]
-        if finished and not search.metrics():
-            message = f"no trial has the metric {self._metric!r}: see outputs and metrics of a run at its tracker"
+        if ("matrix", "metric", "name") in given and finished and not search.metrics():
+            message = (
+                f"no trial had a value of {self._metric!r}: they may be too short for one."
+                f" Use another metric, and continue with: {self._command()}"
+            )
             raise self._document.error(("matrix", "metric", "name"), message)
+
+    def _unknown(self, unknown: Unknown) -> ExperimentError:
+        at = next(at for at, name in checking.named_metrics(self._space.experiment) if name == unknown.name)
+        return self._document.error(at, f"{unknown}. Correct the name, and continue with: {self._command()}")
+
+    def _tell_fewer(self, number: int) -> None:
+        if self._space.kind == RANDOM and number < self._space.config.num_runs:
+            say(f"{number} of {self._space.config.num_runs} points: there are only {number}")
 
     def _report(self) -> int:
         search = self._search
@@ -162,7 +223,11 @@ class _Run:
         for trial in report.failures(search)[:_SHOWN]:
             several.tell_failure(f"Trial {trial}", search.outcomes[trial], search.output(trial))
 
+    def _command(self) -> str:
+        """That continues the search."""
+        return several.command(self._search.folder, self._arguments)
+
     def _how_to_continue(self) -> str:
         search = self._search
-        finished = sum(one.status in (FINISHED, EARLY) for one in search.outcomes.values())
+        finished = sum(one.status in searches.COUNT for one in search.outcomes.values())
         return several.how_to_continue(search.folder, finished, len(search.outcomes), "trials", self._arguments)

@@ -78,9 +78,14 @@ def tell_failure(what: str, outcome: Outcome, output: Path) -> None:
 
 def how_to_continue(folder: Path, finished: int, total: int, what: str, arguments: argparse.Namespace) -> str:
     """How many have finished, and the command that continues the others."""
-    command = list(arguments.command_line)
+    return f"{finished} of {total} {what} have finished. Continue with: {command(folder, arguments)}"
+
+
+def command(folder: Path, arguments: argparse.Namespace) -> str:
+    """The command that continues what is in a folder."""
+    words = list(arguments.command_line)
     if arguments.model_dir is None:
-        command += ["--model-dir", str(folder)]
+        words += ["--model-dir", str(folder)]
     if not (arguments.resume or arguments.auto_resume):
-        command.append("--resume")
-    return f"{finished} of {total} {what} have finished. Continue with: {shlex.join(command)}"
+        words.append("--resume")
+    return shlex.join(words)

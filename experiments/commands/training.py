@@ -19,7 +19,6 @@ from ..running import folder as records
 from ..running.explain import rows
 from ..running.report import Result, evaluation_rows, table
 from ..running.signals import StopOnSignal
-from ..searches.space import Space
 from . import search, seeds
 from .arguments import RUNS
 from .failures import failed
@@ -74,7 +73,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Check an experiment file, and explain what it does."""
     experiment, document = load(arguments)
     if experiment.matrix is not None:
-        Space(experiment, document, dict(arguments.params))
+        return search.check(experiment, document, arguments)
     load_tensorflow()
     found = runner.check(experiment, document, records.next_folder(RUNS, experiment.name))
     if arguments.json:

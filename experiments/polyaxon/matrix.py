@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..language.files import Document, ExperimentError, Keys
+from ..errors import Findings
+from ..language.files import Document, ExperimentError, Keys, show
 from ..language.schema import Experiment
-
-_AT: Keys = ("matrix",)
+from .matrix_values import AT, check_values
 
 
 def check_matrix(
@@ -39,6 +40,19 @@ def check_matrix(
                 key=name,
             )
 
+    findings, made = Findings(), None
+    check_values(matrix, document, findings)
+    try:
+        made = _made(matrix, document)
+    except ExperimentError as error:
+        if error.key != document.error(AT, "").key or not findings:  # else it follows from what was found
+            findings.add(error)
+    findings.raise_all()
+    return made
+
+
+def _made(matrix: Mapping[str, Any], document: Document) -> Any:
+    """Polyaxon's object of it, as Polyaxon checks it."""
     from polyaxon.schemas import V1Operation
     from pydantic import ValidationError
 
@@ -48,16 +62,16 @@ def check_matrix(
     except ValidationError as error:
         raise _error(error.errors(include_url=False)[0], matrix, document) from None
     except (TypeError, ValueError) as error:  # Polyaxon compares before it checks types
-        raise document.error(_AT, f"Polyaxon refuses it: {error}") from None
+        raise document.error(AT, f"Polyaxon refuses it: {error}") from None
     return made.matrix
 
 
 def _varied(matrix: Mapping[str, Any]) -> dict[str, Keys]:
     """The varied params, and where the file has them: under ``params``, or in the rows of a mapping."""
     params, rows = matrix.get("params"), matrix.get("values")
-    varied: dict[str, Keys] = {name: (*_AT, "params", name) for name in (params if isinstance(params, dict) else ())}
+    varied: dict[str, Keys] = {name: (*AT, "params", name) for name in (params if isinstance(params, dict) else ())}
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
-        varied |= {name: (*_AT, "values", index, name) for name in (row if isinstance(row, dict) else ())}
+        varied |= {name: (*AT, "values", index, name) for name in (row if isinstance(row, dict) else ())}
     return varied
 
 
@@ -74,8 +88,9 @@ def _error(details: Any, matrix: Mapping[str, Any], document: Document) -> Exper
     if details["type"] == "extra_forbidden":
         return document.error(place, "unknown key")
     if details["type"] == "union_tag_invalid":
-        # As in "<V1MatrixKind.GRID: 'grid'>, <V1MatrixKind.RANDOM: 'random'>".
-        choices = [text.split("'")[0] for text in str(details["ctx"]["expected_tags"]).split(": '")[1:]]
+        # As in "<V1MatrixKind.GRID: 'grid'>, <V1MatrixKind.RANDOM: 'random'>", or "'median', 'diff'".
+        choices = re.findall(r"'(\w+)'", str(details["ctx"]["expected_tags"]))
         tag = str(details["ctx"]["tag"])
-        return document.error((*place, "kind"), f"must be one of {', '.join(choices)}", name=tag, choices=choices)
-    return document.error(place, f"Polyaxon refuses it: {details['msg']}")
+        message = f"must be one of {', '.join(choices)}, got {show(tag)}"
+        return document.error((*place, "kind"), message, name=tag, choices=choices)
+    return document.error(place, f"Polyaxon refuses it: {details['msg'].removeprefix('Value error, ')}")

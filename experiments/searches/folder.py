@@ -32,7 +32,8 @@ from ..language.seeds import listed
 from ..language.values import flat
 from ..language.writing import to_yaml
 from ..running import folder as records
-from ..seeds.group import FINISHED, STOPPED, WAITING, Outcome
+from ..seeds.group import FINISHED, Outcome
+from .metrics import compared, measured
 from .space import Point, as_text
 from .strategies import Batch, Next
 
@@ -44,7 +45,10 @@ TRIAL: Final = "trial"
 """What the names of run folders begin with."""
 EARLY: Final = "stopped early"
 """The status of a trial that a rule of early stopping has ended: it counts, and does not continue."""
-MAY_CHANGE: Final = ("tracker", "submit", "description")
+COUNT: Final = (FINISHED, EARLY)
+"""Statuses of trials that count."""
+MAY_CHANGE: Final = ("tracker", "submit", "description", "matrix.metric", "matrix.earlyStopping")
+"""What may change when a search is resumed: no trial that has finished would be another one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,19 +102,30 @@ class Search:
 
     def unfinished(self) -> list[int]:
         """The trials that are to be run."""
-        return [one for one, outcome in self.outcomes.items() if outcome.status not in (FINISHED, EARLY)]
+        return [one for one, outcome in self.outcomes.items() if outcome.status not in COUNT]
+
+    def reached(self, point: int) -> dict[int, float]:
+        """The metric of each of its trials that counts and has one."""
+        outcomes = {trial: self.outcomes[trial] for trial in self.trials([point])}
+        found = {trial: getattr(one, "metric", None) for trial, one in outcomes.items() if one.status in COUNT}
+        return {trial: value for trial, value in found.items() if value is not None and math.isfinite(value)}
 
     def metric(self, point: int) -> float | None:
         """The mean of what its trials reached; None where none has reached anything."""
-        outcomes = [self.outcomes[trial] for trial in self.trials([point])]
-        found = [one.metric for one in outcomes if isinstance(one, TrialOutcome) and one.status in (FINISHED, EARLY)]
-        known = [one for one in found if one is not None and math.isfinite(one)]
+        known = self.reached(point).values()
         return math.fsum(known) / len(known) if known else None
 
     def metrics(self) -> dict[int, float]:
         """Those of all points that have one."""
         found = {point: self.metric(point) for point in range(len(self.points))}
         return {point: value for point, value in found.items() if value is not None}
+
+    def measure(self, name: str) -> None:
+        """Compare another metric from now on, of trials that have ended too."""
+        for trial, outcome in self.outcomes.items():
+            if isinstance(outcome, TrialOutcome) and outcome.status in COUNT:
+                value = measured(name, outcome, self.run_folder(trial))
+                self.outcomes[trial] = dataclasses.replace(outcome, metric=value)
 
     def add(self, wanted: Next) -> None:
         """Add a batch; points that continue wait again, with their new values."""
@@ -152,11 +167,18 @@ def prepare(folder: Path, experiment: Experiment, document: Document, *, resume:
     params = {name: param.model_dump() for name, param in experiment.params.items()}
     values = {"name": experiment.name, **document.values, "params": params}
     if resume:
-        _check_unchanged(folder, load(folder / EXPERIMENT)[1].values, values)
+        before = load(folder / EXPERIMENT)[1].values
+        if "name" not in document.values:  # it is that of the file, which may have been renamed
+            values["name"] = before["name"]
+        changed = _changed(folder, before, values)
         search = _read(folder)
+        if any(key.startswith("matrix.metric") for key in changed):
+            search.measure(compared(experiment.matrix or {}))
+        if any(key.startswith("matrix.earlyStopping") for key in changed):
+            search.ended, search.failed = "", False
     else:
         search = _new(folder, experiment)
-    search.name = experiment.name
+    search.name = values["name"]
     make_folders(folder / OUTPUT)
     with replacing(folder / EXPERIMENT) as temporary:
         write_file(temporary, [to_yaml(values).encode()])
@@ -203,18 +225,19 @@ def _new(folder: Path, experiment: Experiment) -> Search:
     return Search(folder, uuid.uuid4().hex, seeds, seeds[0] % 2**31)
 
 
-def _check_unchanged(folder: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def _changed(folder: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The keys that have changed; ``RunFolderError`` where one of them may not."""
     old, new = dict(flat(before)), dict(flat(after))
-    changed = [
-        key for key in {**old, **new} if old.get(key) != new.get(key) and key.partition(".")[0] not in MAY_CHANGE
-    ]
-    if changed:
-        told = ", ".join(f"{key} ({show(old.get(key))} -> {show(new.get(key))})" for key in changed)
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    refused = [key for key in changed if not any(key == one or key.startswith(f"{one}.") for one in MAY_CHANGE)]
+    if refused:
+        told = ", ".join(f"{key} ({show(old.get(key))} -> {show(new.get(key))})" for key in refused)
         what = (
             f"The search in {folder} cannot be resumed with a changed experiment: {told}."
             f" Only {', '.join(MAY_CHANGE)} may change. Use --model-dir for a new search."
         )
         raise RunFolderError(folder, what)
+    return changed
 
 
 def _read(folder: Path) -> Search:
@@ -228,12 +251,14 @@ def _read(folder: Path) -> Search:
         expected = search.trials(range(len(search.points)))
         if sorted(search.outcomes) != expected:
             raise ValueError(f"{len(expected)} trials were expected, got {len(search.outcomes)}")
+    except FileNotFoundError:
+        what = f"{path} is missing, so the search cannot be resumed. Use --model-dir for a new search."
+        raise RunFolderError(folder, what) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"{path} is missing or damaged: {error!r}. Use --model-dir for a new search."
+        why = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+        what = (
+            f"{path} is damaged, so the search cannot be resumed: {why}. Restore the file, or use --model-dir for a new"
+            " search."
+        )
         raise RunFolderError(folder, what) from None
     return search
-
-
-def waiting(outcome: Outcome) -> bool:
-    """Has it not ended for good?"""
-    return outcome.status in (WAITING, STOPPED)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ...runs.provenance import processors
 from ..seeds.children import ONE_THREAD, Child
 from ..seeds.companion import Companion
 from ..seeds.group import FAILED, KILLED, STOPPED
@@ -45,7 +46,7 @@ class Pool:
         self._task = json.dumps(dataclasses.asdict(task))
         self._workers: list[_Worker] = []
         self._early: dict[int, str] = {}
-        """Trials that a rule has stopped."""
+        """Trials that run and that a rule has stopped, with the reasons."""
         self._selector = selectors.DefaultSelector()
         self.trained = 0.0
         """Seconds that trials of this start spent in training."""
@@ -105,8 +106,7 @@ class Pool:
     def _give(self, trial: int, programs: Mapping[int, Keys]) -> None:
         idle = next((one for one in self._workers if one.trial is None and one.popen.poll() is None), None)
         if idle is None:
-            variables = {**os.environ, **(ONE_THREAD if self._jobs > 1 else {})}
-            idle = _Worker(self._search, self._task, variables)
+            idle = _Worker(self._search, self._task, environment(os.environ, self._jobs))
             self._workers.append(idle)
             self._selector.register(idle.stdout, selectors.EVENT_READ, idle)
         search = self._search
@@ -151,11 +151,14 @@ class Pool:
         return TrialOutcome(STOPPED if self.stopping else KILLED, message=f"its process was ended by {name}")
 
     def _ended(self, trial: int, outcome: TrialOutcome) -> None:
-        if outcome.status == STOPPED and trial in self._early:
-            outcome = dataclasses.replace(outcome, status=EARLY, message=self._early[trial])
+        early = self._early.pop(trial, "")
+        if outcome.status == STOPPED and early:
+            outcome = dataclasses.replace(outcome, status=EARLY, message=early)
         self.trained += outcome.seconds or 0.0
         self._search.done(trial, outcome)
         self._watch.ended(trial)
+        if self._watch.unknown is not None:  # the search would learn nothing: what runs is saved
+            self.stopping = True
         self._companion.ended(trial, outcome)
         self._view.ended(trial, outcome)
         failed = sum(one.status in FAILING for one in self._search.outcomes.values())
@@ -181,24 +184,39 @@ class Pool:
                 self._stop(one.trial, why)
 
     def _stop(self, trial: int, reason: str) -> None:
-        self._early.setdefault(trial, reason)
-        for one in self._busy():
+        """Stop a trial that runs, by a rule; the first reason counts."""
+        if trial not in self._early:
+            self._early[trial] = reason
+            self._ask_to_stop(trial, reason)
+
+    def _ask_to_stop(self, trial: int, reason: str) -> None:
+        for one in self._workers:
             if one.trial == trial:
-                one.write(stop=reason)
+                one.write(stop=reason, trial=trial)  # with its number: its process may run the next one by then
 
     def _take_message(self, trial: int, message: Message) -> None:
         """What the companion says; in a thread of its own."""
         if message.type != STOP:
             self._view.warning(trial, message.text)
             return
-        for one in self._workers:
-            if one.trial == trial:
-                one.write(stop=message.text)
+        self._ask_to_stop(trial, message.text)
 
     def _signal(self, number: int) -> None:
         for one in self._busy():
             with contextlib.suppress(ProcessLookupError):
                 one.popen.send_signal(number)
+
+
+def environment(own: Mapping[str, str], jobs: int) -> dict[str, str]:
+    """That of a process that shares the machine with others: each gets its part of the processors.
+
+    What the user has set for TensorFlow counts. ``run.json`` records its threads: a trial that is resumed with others,
+    since the search was resumed with other jobs, is not exact from there on.
+    """
+    if jobs == 1:
+        return dict(own)
+    threads = str(max(1, processors() // jobs))
+    return {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads, **own, **ONE_THREAD}
 
 
 class _Worker(Child):

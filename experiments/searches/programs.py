@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ... import registry
 from ...errors import ArgumentError
+from ..errors import ExperimentError
 from ..language.schema import Experiment
 from .folder import PROGRAMS, Search, trial_experiment
 
@@ -60,22 +61,24 @@ class Sharing:
         self._keys: dict[int, Keys] = {}
 
     def of(self, trials: Sequence[int]) -> dict[int, Keys]:
-        """The programs of each trial.
-
-        Raises:
-            ExperimentError: the values of a point do not make a valid experiment.
-        """
+        """The programs of each trial; none for one whose values make no valid experiment, as it will say itself."""
         search = self._search
         for trial in trials:
             point = search.point_of(trial)
             if point not in self._keys:
-                self._keys[point] = keys(trial_experiment(search.folder, search.points[point], 0)[0])
+                self._keys[point] = self._of_point(point)
         users = Counter(name for one in self._keys.values() for name in (one.family, one.own))
         found = {trial: self._keys[search.point_of(trial)] for trial in trials}
         return {
             trial: Keys(self._if_shared(one.family, users), self._if_shared(one.own, users))
             for trial, one in found.items()
         }
+
+    def _of_point(self, point: int) -> Keys:
+        try:
+            return keys(trial_experiment(self._search.folder, self._search.points[point], 0)[0])
+        except ExperimentError:
+            return Keys()
 
     def _if_shared(self, name: str, users: Counter[str]) -> str:
         """The name, if another trial needs this program or it is there; else compiling it would be for nothing."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..seeds.group import FAILED, FINISHED, KILLED
-from .folder import EARLY, Search, TrialOutcome
+from ..language.seeds import told
+from ..seeds.group import FAILED, KILLED
+from .folder import Search
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,11 +49,7 @@ def best_trial(search: Search, minimize: bool) -> int | None:
     order = ranked(search, minimize)
     if not order or search.metric(order[0]) is None:
         return None
-    known: dict[int, float] = {}
-    for trial in search.trials(order[:1]):
-        outcome = search.outcomes[trial]
-        if isinstance(outcome, TrialOutcome) and outcome.metric is not None and outcome.status in (FINISHED, EARLY):
-            known[trial] = outcome.metric
+    known = search.reached(order[0])
     return min(known, key=lambda trial: known[trial] if minimize else -known[trial])
 
 
@@ -62,6 +60,7 @@ def as_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
             "point": point,
             "params": search.points[point],
             "metric": search.metric(point),
+            "seeds": len(search.reached(point)),
             "trials": [
                 {"trial": trial, "seed": search.seed_of(trial), "folder": search.run_folder(trial)}
                 | vars(search.outcomes[trial])
@@ -101,14 +100,33 @@ def table(search: Search, metric: str, minimize: bool) -> Table:
             _statuses([one.status for one in outcomes]),
             f"{sum(one.timesteps or 0 for one in outcomes):,}",
             f"{sum(one.seconds or 0.0 for one in outcomes):,.1f}",
-            "-" if reached is None else f"{reached:,.4g}",
+            "-" if reached is None else f"{reached:,.4g}{_part_of(search, point)}",
         )
     return made
+
+
+def described(found: Mapping[str, Any]) -> dict[str, str]:
+    """What :func:`.checking.description` has found, as labels and texts."""
+    points, seeds = found["points"], found["seeds"]
+    fewer = "" if points == found["wanted"] else f" of {found['wanted']:,}: there are only {points:,}"
+    each = "" if seeds is None else f", with seeds {told(seeds)} for each point"
+    return {
+        "search": f"{found['kind']}, {points:,} point{'s' if points > 1 else ''}{fewer}",
+        "varies": ", ".join(found["params"]),
+        "compares": f"{found['metric']}, {found['optimization']}",
+        "trials": f"{found['trials']:,}{each}, {found['jobs']} at the same time",
+    }
 
 
 def failures(search: Search) -> list[int]:
     """The trials that failed or were killed."""
     return [trial for trial, one in search.outcomes.items() if one.status in (FAILED, KILLED)]
+
+
+def _part_of(search: Search, point: int) -> str:
+    """That a mean is of some of its seeds only."""
+    count, seeds = len(search.reached(point)), len(search.seeds)
+    return "" if count == seeds else f" (of {count} of {seeds} seeds)"
 
 
 def _statuses(statuses: list[str]) -> str:

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from ..language.declared import typed
 from ..language.files import Document, Keys, show
 from ..language.schema import Experiment
@@ -23,6 +25,8 @@ DRAWN: Final = (
     *(f"{q}{name}" for name in ("uniform", "loguniform", "normal", "lognormal") for q in ("", "q")),
 )
 """Kinds of param that can only be drawn."""
+DATES: Final = ("daterange", "datetimerange")
+"""Kinds of param that no declared type has."""
 TAKES: Final[Mapping[str, Sequence[str]]] = {
     GRID: LISTED,
     RANDOM: (*LISTED, *DRAWN),
@@ -43,6 +47,12 @@ GAUSSIAN: Final = {"kernel": "matern", "lengthScale": 1.0, "nu": 1.5, "numRestar
 MOST_POINTS: Final = 10_000
 MOST_ATTEMPTS: Final = 1_000
 """Draws in a row that gave nothing new: then there are no other points."""
+_SPACES: Final[Mapping[str, Any]] = {
+    "range": np.arange,
+    "linspace": np.linspace,
+    "logspace": np.logspace,
+    "geomspace": np.geomspace,
+}
 _MANAGERS: Final = {
     GRID: ("grid_search", "GridSearchManager"),
     MAPPING: ("mapping", "MappingManager"),
@@ -69,15 +79,14 @@ class Space:
 
     def __init__(self, experiment: Experiment, document: Document, given: Mapping[str, str]) -> None:
         matrix = _with_defaults(experiment.matrix or {})
-        self._document, self._declared = document, experiment.params
+        self.experiment, self._document, self._declared = experiment, document, experiment.params
         _check(matrix, document)
         self.config = check_matrix(matrix, experiment, given, document)
         self.kind = str(matrix["kind"])
         self.seed: int | None = getattr(self.config, "seed", None)
         """Of draws; to be set where the matrix has none."""
-        for name in ("numRuns", "maxIterations"):
-            if isinstance(wanted := matrix.get(name), int) and name == "numRuns" and wanted > MOST_POINTS:
-                raise document.error((*_AT, name), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
+        if (wanted := matrix.get("numRuns") or 0) > MOST_POINTS:
+            raise document.error((*_AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
         if self.kind == HYPERBAND:
             self._check_hyperband(matrix)
 
@@ -87,10 +96,35 @@ class Space:
             self._check_size()
         return self.typed(self._manager().get_suggestions())
 
+    def listed(self) -> dict[str, list[tuple[Keys, Any]]]:
+        """The params whose values the matrix lists: each value, and where it is in the file."""
+        found: dict[str, list[tuple[Keys, Any]]] = {}
+        for name, param in (getattr(self.config, "params", None) or {}).items():
+            at = (*_AT, "params", name)
+            if param.kind in ("choice", "pchoice"):
+                values = [(value[0] if param.kind == "pchoice" else value) for value in param.value]
+                places: list[Keys] = [(*at, "value", index) for index in range(len(values))]
+            elif param.kind in LISTED:
+                values = [*_SPACES[param.kind](**param.value.to_dict())]
+                places = [at] * len(values)
+            else:
+                continue
+            pairs = zip(places, values, strict=True)
+            found[name] = [(place, self._typed(name, value, place)) for place, value in pairs]
+        return found
+
+    def size(self) -> int | None:
+        """How many points there are; None where params are drawn."""
+        if self.kind == MAPPING:
+            return len(self.config.values)
+        listed = self.listed()
+        if listed.keys() != self.config.params.keys():
+            return None
+        values = ([value for _, value in one] for one in listed.values())
+        return math.prod(len(one) if self.kind == GRID else len(set(one)) for one in values)
+
     def drawn(self, number: int, salt: int = 0) -> list[Point]:
         """Different points, drawn as hypertune's RandomSearchManager does; fewer where there are no more of them."""
-        import numpy as np
-
         sample: Any = _hypertune("matrix.utils").sample
         generator, found, attempts = np.random.RandomState(self._seed(salt)), list[Point](), 0
         while len(found) < number and attempts < MOST_ATTEMPTS:
@@ -114,17 +148,18 @@ class Space:
         """With values of the declared types, as JSON has them."""
         return [{name: self._typed(name, value) for name, value in point.items()} for point in points]
 
-    def _typed(self, name: str, value: Any) -> Any:
+    def _typed(self, name: str, value: Any, at: Keys = ()) -> Any:
+        at = at or (*_AT, "params", name)
         value = value.item() if hasattr(value, "item") else value
         kind = self._declared[name].type
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._document.error((*_AT, "params", name), f"gives {value}, which is not finite")
+            raise self._document.error(at, f"gives {value}, which is not finite")
         try:
             return typed(value, kind)
         except ValueError:
             hint = "; use a kind that gives whole numbers, such as range or quniform" if kind == "int" else ""
             message = f"gives {show(value)}, and the param is of type {kind}{hint}"
-            raise self._document.error((*_AT, "params", name), message) from None
+            raise self._document.error(at, message) from None
 
     def _manager(self) -> Any:
         module, name = _MANAGERS[self.kind]
@@ -134,8 +169,7 @@ class Space:
         return ((self.seed or 0) + salt) % (2**32 - 1) or 2**32 - 1  # hypertune takes 0 for no seed
 
     def _check_size(self) -> None:
-        get_length: Any = _hypertune("matrix.utils").get_length
-        number: int = math.prod([int(get_length(one)) for one in self.config.params.values()])
+        number = self.size() or 0
         if min(number, self.config.num_runs or number) > MOST_POINTS:
             message = f"has {number:,} points, and at most {MOST_POINTS:,} can be run; use numRuns, or random"
             raise self._document.error(_AT, message)
@@ -190,7 +224,7 @@ def _check(matrix: Mapping[str, Any], document: Document) -> None:
             raise document.error((*_AT, name), "this key is required")
     for name, one in params.items() if isinstance(params, Mapping) else ():
         takes, given = TAKES.get(str(kind), ()), one.get("kind") if isinstance(one, Mapping) else None
-        if takes and isinstance(given, str) and given in (*LISTED, *DRAWN) and given not in takes:
+        if takes and isinstance(given, str) and given in (*LISTED, *DRAWN, *DATES) and given not in takes:
             message = f"{kind} takes {', '.join(takes)}, got {given}"
             raise document.error((*_AT, "params", name, "kind"), message)
 

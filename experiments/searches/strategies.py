@@ -131,6 +131,28 @@ def _best(config: Any, points: Sequence[int], metrics: Mapping[int, float]) -> l
     return sorted((one for one in points if one in metrics), key=lambda one: sign * metrics[one])
 
 
+def most_points(space: Space) -> int:
+    """How many points a search runs at most; fewer where there are no more of them."""
+    config = space.config
+    if space.kind in (GRID, MAPPING):
+        number = space.size() or 0
+        return min(number, getattr(config, "num_runs", None) or number)
+    if space.kind == BAYES:
+        return int(config.num_initial_runs + config.max_iterations)
+    if space.kind == TPE:
+        return int(config.num_runs * (config.max_iterations + 1))
+    if space.kind != HYPERBAND:
+        return int(config.num_runs)
+    found = 0
+    for bracket in range(config.get_bracket(iteration=0) + 1):
+        number = config.get_num_runs(bracket=bracket)
+        promoted = [
+            max(1, config.get_num_runs_to_keep(num_runs=number, bracket_iteration=one)) for one in range(bracket)
+        ]
+        found += number + (0 if config.resume else sum(promoted))
+    return found
+
+
 def minimizes(config: Any) -> bool:
     """Is less better? Without a metric, and without a word about it, more is."""
     metric = getattr(config, "metric", None)

@@ -1,4 +1,4 @@
-"""What trials measure while they run, for the rules of early stopping."""
+"""What trials measure: while they run, for the rules of early stopping; and whether they have what is asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from ..tracking.journal import TrackedRun
+from . import metrics
 from .folder import Search
 from .stopping import Rules
 
@@ -16,16 +17,20 @@ class Watch:
     Args:
         search: whose trials.
         rules: what for.
+        metric: what is compared.
     """
 
-    def __init__(self, search: Search, rules: Rules) -> None:
+    def __init__(self, search: Search, rules: Rules, metric: str) -> None:
         self._search, self.rules = search, rules
+        self._unseen = {metric, *rules.metrics}
+        """Metrics of which no trial has had a value."""
+        self.unknown: metrics.Unknown | None = None
+        """One of them, which a trial should have had."""
         self._runs: dict[int, TrackedRun] = {}
-        if rules.metrics:
-            for trial, outcome in search.outcomes.items():  # of an earlier start
-                if outcome.timesteps is not None:
-                    self.began(trial)
-                    self.ended(trial)
+        for trial, outcome in search.outcomes.items():  # of an earlier start
+            if outcome.timesteps is not None:
+                self.began(trial)
+                self.ended(trial)
 
     def began(self, trial: int) -> None:
         """A trial begins, or continues."""
@@ -35,6 +40,12 @@ class Watch:
     def ended(self, trial: int) -> None:
         """Its last values are there."""
         self._read(trial)
+        if self._unseen:
+            run = self._runs.get(trial) or metrics.read(self._search.run_folder(trial))
+            found = {metrics.RETURN, *run.outputs, *(point.name for point in run.points)}
+            self._unseen -= found
+            for name in sorted(self._unseen):
+                self.unknown = self.unknown or metrics.unknown(name, trial, found)
 
     def judge(self, running: Sequence[int]) -> tuple[dict[int, str], str]:
         """The trials that are to stop, with the reasons; and why the search is to end, or nothing."""

@@ -1,7 +1,7 @@
 """A process that runs trials, one after another: what it has loaded, TensorFlow above all, is loaded once.
 
 It reads lines of JSON from its standard input: ``{"trial": 3, "point": {...}, "seed": 0, "programs": {...}}``, where
-``programs`` has the fields of :class:`.programs.Keys`; ``{"stop": "why"}`` for the trial that runs; ``{"end": true}``.
+``programs`` has the fields of :class:`.programs.Keys`; ``{"stop": "why", "trial": 3}``; ``{"end": true}``.
 What it tells is what the process of a seed tells, with the trial's outcome at its end. When its standard input closes,
 the process that started it has ended: the trial is saved and stops.
 """
@@ -18,9 +18,9 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from filelock import FileLock
 
@@ -35,12 +35,10 @@ from ..running.building import Member
 from ..running.signals import StopOnSignal
 from ..seeds.group import FINISHED, STOPPED
 from ..seeds.process import StopOnRequest, Teller, attempted, final_return, telling, wait_for_writer
-from ..tracking.journal import JOURNAL, Group, TrackedRun
+from ..tracking.journal import Group
 from .folder import OUTPUT, PROGRAMS, TRIAL, TrialOutcome, trial_experiment
+from .metrics import measured
 from .programs import Keys
-
-RETURN: Final = "return"
-"""The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,15 +79,15 @@ def main(arguments: Sequence[str]) -> None:
     task = Task(**json.loads(arguments[0]))
     teller = telling()
     with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
-        inbox = _Inbox(signals)
-        threading.Thread(target=inbox.listen, daemon=True).start()
+        inbox = Inbox(signals)
+        threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
         is_first = True
-        while (trial := inbox.next()) is not None:
+        while (given := inbox.next()) is not None:
+            trial, asked = given
             _redirect(Path(task.folder, OUTPUT, f"{TRIAL}-{trial.trial}.txt"))
-            attempt = functools.partial(run, task, trial, teller, signals, inbox.asked)
+            attempt = functools.partial(run, task, trial, teller, signals, asked)
             outcome = attempted(attempt, TrialOutcome, signals)
             teller.tell(outcome=dataclasses.asdict(outcome))
-            inbox.renew()
             gc.collect()  # a memory of transitions may be in a circle
             if is_first:  # what is loaded by now stays: to look through all of it took 40 ms after each trial
                 gc.freeze()
@@ -98,15 +96,14 @@ def main(arguments: Sequence[str]) -> None:
                 break
 
 
-class _Inbox:
-    """What is asked of this process, read in a thread."""
+class Inbox:
+    """What is asked of this process, read in a thread: trials, each with what can stop it."""
 
     def __init__(self, signals: StopOnSignal) -> None:
-        self.asked = StopOnRequest()
         self._signals = signals
-        self._trials: queue.Queue[Trial | None] = queue.Queue()
+        self._trials: queue.Queue[tuple[Trial, StopOnRequest] | None] = queue.Queue()
 
-    def next(self) -> Trial | None:
+    def next(self) -> tuple[Trial, StopOnRequest] | None:
         """The next trial; None at the end."""
         while True:
             with contextlib.suppress(queue.Empty):  # a wait without a limit would hold back signals
@@ -114,23 +111,31 @@ class _Inbox:
             if self._signals.received is not None:
                 return None
 
-    def renew(self) -> None:
-        """What was asked of one trial is not asked of the next."""
-        self.asked = StopOnRequest()
+    def take(self, lines: Iterable[bytes]) -> None:
+        """Take lines up to the one that says that there are no more; at the end of the input, stop as by a signal.
 
-    def listen(self) -> None:
-        """In a thread; at the end of the input, stop as if it were a signal."""
-        with contextlib.suppress(OSError, ValueError), open(0, "rb", buffering=0, closefd=False) as lines:
+        A request to stop is one about the trial that it names: it may come when that has ended, and another one runs.
+        """
+        asked: dict[int, StopOnRequest] = {}
+        with contextlib.suppress(OSError, ValueError):
             for line in lines:
                 value = json.loads(line)
-                if "stop" in value:
-                    self.asked.request_stop(value["stop"])
-                else:
-                    self._trials.put(None if "end" in value else Trial(**value))
-                    if "end" in value:
-                        return
+                if "end" in value:
+                    self._trials.put(None)
+                    return
+                if "stop" not in value:
+                    asked = {value["trial"]: StopOnRequest()}
+                    self._trials.put((Trial(**value), asked[value["trial"]]))
+                elif value["trial"] in asked:
+                    asked[value["trial"]].request_stop(value["stop"])
         if self._signals.received is None:
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _listen(inbox: Inbox) -> None:
+    """In a thread."""
+    with open(0, "rb", buffering=0, closefd=False) as lines:
+        inbox.take(lines)
 
 
 def _redirect(path: Path) -> None:
@@ -163,29 +168,17 @@ def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: 
         member=Member(program, Group(task.name, task.identity), f"{task.name}-{TRIAL}-{trial.trial}"),
     )
     evaluation = result.evaluation
-    reached = final_return(folder) if evaluation is None else evaluation["episode_return_mean"]
-    return TrialOutcome(
+    outcome = TrialOutcome(
         STOPPED if result.stopped else FINISHED,
         result.episodes,
         result.timesteps,
         result.updates,
         result.seconds,
-        reached,
+        final_return(folder) if evaluation is None else evaluation["episode_return_mean"],
         evaluation,
         result.stopped,
-        reached if task.metric == RETURN else measured(folder, task.metric, result.as_outputs()),
     )
-
-
-def measured(folder: Path, metric: str, outputs: Mapping[str, float]) -> float | None:
-    """The last value of a metric in a run's journal, or among its results; None where it has none of that name."""
-    if metric in outputs:
-        return float(outputs[metric])
-    run = TrackedRun(folder)
-    if not (folder / JOURNAL).is_file():
-        return None
-    run.read()
-    return next((point.value for point in reversed(run.points) if point.name == metric), None)
+    return dataclasses.replace(outcome, metric=measured(task.metric, outcome, folder))
 
 
 def _program(task: Task, keys: Keys, experiment: Experiment, document: Document) -> Path | None:

@@ -2,16 +2,26 @@
 
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
+from axonrl.experiments.running.signals import StopOnSignal
+from axonrl.experiments.searches import pool as pools
+from axonrl.experiments.searches.folder import Search, TrialOutcome
+from axonrl.experiments.searches.pool import Pool
 from axonrl.experiments.searches.programs import keys
+from axonrl.experiments.searches.strategies import Next
+from axonrl.experiments.searches.worker import Inbox, Task
 from axonrl.experiments.tracking.journal import TrackedRun
+from axonrl.runs.provenance import processors
 from axonrl.tests.experiments.test_seeds import command, weights
 
 USERS = '''
@@ -39,6 +49,7 @@ class Trouble(Hook):
         if session.global_timestep == 107 and self.what == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if session.global_timestep == 200 and self.what == "wait":
+            Path("waiting").touch()
             until = time.monotonic() + 60
             while not session._stop_reason and time.monotonic() < until:
                 time.sleep(0.01)
@@ -46,8 +57,8 @@ class Trouble(Hook):
 FILE = """\
 name: pole
 seed: 4
-params: {what: fine, rate: 1e-3, epsilon: 0.1, steps: 300}
-environment: {id: CartPole-v1}
+params: {what: fine, rate: 1e-3, epsilon: 0.1, steps: 300, limit: 500}
+environment: {id: CartPole-v1, wrappers: [{kind: time_limit, max_episode_steps: "${limit}"}]}
 agent:
   model_fn: dqn
   params: {hidden: [8], learning_rate: "${rate}", epsilon: "${epsilon}"}
@@ -76,6 +87,18 @@ matrix:
   earlyStopping:
   - {kind: metric_early_stopping, metric: rollout/return, value: 1, optimization: maximize}
 """
+STOPS = "matrix: {kind: grid, params: {what: {kind: choice, value: [wait, wait]}}}\n"
+POLICY = """\
+matrix:
+  kind: mapping
+  values: [{limit: 6}, {limit: 2, what: wait}, {limit: 6}, {limit: 2, what: wait}, {limit: 6}]
+  earlyStopping:
+  - kind: metric_early_stopping
+    metric: rollout/return
+    value: 100
+    optimization: maximize
+    policy: {kind: diff, percent: 20, evaluationInterval: 1, minInterval: 4}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +106,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
     (folder / "search_users.py").write_text(USERS)
-    for name, matrix in {"grid": GRID, "hyperband": HYPERBAND, "early": EARLY}.items():
+    for name, matrix in {
+        "grid": GRID,
+        "hyperband": HYPERBAND,
+        "early": EARLY,
+        "policy": POLICY,
+        "stops": STOPS,
+    }.items():
         (folder / f"{name}.yml").write_text(FILE + matrix)
     return folder
 
@@ -141,6 +170,27 @@ def test_a_search_is_resumed_where_it_was(place: Path, second: Any) -> None:
     assert set(statuses(found).values()) == {"finished"}
     assert [starts(place / f"grid/trial-{trial}") for trial in range(6)] == [1, 1, 2, 2, 2, 2]
     assert [len({point["metric"] for point in found["points"]}), len(found["points"])] == [1, 3]  # the same runs
+
+
+def test_trials_that_share_the_machine_share_its_processors(
+    place: Path, second: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at a time in the second start, of which only the resumed ones are."""
+    threads = [
+        json.loads((place / f"grid/trial-{trial}/run.json").read_text())["made_with"]["TF_NUM_INTRAOP_THREADS"]
+        for trial in (0, 2)
+    ]
+    assert threads == [os.environ.get("TF_NUM_INTRAOP_THREADS"), str(max(1, processors() // 2))]
+    monkeypatch.setattr(pools, "processors", lambda: 8)
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
+    for jobs, own, expected in (
+        (1, {}, (None, None, None)),
+        (3, {}, ("2", "2", "1")),
+        (9, {}, ("1", "1", "1")),
+        (3, {"TF_NUM_INTRAOP_THREADS": "5"}, ("5", "2", "1")),
+    ):
+        found = pools.environment(own, jobs)
+        assert tuple(map(found.get, names)) == expected
 
 
 def test_each_trial_is_the_run_that_it_would_be_alone(
@@ -267,3 +317,98 @@ def test_a_metric_ends_the_search(place: Path) -> None:
     assert statuses(found) == {0: "stopped early", 1: "waiting", 2: "waiting"}
     assert found["ended"].startswith("rollout/return of trial 0 reached ")
     assert Path(found["best"]) == Path("early/trial-0")
+
+
+# -- stopping ----------------------------------------------------------------------------------
+
+
+def test_a_policy_stops_the_trials_that_it_is_about_and_no_other(place: Path) -> None:
+    """A return is the limit of the episode's length: 2 is worse than 6 by more than 20 %."""
+    code, found, said = run(place, "policy.yml", "--jobs", "1", "--model-dir", "policy")
+    assert code == 0, said
+    assert statuses(found) == {
+        **{0: "finished", 2: "finished", 4: "finished"},
+        **{1: "stopped early", 3: "stopped early"},
+    }
+    trials = {trial["trial"]: trial for point in found["points"] for trial in point["trials"]}
+    assert {trial: one["timesteps"] for trial, one in trials.items() if trial % 2 == 0} == {0: 300, 2: 300, 4: 300}
+    assert [trials[trial]["message"] for trial in (1, 3)] == ["rollout/return was 2: diff stopping"] * 2
+    assert [trials[trial]["metric"] for trial in (1, 3)] == [2, 2]  # of the training: there was no evaluation
+
+
+def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(place: Path) -> None:
+    """The first trial waits while the process above it is killed, the second one while it gets SIGINT."""
+    line = command("run", "stops.yml", "--jobs", "1", "--model-dir", "stops")
+    for trial, number, code in ((0, signal.SIGKILL, -signal.SIGKILL), (1, signal.SIGINT, 130)):
+        more = ["--resume"] if trial else []
+        (place / "waiting").unlink(missing_ok=True)
+        with subprocess.Popen([*line, *more], cwd=place, stderr=subprocess.PIPE, text=True) as process:
+            wait_for(place / "waiting")
+            process.send_signal(number)
+            said = process.communicate(timeout=60)[1]
+            assert process.returncode == code, said
+        if trial:
+            assert "1 of 2 trials have finished. Continue with: " in said
+            found = json.loads((place / "stops/search.json").read_text())["trials"]
+            assert [found[name]["status"] for name in "01"] == ["finished", "stopped"]
+    code, found, said = run(place, "stops.yml", "--jobs", "1", "--model-dir", "stops", "--resume")
+    assert code == 0, said
+    assert statuses(found) == {0: "finished", 1: "finished"}
+    assert [starts(place / f"stops/trial-{trial}") for trial in (0, 1)] == [2, 2]
+    first, second = (weights(place / f"stops/trial-{trial}") for trial in (0, 1))
+    assert first == second  # of one seed
+
+
+def test_a_misspelled_metric_is_told_after_one_trial_and_may_be_corrected(place: Path) -> None:
+    matrix = "metric: {name: train/lss, optimization: minimize}, params: {rate: {kind: uniform, value: [0.001, 0.002]}}"
+    text = f"{FILE}matrix: {{kind: tpe, numRuns: 2, maxIterations: 1, {matrix}}}\n".replace("name: pole\n", "")
+    (place / "wrong.yml").write_text(text)
+    code, found, said = run(place, "wrong.yml", "--jobs", "1", "--model-dir", "metric")
+    assert (code, found) == (2, None)
+    trials = json.loads((place / "metric/search.json").read_text())["trials"]
+    assert [trials[name]["status"] for name in "01"] == ["finished", "waiting"]
+    line = len(text.splitlines())
+    assert f"wrong.yml:{line}: matrix.metric.name: trial 0 has no metric 'train/lss'. It has train/loss, " in said
+    (place / "right.yml").write_text(text.replace("lss", "loss"))
+    code, found, said = run(place, "right.yml", "--jobs", "1", "--model-dir", "metric", "--resume")
+    assert code == 0, said
+    assert (found["name"], statuses(found)) == ("wrong", dict.fromkeys(range(4), "finished"))
+    assert [starts(place / f"metric/trial-{trial}") for trial in range(4)] == [1, 1, 1, 1]
+    assert [point["metric"] for point in found["points"]] == sorted(point["metric"] for point in found["points"])
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert path.exists()
+
+
+def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_trial() -> None:
+    given = {"point": {}, "seed": 0, "programs": {}}
+    with StopOnSignal() as signals:
+        inbox = Inbox(signals)
+        stops = [{"stop": "bad", "trial": 3}, {"stop": "late", "trial": 3}]
+        lines = [{"trial": 3, **given}, stops[0], {"trial": 4, **given}, stops[1]]
+        inbox.take([json.dumps(line).encode() for line in [*lines, {"end": True}]])
+        (first, of_first), (second, of_second) = cast(Any, [inbox.next(), inbox.next()])
+    assert [first.trial, of_first.reason] == [3, "bad"]
+    assert [second.trial, of_second.reason] == [4, ""]
+    assert inbox.next() is None
+
+
+def test_a_trial_is_asked_to_stop_once(tmp_path: Path) -> None:
+    """Whatever its rule says of it later, and however often."""
+    search = Search(tmp_path, "0" * 32, [0], 0)
+    search.add(Next([{}, {}]))
+    quiet = Mock()
+    quiet.rules.end_by_failures.return_value = ""
+    pool = Pool(search, Task("", "", "", "", [], "", []), 1, quiet, quiet, quiet)
+    process = Mock(trial=0)
+    pool._workers.append(process)
+    for why in ("bad", "bad", "worse"):
+        quiet.judge.return_value = ({0: why}, "")
+        pool._judge()
+    process.write.assert_called_once_with(stop="bad", trial=0)
+    pool._ended(0, TrialOutcome("stopped", timesteps=9))
+    assert (search.outcomes[0].status, search.outcomes[0].message) == ("stopped early", "bad")

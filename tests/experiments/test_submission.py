@@ -183,9 +183,9 @@ def test_polyaxon_checks_the_operation(
         ("resources: {gpu: 0}", 2, "submit.resources.gpu: must be at least 1, got 0"),
         ("environment: {A: [1]}", 2, "submit.environment.A: must be text or a number, got a list"),
         ("matrix:\n    kind: gird", 3, "matrix.kind: must be one of bayes, grid, "),
-        ("matrix:\n    params: {}", 2, "matrix.kind: this key is required"),
+        ("matrix:\n    params: {rate: {kind: choice, value: [1]}}", 2, "matrix.kind: this key is required"),
         ("matrix:\n    kind: grid", 2, "matrix.params: this key is required"),
-        ("matrix:\n    kind: grid\n    concurency: 2\n    params: {}", 4, "matrix.concurency: unknown key"),
+        ("matrix:\n    kind: mapping\n    concurency: 2\n    values: [{rate: 1}]", 4, "matrix.concurency: unknown key"),
         (
             "matrix:\n    kind: grid\n    params:\n      rat: {kind: choice, value: [1]}",
             5,
@@ -208,8 +208,8 @@ def test_polyaxon_checks_the_operation(
         ),
         (
             "matrix:\n    kind: random\n    numRuns: many\n    params: {rate: {kind: normal, value: [0, 1]}}",
-            2,
-            "matrix: Polyaxon refuses it: ",
+            4,
+            "matrix.numRuns: must be a whole number of at least 1, got 'many'",
         ),
     ],
 )
@@ -222,6 +222,20 @@ def test_mistakes_name_file_line_and_key(
     said = capsys.readouterr().err
     assert said.startswith(f"axonrl: error: {file}:{len(FILE.splitlines()) + line}: {message}")
     assert said.count("\n") == 1
+
+
+def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each point is a job, which runs all of the seeds."""
+    file.write_text(f"{FILE}seeds: 3\n{MATRIX}")
+    assert main(["submit", str(file), "--dry-run"]) == 0
+    operation = yaml.safe_load(capsys.readouterr().out)
+    assert operation["matrix"]["params"]["rate"]["value"] == [0.1, 0.2]
+    (init,) = operation["component"]["run"]["init"]
+    content = yaml.safe_load(init["file"]["content"])
+    assert (content["seeds"], "matrix" in content) == (3, False)
+    command = operation["component"]["run"]["container"]["command"]
+    assert command[command.index("-P") :][:2] == ["-P", "steps={{ steps }}"]
+    assert "rate={{ rate }}" in command
 
 
 def test_a_param_that_the_matrix_varies_cannot_be_given(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

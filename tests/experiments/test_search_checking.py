@@ -1,0 +1,393 @@
+"""What is found of a search before its first trial, or after it; and what a trial has of a metric."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.errors import ExperimentError, RunFolderError
+from axonrl.experiments.language.files import Document
+from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.searches import checking, metrics, report
+from axonrl.experiments.searches.folder import RESULTS, Search, TrialOutcome, prepare
+from axonrl.experiments.searches.programs import Keys, Sharing
+from axonrl.experiments.searches.space import Space, as_text
+from axonrl.experiments.searches.stopping import Rules
+from axonrl.experiments.searches.strategies import Next
+from axonrl.experiments.searches.watching import Watch
+from axonrl.experiments.seeds.group import Outcome
+from axonrl.experiments.tracking.journal import JOURNAL
+
+FILE = """\
+params: {rate: 1e-3, wait: 40, loss: {type: str, default: huber}, size: 100}
+environment: {id: CartPole-v1}
+agent:
+  model_fn: dqn
+  params: {hidden: [4], loss: "${loss}", learning_rate: "${rate}"}
+  memory: {kind: replay, size: "${size}", batch_size: 8}
+train: {first_update: "${wait}", max_timesteps: 100}
+"""
+LINE = FILE.count("\n") + 1
+RATES = "params: {rate: {kind: choice, value: [0.1, 0.2]}}"
+TPE = f"kind: tpe, numRuns: 2, maxIterations: 1, {RATES}"
+Read = Callable[..., tuple[Experiment, Document]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def make(matrix: str, more: str = "", name: str = "search.yml") -> tuple[Experiment, Document]:
+        path = tmp_path / name
+        path.write_text(f"{FILE}matrix: {{{matrix}}}\n{more}")
+        return load(path)
+
+    return make
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ("kind: grid, params: {}", "params: must name at least one declared param, got none"),
+        ("kind: mapping, values: []", "values: must have at least one point, as in {name: 1}, got none"),
+        ("kind: grid, params: {rate: {kind: choice, value: []}}", "params.rate.value: must have at least one value, "),
+        ("kind: grid, params: {rate: {kind: linspace, value: [0, 1, -2]}}", "params.rate.value: num must be a whole "),
+        ("kind: grid, params: {rate: {kind: linspace, value: '0:1:0'}}", "params.rate.value: num must be a whole "),
+        (
+            "kind: grid, params: {wait: {kind: range, value: [1, 9, 0]}}",
+            "params.wait.value: step must be above 0, got ",
+        ),
+        (
+            "kind: grid, params: {wait: {kind: range, value: [9, 1, 1]}}",
+            "params.wait.value: stop must be above start, ",
+        ),
+        ("kind: grid, params: {wait: {kind: range, value: [0, 1e9, 1]}}", "params.wait.value: at most 100,000 values "),
+        ("kind: grid, params: {rate: {kind: geomspace, value: [0, 1, 3]}}", "params.rate.value: start and stop must "),
+        (
+            "kind: random, numRuns: 2, params: {rate: {kind: uniform, value: [1, 0]}}",
+            "params.rate.value: high must be above low, got [1, 0]",
+        ),
+        (
+            "kind: random, numRuns: 2, params: {rate: {kind: uniform, value: [1]}}",
+            "params.rate.value: must be the numbers [low, high], got [1]",
+        ),
+        (
+            "kind: random, numRuns: 2, params: {rate: {kind: qnormal, value: [a, 1, 1]}}",
+            "params.rate.value: must be the numbers [loc, scale, q], got ['a', 1, 1]",
+        ),
+        (
+            "kind: random, numRuns: 2, params: {rate: {kind: normal, value: {loc: 0, scale: -1}}}",
+            "params.rate.value: scale must not be negative, got a mapping",
+        ),
+        (
+            "kind: random, numRuns: 2, params: {rate: {kind: pchoice, value: [[1, 0.5], [2, 0.9]]}}",
+            "params.rate.value: must be a list of [value, probability], with probabilities that add up to 1, "
+            "got [[1, 0.5], [2, 0.9]]",
+        ),
+        (f"kind: random, numRuns: -3, {RATES}", "numRuns: must be a whole number of at least 1, got -3"),
+        (f"kind: random, numRuns: many, {RATES}", "numRuns: must be a whole number of at least 1, got 'many'"),
+        (f"kind: random, num_runs: 3, {RATES}", "num_runs: unknown key; did you mean 'numRuns'?"),
+        (f"kind: grid, concurrency: 0, {RATES}", "concurrency: must be a whole number of at least 1, got 0"),
+        (f"{TPE}, metric: return", "metric: must be {name: ..., optimization: maximize}, or minimize, got 'return'"),
+        (f"{TPE}, metric: {{name: return, optimization: max}}", "metric.optimization: must be maximize or minimize, "),
+        (
+            f"kind: random, numRuns: 1, metric: {{name: return}}, {RATES}",
+            "metric: only hyperband, bayes, tpe have a metric of your choice; random compares the return: ",
+        ),
+        (
+            f"kind: grid, earlyStopping: [{{kind: metric}}], {RATES}",
+            "earlyStopping.0.kind: must be one of metric_early_stopping, failure_early_stopping, got 'metric'",
+        ),
+        (
+            "kind: grid, earlyStopping: [{kind: metric_early_stopping, metric: a, value: 1, optimization: maximize, "
+            f"policy: {{kind: mean}}}}], {RATES}",
+            "earlyStopping.0.policy.kind: must be one of median, truncation, diff, got 'mean'",
+        ),
+    ],
+)
+def test_values_of_a_matrix_that_are_wrong(matrix: str, message: str, read: Read) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        Space(*read(matrix), {})
+    assert str(caught.value).partition("search.yml:")[2].startswith(f"{LINE}: matrix.{message}")
+    assert len(caught.value.errors) == 1
+
+
+def test_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, capsys: Any) -> None:
+    """By the declared type, and by the memory, whose line is not the user's mistake."""
+    values = "\n  kind: grid\n  params:\n    size:\n      kind: choice\n      value:\n      - 50\n      - -1\n"
+    path = tmp_path / "refused.yml"
+    path.write_text(f"{FILE}matrix:{values}")
+    assert main(["run", str(path), "--model-dir", str(tmp_path / "refused")]) == 2
+    said = capsys.readouterr().err
+    assert f"refused.yml:{LINE + 7}: matrix.params.size.value.1: -1 cannot be used: agent.memory.size: " in said
+    read("kind: grid, params: {rate: {kind: choice, value: [0.1, bad]}}")
+    assert main(["run", str(tmp_path / "search.yml"), "--model-dir", str(tmp_path / "refused")]) == 2
+    expected = f":{LINE}: matrix.params.rate.value.1: gives 'bad', and the param is of type float\n"
+    assert capsys.readouterr().err.endswith(expected)
+    assert not (tmp_path / "refused").exists()
+
+
+def test_drawn_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, capsys: Any) -> None:
+    """Of 0, 10 and 20 the value that is tried first is another one."""
+    matrix = "kind: random, seed: 1, numRuns: {}, params: {{wait: {{kind: quniform, value: [0, 29, 10]}}}}"
+    experiment, document = read(matrix.format(3))
+    space = Space(experiment, document, {})
+    assert sorted(point["wait"] for point in space.drawn(3)) == [0, 10, 20]
+    assert space.drawn(1) != [{"wait": 0}]
+    assert main(["run", str(tmp_path / "search.yml"), "--model-dir", str(tmp_path / "drawn")]) == 2
+    expected = f"search.yml:{LINE}: matrix.params.wait: 0 cannot be used: train.first_update: must be at least 1, got 0"
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "drawn").exists()
+
+
+def test_a_point_that_follows_and_is_refused_is_a_trial_that_fails(read: Read, tmp_path: Path) -> None:
+    """It shares no program; its process says why."""
+    search = prepare(tmp_path / "runs", *read(f"kind: grid, {RATES}"), resume=False)
+    search.add(Next([{"wait": 0}, {"wait": 1}, {"wait": 2}]))
+    found = Sharing(search).of([0, 1, 2])
+    assert (found[0], found[1] == found[2], bool(found[1].own)) == (Keys(), True, True)
+
+
+def test_check_tries_each_value_and_names_the_one_that_is_refused(read: Read, tmp_path: Path, capsys: Any) -> None:
+    read("kind: random, numRuns: 1, seed: 0, params: {loss: {kind: choice, value: [huber, hubber, square]}}")
+    assert main(["check", str(tmp_path / "search.yml")]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "matrix" in line]
+    assert [line.partition("matrix.")[2].partition(":")[0] for line in lines] == [
+        "params.loss.value.1",
+        "params.loss.value.2",
+    ]
+    assert "'hubber' cannot be used: agent.params.loss: " in lines[0]
+
+
+def test_which_points_are_tried(read: Read) -> None:
+    """Points that can occur: a value is not tried beside a default that no point has."""
+    matrix = "kind: grid, params: {wait: {kind: range, value: [1, 4, 1]}, size: {kind: choice, value: [8, 9]}}"
+    experiment, document = read(matrix)
+    tried: list[Any] = []
+    checking.check_points(Space(experiment, document, {}), document, tried.append)
+    assert tried == [{"wait": 1, "size": 8}, {"wait": 2, "size": 9}, {"wait": 3, "size": 8}]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "more", "expected"),
+    [
+        (
+            "kind: random, numRuns: 5, params: {rate: {kind: choice, value: [1e-3, 1e-2, 1e-2]}}",
+            "seeds: [7, 9]",
+            {"points": 2, "wanted": 5, "seeds": [7, 9], "trials": 4, "metric": "return", "params": ["rate"]},
+        ),
+        (
+            f"{TPE}, metric: {{name: rollout/length, optimization: minimize}}",
+            "",
+            {"kind": "tpe", "points": 2, "wanted": 4, "trials": 2, "metric": "rollout/length"},
+        ),
+        (f"kind: grid, concurrency: 1, {RATES}", "", {"points": 2, "wanted": 2, "jobs": 1, "folder": "x/trial-*"}),
+    ],
+)
+def test_what_will_run(matrix: str, more: str, expected: dict[str, Any], read: Read) -> None:
+    experiment, document = read(matrix, more)
+    found = checking.description(experiment, Space(experiment, document, {}), Path("x"))
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    read("kind: random, numRuns: 5, params: {rate: {kind: choice, value: [1e-3, 1e-2]}}", "seeds: 2")
+    assert main(["check", "search.yml"]) == 0
+    rows = dict(line.strip().split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line.strip())
+    assert rows["search"].strip() == "random, 2 points of 5: there are only 2"
+    assert rows["compares"].strip() == "return, maximize"
+    assert rows["trials"].strip().startswith("4, with seeds 0, 1 for each point, ")
+    assert rows["run folders"].strip() == "runs/search/trial-*"
+    assert not {"seeds", "run folder"} & rows.keys()
+    assert not Path("runs").exists()
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("matrix", "more", "nearest"),
+    [
+        (f"{TPE}, metric: {{name: retrun}}", "", "return"),
+        (f"{TPE}, metric: {{name: final_episode_return}}", "evaluate: {episodes: 1}", "final_episode_return_std"),
+        (f"{TPE}, metric: {{name: final_episode_return_mean}}", "evaluate: null", ""),  # it is known, but not here
+        (f"{TPE}, metric: {{name: eval/return_mean}}", "", "rollout/return_mean"),
+        (f"{TPE}, metric: {{name: eval/return_mean}}", "hooks: [{kind: evaluation, every_timesteps: 9}]", None),
+        (f"{TPE}, metric: {{name: train/anything}}", "", None),
+        (f"{TPE}, metric: {{name: timesteps}}", "", None),
+    ],
+)
+def test_a_name_that_no_metric_has(matrix: str, more: str, nearest: str | None, read: Read) -> None:
+    experiment, document = read(matrix, more)
+    if nearest is None:
+        checking.check_metrics(experiment, document)
+        return
+    with pytest.raises(ExperimentError) as caught:
+        checking.check_metrics(experiment, document)
+    assert (caught.value.key, caught.value.line) == ("matrix.metric.name", LINE)
+    assert "rollout/return_mean, " in caught.value.message
+    assert (caught.value.nearest or "") == nearest
+
+
+def test_names_in_early_stopping(read: Read) -> None:
+    """The return of the whole run is no metric that is watched."""
+    rule = "kind: metric_early_stopping, metric: {}, value: 1, optimization: maximize"
+    rules = ", ".join(f"{{{rule.format(name)}}}" for name in ("rollout/return", "return", "rolout/return"))
+    experiment, document = read(f"kind: grid, earlyStopping: [{rules}], {RATES}")
+    with pytest.raises(ExperimentError) as caught:
+        checking.check_metrics(experiment, document)
+    keys = [error.key for error in caught.value.errors]
+    assert keys == ["matrix.earlyStopping.1.metric", "matrix.earlyStopping.2.metric"]
+
+
+def test_metrics_of_journals_need_journals(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYAXON_NO_OP", "1")
+    checking.check_journals(*read(f"{TPE}, metric: {{name: timesteps}}"))
+    with pytest.raises(ExperimentError, match="POLYAXON_NO_OP turns tracking off, got 'train/loss'"):
+        checking.check_journals(*read(f"{TPE}, metric: {{name: train/loss}}"))
+    monkeypatch.delenv("POLYAXON_NO_OP")
+    checking.check_journals(*read(f"{TPE}, metric: {{name: train/loss}}"))
+
+
+def journal(folder: Path, *metrics: dict[str, float], outputs: dict[str, float] | None = None) -> None:
+    folder.mkdir(parents=True)
+    lines = [{"time": 0, "step": step, "update": step, "metrics": one} for step, one in enumerate(metrics)]
+    lines += [{"time": 0, "outputs": outputs}] if outputs else []
+    (folder / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+EVALUATED = {"episode_return_mean": 9.0, "episode_return_min": 1.0}
+RETURN, FINAL = metrics.RETURN, "final_episode_return_mean"
+
+
+@pytest.mark.parametrize(
+    ("status", "evaluation", "name", "expected"),
+    [
+        ("finished", EVALUATED, FINAL, 9),
+        ("finished", EVALUATED, "final_episode_return_min", 1),
+        ("finished", None, RETURN, 5),
+        ("finished", None, "final_episode_return_std", None),
+        ("finished", None, "train/loss", 0.25),
+        ("finished", None, "timesteps_per_second", 8),
+        ("stopped", None, FINAL, 7),  # its last evaluation
+        ("stopped", None, RETURN, 7),
+        ("stopped", None, "final_episode_length_mean", 3),  # of its last episodes
+        ("stopped", None, "timesteps", 20),
+        ("stopped", None, "timesteps_per_second", None),
+        ("stopped", None, "train/lss", None),
+    ],
+)
+def test_what_a_trial_has_of_a_metric(
+    status: str, evaluation: dict[str, float] | None, name: str, expected: float | None, tmp_path: Path
+) -> None:
+    first = {"rollout/return_mean": 4.0, "eval/return_mean": 6.0, "train/loss": 0.5}
+    last = {"rollout/return_mean": 5.0, "rollout/length_mean": 3.0, "eval/return_mean": 7.0, "train/loss": 0.25}
+    journal(tmp_path / "run", first, last, outputs={"timesteps_per_second": 8.0})
+    outcome = Outcome(status, timesteps=20, episode_return=5.0, evaluation=evaluation)
+    assert metrics.measured(name, outcome, tmp_path / "run") == expected
+
+
+def test_a_metric_that_the_first_trial_should_have_had(tmp_path: Path) -> None:
+    """One of a family of which it has others; the others' names are listed, the most similar first."""
+    search = Search(tmp_path, "0" * 32, [0], 0)
+    search.add(Next([{}, {}, {}]))
+    journal(search.run_folder(0), {"rollout/return": 1.0})
+    journal(search.run_folder(1), {"rollout/return": 1.0, "train/loss": 1.0, "train/q_mean": 1.0})
+
+    def found(name: str, *trials: int) -> metrics.Unknown | None:
+        watch = Watch(search, Rules(None), name)
+        for trial in trials:
+            watch.ended(trial)
+        return watch.unknown
+
+    assert found("train/lss", 0) is None  # it has not made an update
+    expected = metrics.Unknown("train/lss", 1, ["train/loss", "train/q_mean", "return", "rollout/return"])
+    assert found("train/lss", 0, 1) == expected
+    assert found("train/loss", 0, 1) is None
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def test_metric_and_early_stopping_may_change_and_so_may_the_name_of_the_file(read: Read, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    rule = "earlyStopping: [{kind: failure_early_stopping, percent: 30}]"
+    search = prepare(folder, *read(f"{TPE}, metric: {{name: timesteps}}, {rule}"), resume=False)
+    search.add(Next([{"rate": 0.1}, {"rate": 0.2}]))
+    journal(search.run_folder(0), {"train/loss": 0.5})
+    search.done(0, TrialOutcome("finished", timesteps=30, metric=30.0))
+    search.ended, search.failed = "1 of 2 trials failed, at least 30 %", True
+    search.write()
+    same = prepare(folder, *read(f"{TPE}, metric: {{name: timesteps}}, {rule}", name="other.yml"), resume=True)
+    assert (same.name, same.metrics(), same.failed) == ("search", {0: 30.0}, True)
+    changed = prepare(folder, *read(f"{TPE}, metric: {{name: train/loss}}", name="other.yml"), resume=True)
+    assert (changed.name, changed.metrics(), changed.failed, changed.ended) == ("search", {0: 0.5}, False, "")
+    assert load(folder / "search.yml")[0].name == "search"
+    with pytest.raises(RunFolderError, match=r"matrix.numRuns \(2 -> 3\). Only tracker, .*, matrix.earlyStopping may"):
+        prepare(folder, *read(f"{TPE}, metric: {{name: train/loss}}".replace("numRuns: 2", "numRuns: 3")), resume=True)
+    with pytest.raises(RunFolderError, match=r"name \('search' -> 'mine'\)"):
+        prepare(folder, *read(f"{TPE}, metric: {{name: train/loss}}", "name: mine"), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "search.json is missing, so the search cannot be resumed"),
+        ("{", "search.json is damaged, so the search cannot be resumed: Expecting property name"),
+        ("{}", "search.json is damaged, so the search cannot be resumed: the key 'group' is missing"),
+    ],
+)
+def test_results_that_cannot_be_read(text: str | None, message: str, read: Read, tmp_path: Path) -> None:
+    given = read(f"kind: grid, {RATES}")
+    prepare(tmp_path / "runs", *given, resume=False)
+    (tmp_path / "runs" / RESULTS).unlink()
+    if text is not None:
+        (tmp_path / "runs" / RESULTS).write_text(text)
+    with pytest.raises(RunFolderError, match=message) as caught:
+        prepare(tmp_path / "runs", *given, resume=True)
+    assert "Error(" not in str(caught.value)
+
+
+def test_a_mean_of_some_of_the_seeds_says_so(tmp_path: Path) -> None:
+    search = Search(tmp_path, "0" * 32, [3, 4, 5], 0)
+    search.add(Next([{"rate": 0.1}, {"rate": 0.2}]))
+    for trial, value in enumerate([1.0, 2.0, 3.0, 9.0]):
+        search.done(trial, TrialOutcome("stopped early" if trial == 2 else "finished", metric=value))
+    search.done(4, TrialOutcome("failed"))
+    points = report.as_json(search, "return", minimize=False)["points"]
+    assert [(one["point"], one["metric"], one["seeds"]) for one in points] == [(1, 9.0, 1), (0, 2.0, 3)]
+    shown = [*report.table(search, "return", minimize=False).columns[-1].cells]
+    assert shown == ["9 (of 1 of 3 seeds)", "2"]
+
+
+# -- documentation ----------------------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("searches", "laptop_to_cluster")}
+BLOCKS = {name: re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) for name, page in PAGES.items()}
+
+
+@pytest.mark.parametrize(("page", "index"), [(page, index) for page in BLOCKS for index in range(len(BLOCKS[page]))])
+def test_the_documented_files(page: str, index: int, tmp_path: Path) -> None:
+    """A part of a file is one of the first file of its page, which may have another matrix."""
+    first, text = BLOCKS[page][0], BLOCKS[page][index]
+    for block in BLOCKS[page]:
+        if name := re.match(r"# (\w+\.yml)\n", block):
+            (tmp_path / name[1]).write_text(block)
+    (tmp_path / "base.yml").write_text(first.partition("matrix:\n")[0])
+    path = tmp_path / "shown.yml"
+    path.write_text(text if index == 0 or "include:" in text else f"include: base.yml\n{text}")
+    experiment, document = load(path)
+    if experiment.matrix is not None:
+        space = Space(experiment, document, {})
+        checking.check_metrics(experiment, document)
+        tried: list[Any] = []
+        checking.check_points(space, document, lambda point: tried.append(load(path, as_text(point))))
+        assert tried
+    assert (experiment.matrix is not None) == ("matrix:" in text or "include: poles.yml" in text)
