@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import datetime as dt
 import json
 import re
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from axonrl.serving.accounts import RefusedError
+from axonrl.serving.gateway import gateway
 from axonrl.serving.gateway.problems import ProblemError
 
 from .gateway_fakes import CARTPOLE, PASSWORD, Service
@@ -207,6 +210,27 @@ def test_requests_are_limited_for_each_account() -> None:
     assert answers == [200] * 10 + [429]
     assert service("POST", ACT, [0]).headers["retry-after"] == "1"
     assert service("GET", f"{API}/service", user="bob").status == 200
+    service.close()
+
+
+def test_15_000_requests_within_a_minute_where_10_000_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service({"limits.requests_per_minute": "10000"})
+    assert service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE}).status == 201
+    began = now = time.monotonic() + 60  # alice's bucket is full again
+    monkeypatch.setattr(gateway, "time", SimpleNamespace(monotonic=lambda: now))
+    answers = []
+    for k in range(15_000):
+        now = began + k * 60 / 15_000
+        answers.append(service("POST", ACT, [0]))
+    statuses = collections.Counter(answer.status for answer in answers)
+    assert statuses.keys() == {200, 429}
+    assert 10_000 <= statuses[200] <= 11_700  # a burst of a sixth, and one every 6 ms
+    waits = [int(answer.headers["retry-after"]) for answer in answers if answer.status == 429]
+    assert min(waits) >= 1
+    assert service("POST", ACT, [0]).status == 429
+    assert service("GET", f"{API}/service", user="bob").status == 200
+    now += waits[-1]
+    assert service("POST", ACT, [0]).status == 200
     service.close()
 
 
