@@ -48,7 +48,7 @@ td small{color:var(--quiet);display:block}
 details{margin:.75rem 0}
 summary{cursor:pointer}
 @media(max-width:40rem){.wide{display:none}.narrow{display:block}body{padding:1rem .9rem 3rem}
- tbody th{min-width:13rem;max-width:13rem}}
+ tbody th{min-width:15rem;max-width:15rem}}
 @media print{.narrow{display:none}.wide{display:block}details>*{display:block}}
 """
 _LIGHT = {"--page": "#ffffff", "--raised": "#f5f6f8", "--link": "#1f5fa9"}
