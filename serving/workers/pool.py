@@ -102,6 +102,7 @@ class Pool:
             await ended(child.process, max(end - time.monotonic(), 0.0))
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def processes(self) -> dict[str, int]:
         """The process ids of the children, by name."""

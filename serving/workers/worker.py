@@ -200,10 +200,10 @@ class Worker:
         SERVING.agent = name
         slot = self._slots[name]
         slot.is_ready = False
-        slot.used = time.monotonic()
-        self._slots.move_to_end(name)
-        if slot.queue:
-            self._serve(name, slot)
+        if not slot.queue or slot.queue[0][0].get("wake") is not False:  # who looks at a list uses no agent of it
+            slot.used = time.monotonic()
+            self._slots.move_to_end(name)
+        self._serve(name, slot)
         agent = slot.agent
         if agent is not None and slot.update is None:
             end = time.monotonic() + _TURN_SECONDS
@@ -238,7 +238,7 @@ class Worker:
             self._make_ready(name, slot)
 
     def _serve(self, name: str, slot: Slot) -> None:
-        for _ in range(_STEPS_AT_ONCE):
+        for _ in range(_STEPS_AT_ONCE if slot.queue else 0):
             head, body = slot.queue[0]
             do = head["do"]
             waits = do not in _KEEPS_ORDER and not (do == "act" and slot.agent is not None and slot.agent.relaxed)

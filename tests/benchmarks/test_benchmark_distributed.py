@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -86,6 +87,9 @@ def test_a_process_that_lost_its_parent_is_found_and_ended(monkeypatch: pytest.M
     parent.wait()
     seen = processes.tree(parent.pid, mark)
     assert len(seen) == 1
+    end = time.monotonic() + 30
+    while processes.pss(seen) <= 1 and time.monotonic() < end:  # it has just begun
+        time.sleep(0.01)
     assert processes.pss(seen) > 1
     assert processes.end(seen, mark) == 1
     assert processes.end(seen, mark) == 0

@@ -45,11 +45,6 @@ def recipe(built: Callable[..., Recipe]) -> bytes:
     return json.dumps(built("dqn", SIZES).to_json()).encode()
 
 
-async def stopped(pool: Pool) -> None:
-    await pool.stop(10)
-    await asyncio.sleep(0)  # in which what it has cancelled ends
-
-
 def test_more_than_1000_requests_do_not_wait_for_one_agent(
     pool: Pool, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +69,7 @@ def test_more_than_1000_requests_do_not_wait_for_one_agent(
         go.set()
         assert {answer.status for answer in await asyncio.gather(*waiting, *others)} == {200}
         assert (await pool.ask("a", "act", ACT)).status == 200
-        await stopped(pool)
+        await pool.stop(10)
 
     asyncio.run(asking())
 
@@ -104,4 +99,4 @@ def test_a_step_that_was_given_up_is_applied_once_when_it_is_repeated(
         assert [(one.status, one.json) for one in again] == [(200, {"accepted": 1, "seq": 1})] * 2
         assert [one.headers.get("idempotent-replayed") for one in again] == ["true", "true"]
         assert service("GET", f"{AGENTS}/cart").json["counters"]["global_timestep"] == 1
-        service.run(lambda: stopped(pool))
+        service.run(lambda: pool.stop(10))

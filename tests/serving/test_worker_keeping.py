@@ -143,6 +143,7 @@ def test_above_its_memory_the_agents_unused_longest_are_put_away(
     acts = {name: asked.ask(name, "act", ACT).body for name in "hgfedcba"}
     houses.pass_by()
     assert asked.tally()["loaded_agents"] == 8
+    asked.ask("h", "info", wake=False)  # who looks at an agent does not use it
     measured.extend([1_001, 1_000])
     wait_for(lambda: len(measured) == 1, 30)
     houses.pass_by()
