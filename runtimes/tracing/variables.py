@@ -146,12 +146,12 @@ class VariableStore:
             ValueError: names the variable.
         """
         own = {id(entry.variable.handle) for entry in self._entries}
-        foreign = {id(tensor) for tensor in function.captured_inputs} - own
-        for variable in function.variables:
-            if id(variable.handle) in foreign:
+        named = {id(variable.handle): variable.name for variable in function.variables}  # in no order
+        for key in map(id, function.captured_inputs):
+            if key in named and key not in own:
                 raise ValueError(
-                    f"{self._model_name} in mode {mode!r} uses the variable {variable.name} that it did not create:"
-                    f" {_advice(variable.name)}"
+                    f"{self._model_name} in mode {mode!r} uses the variable {named[key]} that it did not create:"
+                    f" {_advice(named[key])}"
                 )
 
     def variables(self) -> dict[str, tf.Variable]:
