@@ -89,10 +89,21 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
     }
 
 
+def family(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What params have in common with those that a program may serve as well: of a number only its sign.
+
+    Params of one family need not share a program; :func:`with_params` tells.
+    """
+    signs = {name: ["a number", (value > 0) - (value < 0)] for name, value in params.items() if _is_number(value)}
+    return {**params, **signs}
+
+
 def _alike(one: Any, other: Any) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other)) and (
-        one * other > 0
-    )
+    return _is_number(one) and _is_number(other) and one * other > 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

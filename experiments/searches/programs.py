@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ... import registry
 from ...errors import ArgumentError
+from ...policies import varying
 from ..errors import ExperimentError
 from ..language.schema import Experiment
 from .folder import PROGRAMS, Search, trial_experiment
@@ -44,8 +45,7 @@ def keys(experiment: Experiment) -> Keys:
     if isinstance(memory, dict):
         memory |= dict.fromkeys(_open(memory), None)
     own = _digest(values)
-    params = values["agent"]["params"]
-    values["agent"]["params"] = {name: _sign(value) for name, value in params.items()}
+    values["agent"]["params"] = varying.family(values["agent"]["params"])
     return Keys(_digest([values, "family"]), own)
 
 
@@ -92,13 +92,6 @@ def _open(memory: Mapping[str, Any]) -> Sequence[str]:
     except ArgumentError:  # the trial will say so
         return ()
     return ON_THE_HOST[1:] if fills_and_empties else ON_THE_HOST
-
-
-def _sign(value: Any) -> Any:
-    """Of a number, since 0 may switch a part off; everything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return ["a number", (value > 0) - (value < 0)]
 
 
 def _digest(values: Any) -> str:

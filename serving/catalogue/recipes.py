@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ...checks import shortened
 from ...errors import ArgumentError
+from ...policies import varying
 
 _FORMAT: Final = 1
 """Raise it when the same recipe compiles to another program with the same versions of all packages."""
@@ -57,7 +58,7 @@ class Recipe:
     @property
     def family(self) -> str:
         """The same for recipes that differ only in numbers among the params: a program may leave some of these open."""
-        return _sha256(self._parts({name: _sign(value) for name, value in self.params.items()}))[:24]
+        return _sha256(self._parts(varying.family(self.params)))[:24]
 
     def _parts(self, params: Mapping[str, Any]) -> dict[str, Any]:
         batch = {
@@ -94,13 +95,6 @@ class Recipe:
             given = sorted(map(str, value)) if isinstance(value, Mapping) else value
             raise ArgumentError(f"a recipe has {', '.join(names)}; got {shortened(given)}", "recipe", value)
         return cls(**value)
-
-
-def _sign(value: Any) -> Any:
-    """Of a number, since 0 may switch a part off; everything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return ["a number", (value > 0) - (value < 0)]
 
 
 def _sha256(parts: Mapping[str, Any]) -> str:

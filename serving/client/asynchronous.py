@@ -231,10 +231,7 @@ class AsyncRemoteAgent:
         self, username: str | None = None, password: str | None = None, access_token: str | None = None
     ) -> str:
         """A token; see ``RemoteAgent.get_access_token``."""
-        found = credentials.find(access_token, username, password)
-        if isinstance(found, Login):
-            return await self._do(login(found.username, found.password), found.password)
-        return found.reveal()
+        return (await self._authenticate(credentials.find(access_token, username, password))).reveal()
 
     async def close(self) -> None:
         """Close the connections. The agent stays."""
@@ -273,13 +270,14 @@ class AsyncRemoteAgent:
         """The token; got now if it is to be got."""
         if self._token is None:
             async with self._logging_in:
-                found = self._credentials
-                if self._token is None and isinstance(found, Login):
-                    flow = login(found.username, found.password)
-                    self._token = Secret(await self._do(flow, found.password))
-        if self._token is None:
-            raise RuntimeError("the login brought no token")
+                if self._token is None:
+                    self._token = await self._authenticate(self._credentials)
         return self._token
+
+    async def _authenticate(self, found: Secret | Login) -> Secret:
+        if isinstance(found, Login):
+            return Secret(await self._do(login(found.username, found.password), found.password))
+        return found
 
     async def _exchange(self, request: Request, hide: Secret | None) -> Answer | ServiceError:
         if request.after:

@@ -112,31 +112,24 @@ class Acting:
             return last.action, last.recorded
         return None
 
-    def anew(self, observation: ArrayTree, action: Array, where: str) -> Mapping[str, Any]:
-        """What would have been recorded had the policy of now taken this action.
-
-        Raises:
-            RefusedError: its probability is 0, or cannot be told.
-        """
+    def check(self, observation: ArrayTree, action: Array, where: str) -> None:
+        """Refuse an action whose probability in the policy of now is 0, or cannot be told: RefusedError."""
         try:
-            return recorded_anew(self._stepper, observation, action)
+            recorded_anew(self._stepper, observation, action)
         except ValueError as error:
             raise invalid(where, str(error)) from None
 
 
 def recorded_anew(stepper: Stepper, observation: ArrayTree, action: Array) -> dict[str, Any]:
-    """What an act would have recorded had the policy of now taken this action; nothing where acts record nothing.
+    """What an act would have recorded had the policy of now taken this action.
 
     Raises:
         ValueError: the action's probability is 0, or cannot be told.
     """
-    names = stepper.behaviour.recorded
-    if not names:
-        return {}
     predictions, _ = stepper.executor.act(stacked([observation]))
     exploration: Any = stepper.exploration
     found: dict[str, Any] = {}
-    for name in names:
+    for name in stepper.behaviour.recorded:
         if name in predictions:
             found[name] = predictions[name][0]
             continue

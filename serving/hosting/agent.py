@@ -162,7 +162,7 @@ class HostedAgent(DurableAgent):
     def _transition(self, step: Step) -> Mapping[str, Any]:
         taken = self._acting.taken(step.environment, step.observation, step.action)
         if taken is None:  # what the policy says of it is computed when the steps before are applied
-            self._acting.anew(step.observation, step.action, place((*step.where, "action")))
+            self._acting.check(step.observation, step.action, place((*step.where, "action")))
             taken = step.action, {}
         action, recorded = taken
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import itertools
 import logging
 import math
 import time
@@ -56,7 +55,7 @@ class Learning:
     def accept(self, record: Record) -> None:
         """Put a record behind those that are to be applied."""
         steps = record.steps or [None] * len(record.environments)
-        self._pending.extend(zip(record.environments, steps, itertools.repeat(record.time), strict=False))
+        self._pending.extend((name, step, record.time) for name, step in zip(record.environments, steps, strict=True))
         self._steps_pending += len(record.steps)
 
     @property

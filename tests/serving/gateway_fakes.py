@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import dataclasses
 import functools
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -234,6 +235,14 @@ class Service:
         self.loop.close()
         self._database.close()
         self._folder.cleanup()
+
+
+@contextlib.contextmanager
+def with_cart(settings: Mapping[str, str]) -> Iterator[Service]:
+    """A service in which alice has an agent ``cart``."""
+    with contextlib.closing(Service(settings)) as service:
+        assert service("POST", AGENTS, {"name": "cart", "model": "dqn", "config": CARTPOLE}).status == 201
+        yield service
 
 
 async def _settled() -> None:

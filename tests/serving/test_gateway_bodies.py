@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .gateway_fakes import CARTPOLE, Service
+from .gateway_fakes import CARTPOLE, Service, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -15,12 +15,8 @@ ACT = f"{API}/agents/cart/act"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """With one agent."""
-    service = Service({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"})
-    made = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
-    assert made.status == 201
-    yield service
-    service.close()
+    with with_cart({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"}) as service:
+        yield service
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from axonrl.serving.accounts import RefusedError
 from axonrl.serving.gateway import gateway
 from axonrl.serving.gateway.problems import ProblemError
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Service
+from .gateway_fakes import CARTPOLE, PASSWORD, Service, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -26,12 +26,8 @@ ACT = f"{API}/agents/cart/act"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """With one agent."""
-    service = Service({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"})
-    made = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
-    assert made.status == 201
-    yield service
-    service.close()
+    with with_cart({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"}) as service:
+        yield service
 
 
 def routes(service: Service) -> list[tuple[str, str]]:
