@@ -1,6 +1,7 @@
 # Three commands do everything on a machine that has make and a Python from 3.10 to 3.13:
 #   make run     installs axonrl into .venv and trains
-#   make test    installs what the tests need (.venv-polyaxon and .venv-agents-bar are of some), then lint, types, docs, wheel, tests
+#   make test    installs what the tests need, then lint, types and every test that needs nothing else
+#                make test-all adds docs, the wheel, and the tests with a server, a browser or Ray
 #   make bench   installs the peers into .venv-bench and .venv-bench-*, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -12,6 +13,7 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python)
 SUITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
@@ -24,13 +26,17 @@ DOCKER := $(CURDIR)/build/docker
 # What the wheel is tried with, where it is installed: every Python that axonrl runs on.
 TRIED ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help run test test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
+# The markers of the tests that `make test` leaves out; pyproject.toml says why of each.
+MARKED := server or browser or ray or learning or docs or wheel or soak
+
+.PHONY: help run test test-all test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
 	@echo "              MODEL_DIR=runs/name ARGS=--resume continues a run that was stopped"
-	@echo "make test     install, then lint, types, docs, the wheel and tests"
+	@echo "make test     install, then lint, types and the tests that need no server, browser or cluster"
+	@echo "make test-all make test, then docs, the wheel and the other tests"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
@@ -40,7 +46,7 @@ help:
 	@echo "make types    mypy, strict"
 	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
 	@echo "make format   let ruff mend what it can"
-	@echo "make test-server  install the Polyaxon server and the original client that tests use, as make test does"
+	@echo "make test-server  install the Polyaxon server and the original client that tests use, as make test-all does"
 	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
 	@echo "make wheel    build the wheel and the source distribution into dist/"
 	@echo "make wheel-check  build them, then install and try the wheel with $(TRIED); takes some minutes"
@@ -50,8 +56,11 @@ run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
 
 # Three at a time, also on two processors: some tests wait for servers. Each takes up to 3 GB.
-test: lint types docs wheel test-server
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+test: lint types
+	$(PYTEST) -m "not ($(MARKED))"
+
+test-all: test docs wheel test-server
+	$(PYTEST) -m "$(MARKED)"
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the
 # published client of the service whose interface ours follows.

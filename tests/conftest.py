@@ -1,13 +1,17 @@
-"""What holds for every test: the process's environment, and that no test file is empty."""
+"""What holds for every test: the process's environment, the markers of fixtures, and models that are traced once."""
 
 import atexit
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -36,6 +40,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = Path(__file__).parent
 
+MARKED_BY_FIXTURE: Final = {"polyaxon_server": "server", "postgresql": "server", "browser": "browser", "cluster": "ray"}
+"""A test that uses one of these fixtures has the marker beside it."""
+
 
 def is_full_run(config: pytest.Config) -> bool:
     """Is everything collected? Not where paths were given or files left out; ``-k`` and ``-m`` come later."""
@@ -50,7 +57,10 @@ def empty_files(folder: Path, collected: set[Path]) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Fail where a file holds no test: it was renamed inside, or all of it is conditional."""
+    """Mark tests by their fixtures; fail where a file holds no test: it was renamed inside, or all is conditional."""
+    for item in items:
+        for fixture in MARKED_BY_FIXTURE.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(MARKED_BY_FIXTURE[fixture])
     if is_full_run(config) and (empty := empty_files(TESTS, {item.path for item in items})):
         raise pytest.UsageError(f"no test was collected from {', '.join(empty)} in {TESTS.name}/: remove it or mend it")
 
@@ -63,3 +73,73 @@ def garbage_of_other_modules() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+# -- models that are traced once ---------------------------------------------------------------------------------------
+
+InTensorFlow: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def runtimes() -> tuple[Any, Any]:
+    """The modules with the names that are replaced, after all that import these names have done so."""
+    for name in ("frozen", "retracing", "trial", "tensorflow", "litert.executor"):
+        importlib.import_module(f"axonrl.runtimes.{name}")
+    from axonrl.runtimes import choosing
+    from axonrl.runtimes.tracing import program
+
+    return choosing, program
+
+
+@pytest.fixture(scope="module")
+def traced_once() -> Iterator[None]:
+    """Equal models of a module are traced once; they run in LiteRT, where each agent has variables of its own."""
+    _, program = runtimes()
+    original: Any = program.Program
+    made: dict[str, Any] = {}
+
+    class Once(original):  # type: ignore[misc]
+        def trace_train(self, batch: Any) -> Any:
+            if getattr(self, "traced", batch) != batch:
+                self.__init__(*self.made_of)  # type: ignore[misc] # the same variables as at first
+            if getattr(self, "traced", None) != batch:
+                self.train, self.traced = super().trace_train(batch), batch
+            return self.train
+
+    def once(model_fn: Any, observation: Any, seed: int) -> Any:
+        key = repr((vars(model_fn), observation, seed))
+        if key not in made:
+            made[key] = Once(model_fn, observation, seed)
+            made[key].made_of = model_fn, observation, seed
+        return made[key]
+
+    once.original = original  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "Program", once)
+        yield
+
+
+@pytest.fixture(scope="session")
+def in_tensorflow() -> InTensorFlow:
+    """Within it, agents are created that run in TensorFlow: conversion to LiteRT takes most of a creation."""
+
+    @contextlib.contextmanager
+    def entered() -> Iterator[None]:
+        choosing, program = runtimes()
+        choose = choosing.choose
+
+        def tensorflow(program: Any, train: Any, runtime: str, kept: Any, cache: Any) -> Any:
+            return choose(program, train, "tensorflow", kept, cache)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(program, "Program", getattr(program.Program, "original", program.Program))
+            patch.setattr(choosing, "choose", tensorflow)
+            yield
+
+    return entered
+
+
+@pytest.fixture
+def unconverted(in_tensorflow: InTensorFlow) -> Iterator[None]:
+    """All agents of the test run in TensorFlow: for what LiteRT has no part in."""
+    with in_tensorflow():
+        yield

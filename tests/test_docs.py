@@ -67,7 +67,7 @@ def languages(page: str) -> list[str]:
 # -- what it shows runs -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize("page", [name for name in sorted(PAGES) if {"python", "console"} & set(languages(name))])
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In turn, as a reader types it: Python with the names of the blocks before, commands, files of YAML."""

@@ -59,7 +59,7 @@ def run(example: str, words: Sequence[str], folder: Path, monkeypatch: pytest.Mo
     runpy.run_path(str(EXAMPLES[example]), run_name="__main__")
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_it_runs(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -70,7 +70,7 @@ def test_it_runs(
     assert [path for path in LEFT.get(example, []) if not (tmp_path / path).is_file()] == []
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_the_hook_goes_on_with_what_it_remembers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

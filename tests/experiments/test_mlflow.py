@@ -499,7 +499,7 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"the server ended with {process.returncode}")
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_real_server_holds_the_run_once(
     server: str,
     folder: Path,

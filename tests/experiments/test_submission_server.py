@@ -76,7 +76,7 @@ def test_a_run_that_has_ended_is_not_stopped(submitted: str, host: str, capsys: 
     assert capsys.readouterr().out == "already ended: failed\n"
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_an_agent_runs_what_was_submitted(
     submitted: str, host: str, polyaxon_server: PolyaxonServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
