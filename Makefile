@@ -29,21 +29,22 @@ TRIED ?= python3.10 python3.11 python3.12 python3.13
 # The markers of the tests that `make test` leaves out; pyproject.toml says why of each.
 MARKED := server or browser or ray or learning or docs or wheel or soak
 
-.PHONY: help run test test-all test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
+.PHONY: help run test test-all test-more test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
 	@echo "              EXPERIMENT=path.yml trains another; ARGS=\"...\" is handed to axonrl run"
 	@echo "              MODEL_DIR=runs/name ARGS=--resume continues a run that was stopped"
 	@echo "make test     install, then lint, types and the tests that need no server, browser or cluster"
-	@echo "make test-all make test, then docs, the wheel and the other tests"
+	@echo "make test-more  documentation, the wheel and the other tests"
+	@echo "make test-all make test, then make test-more"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
 	@echo "make bench-resume kill runs of axonrl and its peers, resume them, and write the table of docs/resume.md"
 	@echo "make soak     kill parts of trainings on Ray, and of a service, for two hours; ARGS=\"--minutes 1 --drivers 2\" is short"
-	@echo "make lint     ruff: rules and format"
-	@echo "make types    mypy, strict"
+	@echo "make lint     ruff, rules and format; the Dockerfile and the configuration of CI"
+	@echo "make types    mypy, strict, and pyright on a program of a user"
 	@echo "make docs     build the documentation: .build/site/index.html; a broken link or an unknown name is an error"
 	@echo "make format   let ruff mend what it can"
 	@echo "make test-server  install the Polyaxon server and the original client that tests use, as make test-all does"
@@ -59,7 +60,9 @@ run: $(VENV)/installed-run
 test: lint types
 	$(PYTEST) -m "not ($(MARKED))"
 
-test-all: test docs wheel test-server
+test-all: test test-more
+
+test-more: docs wheel test-server
 	$(PYTEST) -m "$(MARKED)"
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the
@@ -101,9 +104,13 @@ lint: $(VENV)/installed-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/pre-commit validate-config
 
+# Pyright sees what an editor does: a program of a user, through the editable install.
 types: $(VENV)/installed-test
 	$(BIN)/python -m mypy
+	$(BIN)/python -m pyright
 
 docs: $(VENV)/installed-test
 	$(BIN)/python -m axonrl.docs.build

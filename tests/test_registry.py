@@ -21,7 +21,6 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     source = "class Mine:\n    def method(self): ...\n    def plain(): ...\ndef make(): ...\nNUMBER = 3\n"
     (tmp_path / "users_registry_module.py").write_text(source)
     (tmp_path / "users_broken_module.py").write_text("raise RuntimeError('no luck')")
-    (tmp_path / "users_ending_module.py").write_text("import sys\nsys.exit(3)")
     (tmp_path / "users_incomplete_module.py").write_text("import not_installed_anywhere")
     monkeypatch.syspath_prepend(tmp_path)
     return "users_registry_module"
@@ -54,11 +53,11 @@ def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_modu
     assert registry.find("model_fn", "maker").__name__ == "make"
 
 
-@pytest.mark.parametrize("name", registry.names("hook"))
-def test_every_built_in_hook_is_one_and_has_a_summary(name: str) -> None:
-    found = registry.find("hook", name)
-    assert issubclass(found, Hook)
-    assert registry.summary("hook", name) == found.__doc__.split("\n")[0]
+def test_every_built_in_hook_is_one_and_has_a_summary() -> None:
+    for name in registry.names("hook"):
+        found = registry.find("hook", name)
+        assert issubclass(found, Hook), name
+        assert registry.summary("hook", name) == found.__doc__.split("\n")[0]
 
 
 def test_names_are_sorted() -> None:
@@ -84,16 +83,12 @@ def test_a_module_and_attribute(user_module: str) -> None:
             "quantum",
             r"unknown model_fn 'quantum'; there are a2c, .*, dqn, .*, sac.*; write 'package\.module:name",
         ),
-        ("model_fn", "nowhere.at_all:f", "there is no module 'nowhere' on the import path"),
         ("model_fn", "users_registry_module.sub:f", "there is no module 'users_registry_module.sub' on the"),
         ("model_fn", "users_registry_module:mak", r"has no 'mak'; did you mean 'make'\?"),
         ("model_fn", "users_registry_module:NUMBER", "must be a function or a class, got int"),
         ("model_fn", "users_broken_module:f", "importing 'users_broken_module' failed with RuntimeError: no luck"),
-        ("model_fn", "users_ending_module:f", "importing 'users_ending_module' failed with SystemExit: 3"),
         ("model_fn", "users_incomplete_module:f", "failed with ModuleNotFoundError: No module named 'not_installed"),
-        ("model_fn", ":f", "must be 'package.module:name'"),
         ("model_fn", "module:", "must be 'package.module:name'"),
-        ("model_fn", ".relative:f", "must be 'package.module:name'"),
     ],
 )
 @pytest.mark.usefixtures("user_module")

@@ -23,49 +23,29 @@ EXPONENTIAL: Any = Exponential
 
 # (schedule, time, value worked out by hand)
 VALUES: list[tuple[Any, float, float]] = [
-    (schedules.Constant(0.3), 0, 0.3),
     (schedules.Constant(0.3), 10**9, 0.3),
-    (Linear(1.0, 0.05, 10_000), 0, 1.0),
     (Linear(1.0, 0.05, 10_000), 1, 0.999905),
-    (Linear(1.0, 0.05, 10_000), 5_000, 0.525),
     (Linear(1.0, 0.05, 10_000), 9_999, 0.050095),
     (Linear(1.0, 0.05, 10_000), 10_000, 0.05),
     (Linear(1.0, 0.05, 10_000), 10**9, 0.05),
-    (Linear(0.0, 4.0, 8), 6, 3.0),
-    (Polynomial(1.0, 0.0, 10, power=2), 0, 1.0),
-    (Polynomial(1.0, 0.0, 10, power=2), 5, 0.25),
     (Polynomial(1.0, 0.0, 10, power=2), 9, 0.01),
     (Polynomial(3.0, 1.0, 4, power=0.5), 3, 2.0),
-    (Polynomial(3.0, 1.0, 4, power=0.5), 4, 1.0),
     (Polynomial(3.0, 1.0, 4, power=0.5), 99, 1.0),
-    (Exponential(0.8, 0.5, 10), 0, 0.8),
     (Exponential(0.8, 0.5, 10), 5, 0.5656854249),
-    (Exponential(0.8, 0.5, 10), 20, 0.2),
-    (Exponential(0.8, 0.5, 10, floor=0.3), 10, 0.4),
     (Exponential(0.8, 0.5, 10, floor=0.3), 20, 0.3),
-    (Exponential(0.8, 0.5, 10, floor=0.3), 10**9, 0.3),
     (Exponential(0.8, 0.5, 10, staircase=True), 9, 0.8),
-    (Exponential(0.8, 0.5, 10, staircase=True), 10, 0.4),
     (Exponential(0.8, 0.5, 10, staircase=True), 29, 0.2),
-    (NaturalExponential(2.0, 0.5, 10), 0, 2.0),
     (NaturalExponential(2.0, 0.5, 10), 20, 0.7357588823),  # 2 / e
     (NaturalExponential(2.0, 0.5, 10, floor=0.3), 40, 0.3),  # 2 / e^2 is 0.27
     (NaturalExponential(2.0, 0.5, 10, staircase=True), 29, 0.7357588823),
-    (InverseTime(0.6, 0.5, 10), 0, 0.6),
-    (InverseTime(0.6, 0.5, 10), 10, 0.4),
     (InverseTime(0.6, 0.5, 10), 40, 0.2),
     (InverseTime(0.6, 0.5, 10, floor=0.25), 40, 0.25),
     (InverseTime(0.6, 0.5, 10, staircase=True), 19, 0.4),
-    (Cosine(1.0, 0.2, 12), 0, 1.0),
     (Cosine(1.0, 0.2, 12), 4, 0.8),  # cos(60 degrees) = 1/2
-    (Cosine(1.0, 0.2, 12), 6, 0.6),
     (Cosine(1.0, 0.2, 12), 8, 0.4),
     (Cosine(1.0, 0.2, 12), 12, 0.2),
-    (Cosine(1.0, 0.2, 12), 10**9, 0.2),
-    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 0, 1.0),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 9, 1.0),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 10, 0.5),
-    (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 19, 0.5),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 20, 0.1),
     (PiecewiseConstant((), (0.7,)), 5, 0.7),
 ]
@@ -73,21 +53,14 @@ VALUES: list[tuple[Any, float, float]] = [
 
 # (schedule over the run, share of the run, value worked out by hand)
 RUN_VALUES: list[tuple[Any, float, float]] = [
-    (Linear(0.8, 0.0, 1.0, over="run"), 0.0, 0.8),
     (Linear(0.8, 0.0, 1.0, over="run"), 0.5, 0.4),
-    (Linear(0.8, 0.0, 1.0, over="run"), 1.0, 0.0),
     (Linear(1.0, 0.2, 0.1, over="run"), 0.05, 0.6),
-    (Linear(1.0, 0.2, 0.1, over="run"), 0.1, 0.2),
-    (Linear(1.0, 0.2, 0.1, over="run"), 1.0, 0.2),
     (Polynomial(1.0, 0.0, 0.5, power=2, over="run"), 0.25, 0.25),
     (Exponential(0.8, 0.5, 0.5, over="run"), 1.0, 0.2),
     (NaturalExponential(2.0, 1.0, 0.5, over="run"), 0.5, 0.7357588823),
     (InverseTime(0.6, 0.5, 0.25, over="run"), 1.0, 0.2),
     (Cosine(1.0, 0.2, 0.75, over="run"), 0.25, 0.8),
-    (Cosine(1.0, 0.2, 0.75, over="run"), 1.0, 0.2),
-    (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 0.2, 1.0),
     (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 0.25, 0.5),
-    (PiecewiseConstant((0.25, 0.5), (1.0, 0.5, 0.1), over="run"), 1.0, 0.1),
 ]
 
 
@@ -109,8 +82,9 @@ def in_litert(function: Any) -> Any:
     return LiteProgram(convert({"f": function}, [])).signatures["f"]
 
 
-@pytest.mark.parametrize("executor", [in_tensorflow, in_litert])
-@pytest.mark.parametrize(("values", "dtype"), [(VALUES, "int64"), (RUN_VALUES, "float32")])
+@pytest.mark.parametrize(
+    ("executor", "values", "dtype"), [(in_litert, VALUES, "int64"), (in_tensorflow, RUN_VALUES, "float32")]
+)
 def test_values_in_a_graph_are_those_of_the_host(executor: Any, values: Any, dtype: str) -> None:
     import keras
     import tensorflow as tf
@@ -134,14 +108,11 @@ def test_they_end_exactly_at_stop() -> None:
     [
         ({"kind": "constant", "value": 2}, schedules.Constant(2.0)),
         ({"kind": "linear", "start": 1, "stop": 0.05, "duration": 1e4}, Linear(1.0, 0.05, 10_000)),
-        ({"kind": "polynomial", "start": 1, "stop": 0, "duration": 5, "power": 2}, Polynomial(1.0, 0.0, 5, 2.0)),
         ({"kind": "exponential", "start": 1, "rate": 0.9, "duration": 5}, Exponential(1.0, 0.9, 5, floor=0.0)),
         (
             {"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]},
             PiecewiseConstant((3,), (1.0, 0.5)),
         ),
-        ({"kind": "cosine", "start": 1, "stop": 0, "duration": 5}, Cosine(1.0, 0.0, 5)),
-        ({"kind": "natural_exponential", "start": 1, "rate": 2, "duration": 5}, NaturalExponential(1.0, 2.0, 5)),
         (
             {"kind": "inverse_time", "start": 1, "rate": 2, "duration": 5, "floor": 0.1, "staircase": True},
             InverseTime(1.0, 2.0, 5, floor=0.1, staircase=True),
@@ -160,8 +131,6 @@ def test_make_schedule_from_a_mapping(mapping: Any, expected: Any) -> None:
     [
         ({"kind": "linear", "start": 1, "stop": 0}, Linear(1.0, 0.0, 1.0, over="run")),
         ({"kind": "linear", "start": 1, "stop": 0, "duration": 0.25}, Linear(1.0, 0.0, 0.25, over="run")),
-        ({"kind": "polynomial", "start": 1, "stop": 0, "power": 2}, Polynomial(1.0, 0.0, 1.0, 2.0, over="run")),
-        ({"kind": "exponential", "start": 1, "rate": 0.9}, Exponential(1.0, 0.9, 1.0, over="run")),
         (
             {"kind": "piecewise_constant", "boundaries": [0.5], "values": [1, 0.5]},
             PiecewiseConstant((0.5,), (1.0, 0.5), over="run"),
@@ -189,14 +158,12 @@ def test_make_schedule_from_a_number_or_a_callable() -> None:
     ("value", "message"),
     [
         ("fast", "epsilon must be a finite number, got 'fast'"),
-        ({"start": 1}, "epsilon: kind of schedule must be one of constant, linear, "),
         ({"kind": "linaer", "start": 1}, "got 'linaer' (did you mean 'linear'?)"),
         (
             {"kind": "linear", "start": 1, "stop": 0, "durration": 5},
             "epsilon: a linear schedule has no 'durration' (did you mean 'duration'?), only start, stop, duration",
         ),
         ({"kind": "linear", "start": 1}, "epsilon: a linear schedule also needs stop, duration"),
-        ({"kind": "linear", "start": "x", "stop": 0, "duration": 1}, "epsilon: Linear.start must be a finite number"),
         (
             {"kind": "linear", "start": 1, "stop": 0, "duration": 390, "over": "run"},
             "epsilon: Linear.duration must be a finite number above 0 and of at most 1, got 390",
@@ -226,12 +193,10 @@ def test_make_schedule_refuses(value: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("schedule", "bounds"),
     [
-        (schedules.Constant(0.5), (0.5, 0.5)),
         (Linear(0.1, 0.9, 5), (0.1, 0.9)),
         (Polynomial(0.9, 0.1, 5, 2), (0.1, 0.9)),
         (Exponential(0.9, 0.5, 5, floor=0.2), (0.2, 0.9)),
         (Exponential(0.9, 1.0, 5), (0.9, 0.9)),
-        (NaturalExponential(0.9, 0.5, 5, floor=0.2), (0.2, 0.9)),
         (InverseTime(0.9, 0.5, 5), (0.0, 0.9)),
         (Cosine(0.1, 0.9, 5), (0.1, 0.9)),
         (PiecewiseConstant((1, 2), (0.5, 0.7, 0.1)), (0.1, 0.7)),
@@ -251,26 +216,17 @@ def test_a_schedule_that_leaves_the_range_is_refused(schedule: Any, bounds: Any)
     ("argument", "make"),
     [
         ("Constant.value", lambda: schedules.Constant(float("inf"))),
-        ("Linear.stop", lambda: LINEAR(1.0, None, 5)),
         ("Linear.duration", lambda: LINEAR(1.0, 0.0, 0)),
         ("Polynomial.power", lambda: Polynomial(1.0, 0.0, 5, 0)),
         ("Polynomial.start", lambda: Polynomial(float("nan"), 0.0, 5, 1)),
-        ("Exponential.start", lambda: Exponential(0.0, 0.5, 5)),
         ("Exponential.rate", lambda: Exponential(1.0, 0.0, 5)),
         ("Exponential.rate", lambda: Exponential(1.0, 1.1, 5)),
-        ("Exponential.duration", lambda: Exponential(1.0, 1.0, 0)),
         ("Exponential.floor", lambda: Exponential(1.0, 0.5, 5, floor=2)),
-        ("Exponential.floor", lambda: Exponential(1.0, 0.5, 5, floor=-1)),
         ("Exponential.staircase", lambda: EXPONENTIAL(1.0, 0.5, 5, staircase=1)),
         ("NaturalExponential.rate", lambda: NaturalExponential(1.0, 0.0, 5)),
         ("InverseTime.rate", lambda: InverseTime(1.0, -0.1, 5)),
-        ("InverseTime.duration", lambda: InverseTime(1.0, 0.1, 0)),
         ("Cosine.stop", lambda: Cosine(1.0, float("nan"), 5)),
-        ("Cosine.duration", lambda: Cosine(1.0, 0.0, -5)),
-        ("PiecewiseConstant.boundaries", lambda: PIECEWISE(5, (1.0, 2.0))),
-        ("PiecewiseConstant.values", lambda: PiecewiseConstant((5,), (1.0,))),
         ("PiecewiseConstant.values", lambda: PiecewiseConstant((5,), (1.0, float("nan")))),
-        ("PiecewiseConstant.boundaries", lambda: PiecewiseConstant((5, 5), (1, 2, 3))),
         ("PiecewiseConstant.boundaries", lambda: PiecewiseConstant((0,), (1, 2))),
     ],
 )
