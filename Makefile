@@ -27,7 +27,7 @@ DOCKER := $(CURDIR)/build/docker
 TRIED ?= python3.10 python3.11 python3.12 python3.13
 
 # The markers of the tests that `make test` leaves out; pyproject.toml says why of each.
-MARKED := server or browser or ray or learning or docs or wheel or soak
+MARKED := server or browser or ray or learning or docs or wheel or soak or benchmark
 
 .PHONY: help run test test-all test-more test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 

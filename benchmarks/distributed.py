@@ -81,7 +81,7 @@ class Runner:
                 raise MeasurementError(last_said(str(error), errors.read())) from None
             finally:
                 left = end(seen, mark)
-                process.wait()
+                process.communicate()
         found["left behind"] = left
         return found
 

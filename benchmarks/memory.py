@@ -1,4 +1,4 @@
-"""How long a memory takes to store, to sample and to save: ``python benchmarks/memory.py``.
+"""How long a memory takes to store, to sample and to save: ``python benchmarks/memory.py [--quick]``.
 
 Microseconds per call on CartPole's shapes, each the best of several repetitions, in a memory that is full. Seconds for
 a checkpoint of 1,000,000 transitions, from the call until it is on the disk: the first, and the median and the longest
@@ -7,6 +7,7 @@ of those that follow with 1,000 new transitions each; and by how much the proces
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import resource
 import statistics
@@ -75,9 +76,9 @@ def filled(
     return memory, store
 
 
-def saving(sampler: str) -> tuple[float, list[float], float]:
+def saving(sampler: str, size: int) -> tuple[float, list[float], float]:
     """Seconds of the first checkpoint, and of those that follow; how much more RAM they took, as a share."""
-    memory, store = filled(1, size=SAVED, sampler=sampler)
+    memory, store = filled(1, size=size, sampler=sampler)
     memory.sample()
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = CheckpointStore(Path(folder))
@@ -99,29 +100,33 @@ def _largest() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def best_microseconds(function: Callable[[], Any]) -> float:
-    return min(timeit.repeat(function, number=CALLS, repeat=REPETITIONS)) / CALLS * 1e6
+def best_microseconds(function: Callable[[], Any], repetitions: int) -> float:
+    return min(timeit.repeat(function, number=CALLS, repeat=repetitions)) / CALLS * 1e6
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="briefly, to see that everything works")
+    quick = parser.parse_args().quick
+    size, repetitions = (SAVED // 100, 2) if quick else (SAVED, REPETITIONS)
     saved = {}
     for sampler in ("uniform", "prioritized"):  # in processes of their own, whose size is watched
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            saved[sampler] = pool.submit(saving, sampler).result()
+            saved[sampler] = pool.submit(saving, sampler, size).result()
     single, step = filled(1)
     vector, extend = filled(4)
     n_step, _ = filled(1, n_step=3)
     rows = [
-        ("step", best_microseconds(step)),
-        ("extend of 4", best_microseconds(extend)),
-        (f"sample of {BATCH_SIZE}", best_microseconds(single.sample)),
-        (f"sample of {BATCH_SIZE}, 4 environments", best_microseconds(vector.sample)),
-        (f"sample of {BATCH_SIZE}, n_step=3", best_microseconds(n_step.sample)),
+        ("step", best_microseconds(step, repetitions)),
+        ("extend of 4", best_microseconds(extend, repetitions)),
+        (f"sample of {BATCH_SIZE}", best_microseconds(single.sample, repetitions)),
+        (f"sample of {BATCH_SIZE}, 4 environments", best_microseconds(vector.sample, repetitions)),
+        (f"sample of {BATCH_SIZE}, n_step=3", best_microseconds(n_step.sample, repetitions)),
     ]
     print(f"{'ReplayMemory, CartPole':<36}{'us per call':>12}")
     for name, microseconds in rows:
         print(f"{name:<36}{microseconds:>12.2f}")
-    print(f"{f'checkpoint of {SAVED:,}':<24}{'first s':>12}{f'{NEW:,} new s':>12}{'longest s':>12}{'more RAM':>12}")
+    print(f"{f'checkpoint of {size:,}':<24}{'first s':>12}{f'{NEW:,} new s':>12}{'longest s':>12}{'more RAM':>12}")
     for sampler, (first, later, more) in saved.items():
         print(f"{sampler:<24}{first:>12.3f}{statistics.median(later):>12.3f}{max(later):>12.3f}{more:>12.1%}")
 

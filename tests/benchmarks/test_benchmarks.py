@@ -1,0 +1,119 @@
+"""Each benchmark runs, on tiny numbers, and prints what it is for. Nothing here depends on speed."""
+
+import dataclasses
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.benchmarks import distributed, learning, run
+from axonrl.benchmarks.cases import ENVIRONMENTS, Case
+from axonrl.benchmarks.run import MeasurementError, Runner
+
+pytestmark = pytest.mark.benchmark
+server, ray = pytest.mark.server, pytest.mark.ray
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("compiled --repeats 1", "| case | compile | each further seed | first update |"),
+        ("memory --quick", "checkpoint of 10,000"),
+        ("resume --only axonrl --points 1", "| killed by SIGKILL in a timestep, and resumed | 1 |"),
+        ('rlgraph learning --seeds 0 --timesteps 300 --only "1: DQNAgent"', "| 1: DQNAgent |"),
+        ("scale --simulated 1", "| Ape-X, Atari | 1,000 |"),
+        ("searches --trials 2 --timesteps 300 --jobs 1", "| 2 | 300 | 1 | 1 |"),
+        ("seeds --repeats 1 --seeds 1 --timesteps 300", "| one seed alone |"),
+        pytest.param("serving --quick --only client", "| client, act, us |", marks=server),
+        pytest.param("serving_soak --kills 1 --only kills", "Nothing is wrong.", marks=server),
+        pytest.param("soak --drivers 1 --longest 5 --only drivers", "Nothing is wrong.", marks=ray),
+        ("tensorforce learning --seeds 0 --timesteps 300 --only quickstart", "| quickstart |"),
+        pytest.param("tracking --quick", "| dqn_cartpole | least, s |", marks=server),
+    ],
+)
+def test_it_runs(command: str, printed: str, tmp_path: Path) -> None:
+    module, *words = shlex.split(command)
+    started = [sys.executable, "-m", f"axonrl.benchmarks.{module}", *words]
+    done = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=840)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert printed in done.stdout
+
+
+class Recording(Runner):
+    """Measures nothing; cpprb fails the first time."""
+
+    turns: list[str]
+
+    def versions(self) -> dict[str, dict[str, str]]:
+        return {"axonrl's": {}}
+
+    def measure(self, case: Case, contender: str) -> dict[str, Any]:
+        self.turns.append(contender)
+        if contender == "cpprb" and self.turns.count("cpprb") == 1:
+            raise MeasurementError("status 1\nboom")
+        return {"add": float(len(self.turns))}
+
+
+def test_contenders_take_turns_and_a_failure_stops_nobody(tmp_path: Path) -> None:
+    for venv in ENVIRONMENTS:
+        (tmp_path / venv).mkdir()
+        (tmp_path / venv / "installed-bench").touch()
+        (tmp_path / venv / "seconds").write_text("38\n")
+    runner = Recording(tmp_path, quick=False)
+    object.__setattr__(runner, "turns", [])
+    found = run.run(runner, ["memory"], repeats=2)
+    contenders = ["axonrl", "sb3", "cpprb", "torchrl"]
+    assert runner.turns == ["axonrl_agent", *contenders * 2]  # the first is asked for its executors
+    values = {"axonrl": [2.0, 6.0], "sb3": [3.0, 7.0], "cpprb": [8.0], "torchrl": [5.0, 9.0]}
+    assert found.values == {"memory": {"add": values}}
+    assert found.failures == [{"contender": "cpprb", "case": "memory", "repeat": "1", "error": "status 1\nboom"}]
+    run.write(dataclasses.replace(found, executors={"2x64": "litert"}), tmp_path)
+    written = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "4.00 (2.00 to 6.00)" in written  # the median and the range
+    assert "boom" in written
+
+
+def test_actors_of_one_process_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / distributed.VENV / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(distributed, "HERE", tmp_path / "benchmarks")
+    words = "--draft --only Ape-X-inline --rounds 1 --warm-up 1 --seconds 2"
+    assert distributed.main(["--peers", str(tmp_path), *words.split()]) == 0
+    assert "axonrl, Ape-X, inline" in (tmp_path / "runs" / "benchmarks" / "DISTRIBUTED.md").read_text(encoding="utf-8")
+
+
+def test_finished_runs_become_a_table_and_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = (learning.ROOT / "experiments" / "dqn_cartpole.yml").read_text(encoding="utf-8")
+    for seed, best, last in [(3, 500.0, 480.0), (7, 498.0, 490.0)]:
+        folder = tmp_path / f"dqn_cartpole-{seed}"
+        folder.mkdir()
+        returns = {
+            name: {"episode_return_mean": value, "episodes": 100} for name, value in (("best", best), ("last", last))
+        }
+        found = {"settings": settings, "timesteps": 50_000, **returns}
+        (folder / "learning.json").write_text(json.dumps(found), encoding="utf-8")
+        (folder / "experiment.yml").write_text(settings.replace("seed: 0", f"seed: {seed}"), encoding="utf-8")
+        started = {"started": "2026-01-02T10:00:00Z", "made_with": {"axonrl": "0.1.0", "tensorflow": "2.21.0"}}
+        (folder / "record.json").write_text(json.dumps([started]), encoding="utf-8")
+        rows = [f"{i},{10 * i},{float(i + seed)},10,0.1" for i in range(1, 41)]
+        head = "episode,global_timestep,episode_return,length,seconds"
+        (folder / "episodes.csv").write_text("\n".join([head, *rows, ""]), encoding="utf-8")
+    monkeypatch.setattr(learning, "RUNS", tmp_path)
+    words = ["dqn_cartpole", "--seeds", "3,7", "--picture", str(tmp_path / "curve.png")]
+    monkeypatch.setattr(sys, "argv", ["learning.py", *words])
+    learning.main()
+    printed = capsys.readouterr().out
+    # Half the width of the interval: 12.706 * sqrt(2) / sqrt(2), 12.706 * sqrt(50) / sqrt(2).
+    assert "| `dqn_cartpole` | best | 499.0 ± 12.7 | 500.0, 498.0 | 3,7 | 100 | 50,000 |" in printed
+    assert "| `dqn_cartpole` | last | 485.0 ± 63.5 | 480.0, 490.0 | 3,7 | 100 | 50,000 |" in printed
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "<!-- CartPole-v1: DQN -->" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
