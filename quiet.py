@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 _logger = logging.getLogger("axonrl")
+_users: list[int] = []
+"""The process that has used TensorFlow first: this one, or one that it was forked from."""
 
 
 def announce(text: str) -> None:
@@ -41,6 +43,23 @@ def load_tensorflow() -> None:
     except Exception:
         print(lines, end="", file=sys.stderr)
         raise
+
+
+def use_tensorflow() -> None:
+    """To be called before TensorFlow runs or traces anything.
+
+    Raises:
+        RuntimeError: this process was forked from one that has used TensorFlow: its threads are missing here, so that
+            TensorFlow would wait for them for ever.
+    """
+    if not _users:
+        _users.append(os.getpid())
+    elif _users[0] != os.getpid():
+        raise RuntimeError(
+            f"this process was forked from process {_users[0]}, which has used TensorFlow, which hangs in a forked"
+            " process. Start processes with multiprocessing.get_context('spawn'), or with set_start_method('spawn')."
+            " Only what runs in LiteRT works here: a Policy, or an Agent of a compiled program"
+        )
 
 
 @contextlib.contextmanager

@@ -89,7 +89,8 @@ class Estimator:
         self._run.refresh()
         if self._run.config.observation_space is None:
             raise ValueError(f"get_weights needs a trained run, and {self.model_dir} holds none")
-        weights = self._model.predict_weights(self._evaluator.policy(policy))
+        with self._model.lock:
+            weights = self._model.predict_weights(self._evaluator.policy(policy))
         return {name: array.copy() for name, array in weights.items()}
 
     def summary(self) -> str:
@@ -101,7 +102,8 @@ class Estimator:
         self._run.refresh()
         if self._run.config.observation_space is None:
             raise ValueError(f"summary needs the spaces: train, check or evaluate first; {self.model_dir} holds no run")
-        program = self._model.program
+        with self._model.lock:
+            program = self._model.program
         return table_of(program.variables(), program.predict_variables())
 
     def predict(self, observations: Any, *, policy: str | int = "last") -> dict[str, Array]:
@@ -121,7 +123,8 @@ class Estimator:
         self._run.refresh()
         if self._run.config.observation_space is None:
             raise ValueError(f"predict needs a trained run, and {self.model_dir} holds none")
-        return self._evaluator.predict(self._evaluator.policy(policy), observations)
+        with self._model.lock:
+            return self._evaluator.predict(self._evaluator.policy(policy), observations)
 
     def act(self, observation: Any, explore: bool = False, *, first: Any = False, policy: str | int = "last") -> Any:
         """The action for an observation of an environment, or the actions for a batch.
@@ -154,11 +157,12 @@ class Estimator:
         observation_space, action_space = run.config.observation_space, run.config.action_space
         if observation_space is None or action_space is None:
             raise ValueError(f"act needs a trained run, and {self.model_dir} holds none")
-        if self._acting is None:
-            from .acting import Acting
+        with self._model.lock:
+            if self._acting is None:
+                from .acting import Acting
 
-            self._acting = Acting(self._model, observation_space, action_space, run.seed)
-        return self._acting(self._evaluator.policy(policy), observation, explore, first)
+                self._acting = Acting(self._model, observation_space, action_space, run.seed)
+            return self._acting(self._evaluator.policy(policy), observation, explore, first)
 
     def learning_curve(self) -> Path:
         """Draw the run's returns over its timesteps, from ``episodes.csv`` and ``evaluations.csv`` in its folder.
@@ -210,7 +214,8 @@ class Estimator:
         episodes = episodes if episodes in (None, REPEAT) else count("episodes", episodes)
         given = as_hooks(hooks)
         self._run.refresh()
-        return self._evaluator.evaluate(policy, env, episodes, seed, given)
+        with self._model.lock:
+            return self._evaluator.evaluate(policy, env, episodes, seed, given)
 
     def recorded_evaluation(self, policy: str | int = "last") -> Evaluation | None:
         """The training's own evaluation of a policy, as ``evaluations.csv`` has it; None if there was none.
@@ -266,7 +271,8 @@ class Estimator:
         timesteps = None if timesteps is None else count("timesteps", timesteps)
         epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
         self._run.refresh()
-        played = self._evaluator.record(policy, env, episodes, timesteps, epsilon, seed)
+        with self._model.lock:
+            played = self._evaluator.record(policy, env, episodes, timesteps, epsilon, seed)
         write_episodes(path, played)
         return summarized(played)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -13,6 +14,7 @@ from ..errors import BrokenEnvironmentError, NonFiniteError
 EnvironmentFailure: TypeAlias = BrokenEnvironmentError | NonFiniteError
 FAILURES: Final = (BrokenEnvironmentError, NonFiniteError)
 """What a batched environment raises."""
+logger = logging.getLogger("axonrl")
 
 
 def located(
@@ -41,10 +43,11 @@ def refuse_non_finite(weights: Mapping[str, Array], where: str) -> None:
             raise NonFiniteError(f"the weight {name} is NaN or infinite {where}")
 
 
-def refuse_unchanged(before: Mapping[str, Array], after: Mapping[str, Array]) -> None:
-    """Raise ``ValueError`` if PREDICT has variables and the first update left all of them as they were."""
+def warn_unchanged(before: Mapping[str, Array], after: Mapping[str, Array], updates: int) -> None:
+    """Warn if PREDICT has variables and the updates so far left all of them as they were."""
     if before and all(np.array_equal(value, after[name], equal_nan=True) for name, value in before.items()):
-        raise ValueError(
-            "the first update changed none of PREDICT's variables: what acts is not what learns. Was the target"
-            " network built before the online one, or is the learning rate zero?"
+        logger.warning(
+            "%s changed none of PREDICT's variables, so the policy does not learn. Was the target network built before"
+            " the online one, is the learning rate zero, or are all rewards zero?",
+            "the first update" if updates == 1 else f"the first {updates} updates",
         )

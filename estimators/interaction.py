@@ -66,13 +66,14 @@ class Interaction:
                 action.
             NonFiniteError: the observation is NaN or infinite.
         """
-        chosen = self._chosen(lane, lanes)
-        for one in chosen:
-            if self._in_flight[one] and self._state.episodes.running[one]:
-                message = f"lane {one} has an action in flight: observe(..., lane={one}) comes before the next act"
-                raise ArgumentError(message, "lane", one)
-        batch = self._observed(observation, len(chosen), lanes is not None, "act")
-        return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
+        with self._stepper.lock:
+            chosen = self._chosen(lane, lanes)
+            for one in chosen:
+                if self._in_flight[one] and self._state.episodes.running[one]:
+                    message = f"lane {one} has an action in flight: observe(..., lane={one}) comes before the next act"
+                    raise ArgumentError(message, "lane", one)
+            batch = self._observed(observation, len(chosen), lanes is not None, "act")
+            return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
         if self._stepper.owed:
@@ -131,24 +132,25 @@ class Interaction:
             NonFiniteError: the reward or the observation is NaN or infinite.
         """
         stepped = time.perf_counter()
-        chosen = self._chosen(lane, lanes)
-        for one in chosen:
-            if not self._in_flight[one]:
-                message = f"lane {one} has no action in flight: act(..., lane={one}) comes before observe"
-                raise ArgumentError(message, "lane", one)
-        many, size = lanes is not None, len(chosen)
-        rewards = _vector("reward", reward, size, many, "biuf").astype(np.float64)
-        if not np.isfinite(rewards).all():
-            raise NonFiniteError(f"observe was given the reward {reward!r} in lane {chosen}", chosen[0])
-        ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
-        following = self._observed(next_observation, size, many, "observe")
-        running = self._state.episodes.running[chosen]
-        keep = np.flatnonzero(running)  # the others were cut by a checkpoint
-        self._in_flight[chosen] = False
-        if len(keep):
-            kept = [chosen[k] for k in keep]
-            results = rewards[keep], ends[0][keep], ends[1][keep]
-            self.session.guarded(lambda: self._observe(kept, results, _rows_of(following, keep), stepped))
+        with self._stepper.lock:
+            chosen = self._chosen(lane, lanes)
+            for one in chosen:
+                if not self._in_flight[one]:
+                    message = f"lane {one} has no action in flight: act(..., lane={one}) comes before observe"
+                    raise ArgumentError(message, "lane", one)
+            many, size = lanes is not None, len(chosen)
+            rewards = _vector("reward", reward, size, many, "biuf").astype(np.float64)
+            if not np.isfinite(rewards).all():
+                raise NonFiniteError(f"observe was given the reward {reward!r} in lane {chosen}", chosen[0])
+            ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
+            following = self._observed(next_observation, size, many, "observe")
+            running = self._state.episodes.running[chosen]
+            keep = np.flatnonzero(running)  # the others were cut by a checkpoint
+            self._in_flight[chosen] = False
+            if len(keep):
+                kept = [chosen[k] for k in keep]
+                results = rewards[keep], ends[0][keep], ends[1][keep]
+                self.session.guarded(lambda: self._observe(kept, results, _rows_of(following, keep), stepped))
 
     def _observe(
         self, lanes: list[int], results: tuple[Array, Array, Array], following: ArrayTree, stepped: float

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ class Model:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self.lock = threading.RLock()
+        """Held by whoever runs an executor of this model: they share variables."""
         self._executor: Executor | None = None
         self._trains = False
 
@@ -156,7 +159,7 @@ class Model:
 
     @contextlib.contextmanager
     def acting(self, policy: PolicySnapshot, *, resting: bool = False) -> Iterator[Act]:
-        """What acts with a policy's weights. An executor that trains has its own weights again afterwards.
+        """What acts with a policy's weights; other threads wait. An executor that trains has its own again afterwards.
 
         Args:
             policy: whose weights.
@@ -166,22 +169,23 @@ class Model:
             ValueError: these are another model's weights.
             NonFiniteError: a weight is NaN or infinite.
         """
-        executor = self.executor
-        weights = self.predict_weights(policy)
-        if resting and self._frozen is not None:
-            self._frozen.set_weights(weights)
-            yield self._frozen.act
-            return
-        own = executor.get_predict_weights()
-        if all(np.array_equal(own[name], value) for name, value in weights.items()):
-            yield executor.act
-            return
-        executor.set_weights(weights)
-        try:
-            yield executor.act
-        finally:
-            if self._trains:
-                executor.set_weights(own)
+        with self.lock:
+            executor = self.executor
+            weights = self.predict_weights(policy)
+            if resting and self._frozen is not None:
+                self._frozen.set_weights(weights)
+                yield self._frozen.act
+                return
+            own = executor.get_predict_weights()
+            if all(np.array_equal(own[name], value) for name, value in weights.items()):
+                yield executor.act
+                return
+            executor.set_weights(weights)
+            try:
+                yield executor.act
+            finally:
+                if self._trains:
+                    executor.set_weights(own)
 
     def predict_weights(self, policy: PolicySnapshot) -> dict[str, Array]:
         """Those of a policy's weights that PREDICT uses; errors as for :meth:`acting`."""

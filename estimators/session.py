@@ -218,6 +218,7 @@ class MonitoredSession:
                     call(self, facts)
                 yield
                 self._refuse_torn()
+                self._state.stepper.warn_unchanged()
                 self._save_if_changed()
         except KeyboardInterrupt as caught:
             error = caught

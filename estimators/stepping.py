@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -26,9 +27,12 @@ from ..runs.seeding import generators, model_seed
 from ..runs.snapshot import Counters, PolicySnapshot
 from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from ..schedules import follows_run
-from .failures import refuse_unchanged
+from .failures import warn_unchanged
 from .limits import Limits, Schedule
 from .training import check_batch, check_td_error, introduce, shapes_of
+
+_PATIENCE: Final = 100
+"""Updates after which a policy that has not changed is warned of."""
 
 
 class Stepper:
@@ -46,7 +50,7 @@ class Stepper:
         lanes: N.
         rngs: the run's generators, by name.
         schedule: when updates are due; not used by a memory that fills and empties.
-        may_stay: may the first update leave PREDICT's variables as they are? Else that is an error.
+        lock: held by each call, so that several threads may call; that of whoever else runs the executor.
     """
 
     def __init__(
@@ -59,8 +63,9 @@ class Stepper:
         rngs: dict[str, np.random.Generator],
         schedule: Schedule,
         *,
-        may_stay: bool = False,
+        lock: threading.RLock | None = None,
     ) -> None:
+        self.lock = threading.RLock() if lock is None else lock
         self.executor = executor
         self.memory = memory
         self.lanes = lanes
@@ -74,7 +79,7 @@ class Stepper:
         """Where the run ends: what its progress is measured by."""
         self.owed = 0
         """Updates that are due and have not been run."""
-        self._may_stay = may_stay
+        self._untrained: dict[str, Array] = {}
         self._metrics = train.metrics
         self._noise = train.noise
         self._tell_progress = getattr(self.exploration, "follow", None) if follows_run(self.exploration) else None
@@ -136,7 +141,6 @@ class Stepper:
         lanes: int = 1,
         seed: int | None = None,
         schedule: Schedule | None = None,
-        may_stay: bool = False,
     ) -> Stepper:
         """A stepper of its own, of a program that ``Agent.compile`` wrote: no TensorFlow is loaded.
 
@@ -146,7 +150,6 @@ class Stepper:
             lanes: N.
             seed: as for :meth:`make`; None for the one that it was compiled with.
             schedule: as for :meth:`make`.
-            may_stay: as for :class:`Stepper`.
 
         Raises:
             ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory gives other batches.
@@ -161,7 +164,7 @@ class Stepper:
         check_td_error(program.train, memory)
         rngs = generators(program.seed if seed is None else seed)
         memory.build(shapes.transition, lanes, rngs["memory"])
-        return cls(program.predict, program.train, learner, memory, lanes, rngs, schedule, may_stay=may_stay)
+        return cls(program.predict, program.train, learner, memory, lanes, rngs, schedule)
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
@@ -170,10 +173,11 @@ class Stepper:
 
         The arguments are those of :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>`.
         """
-        if self._tell_progress is not None:
-            self._tell_progress(self.progress)
-        action, recorded, _ = self.behaviour.act(observation, self.counters.global_timestep, lanes)
-        return action, recorded
+        with self.lock:
+            if self._tell_progress is not None:
+                self._tell_progress(self.progress)
+            action, recorded, _ = self.behaviour.act(observation, self.counters.global_timestep, lanes)
+            return action, recorded
 
     def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[ArrayTree, dict[str, Any]]:
         """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
@@ -181,10 +185,11 @@ class Stepper:
         Raises:
             ValueError: the exploration has a state for each lane, and no ``act_for``.
         """
-        if self._tell_progress is not None:
-            self._tell_progress(self.progress)
-        action, recorded, _ = self.behaviour.act_for(observation, self.counters.global_timestep, lanes)
-        return action, recorded
+        with self.lock:
+            if self._tell_progress is not None:
+                self._tell_progress(self.progress)
+            action, recorded, _ = self.behaviour.act_for(observation, self.counters.global_timestep, lanes)
+            return action, recorded
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -200,17 +205,19 @@ class Stepper:
                 [N, ...].
             acted: bool [N], False for lanes without a transition; None if all have one.
         """
-        if acted is None:
-            self.memory.extend(**batch)
-            self.count(self.lanes)
-        else:
-            self.memory.extend(acted, **batch)
-            self.count(int(np.count_nonzero(acted)))
+        with self.lock:
+            if acted is None:
+                self.memory.extend(**batch)
+                self.count(self.lanes)
+            else:
+                self.memory.extend(acted, **batch)
+                self.count(int(np.count_nonzero(acted)))
 
     def store_one(self, transition: Mapping[str, Any]) -> None:
         """As :meth:`store`, for the only lane: values without a batch axis, which takes less time."""
-        self.memory.step(**transition)
-        self.count(1)
+        with self.lock:
+            self.memory.step(**transition)
+            self.count(1)
 
     def count(self, timesteps: int) -> None:
         """Count timesteps that the memory has stored, and note which updates they make due."""
@@ -227,28 +234,34 @@ class Stepper:
         return self.schedule.due_between(before, now)
 
     def learn(self) -> UpdateFacts:
-        """Run one update, on a batch of the memory.
+        """Run one update, on a batch of the memory."""
+        with self.lock:
+            return self._learn()
 
-        Raises:
-            ValueError: the run's first update left all of PREDICT's variables unchanged.
-        """
+    def _learn(self) -> UpdateFacts:
         executor, memory, counters = self.executor, self.memory, self.counters
-        first = counters.global_step == 0 and not self._may_stay
-        before = executor.get_predict_weights() if first else {}
+        if counters.global_step == 0:
+            self._untrained = executor.get_predict_weights()
         batch = memory.sample()
         draws = [request.draw(self.generators["noise"]) for request in self._noise]
         numbers: dict[str, float] = {"global_step": counters.global_step, "global_timestep": counters.global_timestep}
         numbers["progress"] = self.progress if self._reads_progress else 0.0
         result = executor.train(batch, numbers, draws)
-        if first:
-            refuse_unchanged(before, executor.get_predict_weights())
         counters.global_step += 1
+        if counters.global_step == _PATIENCE:
+            self.warn_unchanged()
         if result.td_error is not None:
             memory.update_priorities(result.td_error)
         if memory.fills_and_empties:
             memory.clear()
         loss, *metrics = result.scalars.tolist()
         return UpdateFacts(loss, dict(zip(self._metrics, metrics)))  # noqa: B905 (strict takes half as long again)
+
+    def warn_unchanged(self) -> None:
+        """Warn, once, if all updates since the run began left PREDICT's variables as they were."""
+        before, self._untrained = self._untrained, {}
+        if before:
+            warn_unchanged(before, self.executor.get_predict_weights(), self.counters.global_step)
 
     @property
     def needs_limits(self) -> bool:
@@ -281,7 +294,8 @@ class Stepper:
 
     def weights(self) -> dict[str, Array]:
         """Every variable by name, copied: network, target network, optimizer."""
-        return self.executor.get_weights()
+        with self.lock:
+            return self.executor.get_weights()
 
     @property
     def _kind(self) -> str:
@@ -290,22 +304,26 @@ class Stepper:
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
-        self.executor.set_weights(weights)
+        with self.lock:
+            self.executor.set_weights(weights)
 
     def snapshot(self, name: str = "last", statistics: State | None = None) -> PolicySnapshot:
         """The policy as it is now."""
-        return PolicySnapshot(name, self.executor.get_predict_weights(), statistics, dataclasses.replace(self.counters))
+        with self.lock:
+            weights, counters = self.executor.get_predict_weights(), dataclasses.replace(self.counters)
+        return PolicySnapshot(name, weights, statistics, counters)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that acting and learning follow from."""
-        return {
-            "counters": dataclasses.asdict(self.counters),
-            "owed": self.owed,
-            "weights": self.executor.get_weights(),
-            "memory": {"kind": self._kind, "state": self.memory.state_dict()},
-            **self.behaviour.state_dict(),
-            "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
-        }
+        with self.lock:
+            return {
+                "counters": dataclasses.asdict(self.counters),
+                "owed": self.owed,
+                "weights": self.executor.get_weights(),
+                "memory": {"kind": self._kind, "state": self.memory.state_dict()},
+                **self.behaviour.state_dict(),
+                "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
+            }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned.
@@ -313,6 +331,10 @@ class Stepper:
         Raises:
             ValueError: it is another model's or another memory's.
         """
+        with self.lock:
+            self._take_over(state)
+
+    def _take_over(self, state: Mapping[str, Any]) -> None:
         kind = self._kind
         if state["memory"]["kind"] != kind:
             raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")

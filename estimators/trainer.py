@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,9 @@ class Trainer:
         self._model = model
         self._evaluator = evaluator
         self._built: _Built | None = None
+        self._alone = threading.Lock()
+        self._thread = ""
+        """The name of the one that has the session."""
 
     @property
     def counters(self) -> Counters:
@@ -153,7 +157,11 @@ class Trainer:
     ) -> Iterator[MonitoredSession]:
         """A session over these lanes; its state is that of the newest checkpoint."""
         self._refuse_early(hooks)
+        if not self._alone.acquire(blocking=False):
+            raise self._has_session()
+        self._thread = threading.current_thread().name
         with contextlib.ExitStack() as closing:
+            closing.callback(self._alone.release)
             try:
                 closing.enter_context(self._run.store.lock())
                 built = self._prepare(lanes, schedule)
@@ -212,7 +220,11 @@ class Trainer:
         self.needed_memory()
         Hooks(hooks)
         if self.session is not None:
-            raise ValueError("this Agent has a session open already")
+            raise self._has_session()
+
+    def _has_session(self) -> ValueError:
+        where = f" in thread {self._thread!r}" if self._thread != threading.current_thread().name else ""
+        return ValueError(f"this Agent has a session open already{where}: train it in one thread at a time")
 
     def _prepare(self, lanes: Lanes, schedule: Schedule | None) -> _Built:
         """Build what trains, and load the newest checkpoint, if there is one."""
@@ -272,7 +284,8 @@ class Trainer:
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
             memory.trust_identity()
-        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, schedule or Schedule(35, 10))
+        schedule = schedule or Schedule(35, 10)
+        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, schedule, lock=self._model.lock)
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
         inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(stepper, episodes)

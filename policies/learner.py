@@ -12,7 +12,7 @@ from .lite_executor import LiteRTExecutor
 
 
 class Learner(LiteRTExecutor):
-    """A compiled program that acts and learns; its weights are inside. For one thread at a time.
+    """A compiled program that acts and learns; its weights are inside.
 
     It computes, and no more: a :class:`~axonrl.estimators.stepping.Stepper` joins it with memory, exploration,
     generators and schedule, and ``Agent(None, compiled=directory, memory=...)`` gives it the whole life of a run.

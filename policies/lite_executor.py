@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from .modes import COUNTERS, ModelProgram, PredictMode, TrainMode
 
 
 class LiteRTExecutor:
-    """Runs a converted program.
+    """Runs a converted program. Several threads may call it: each call waits for the others.
 
     Args:
         program: what was converted.
@@ -30,6 +31,7 @@ class LiteRTExecutor:
         self, program: ModelProgram, train: TrainMode | None, content: bytes, weights: Mapping[str, Array]
     ) -> None:
         self._name = program.name
+        self._lock = threading.RLock()
         predict = program.predict_variables()
         variables = program.variables() if train is not None else predict
         self._specs = {name: ArraySpec(v.shape, v.dtype) for name, v in variables.items()}
@@ -59,7 +61,8 @@ class LiteRTExecutor:
         """
         if self._act is None:
             raise ValueError(f"this executor of {self._name} only learns")
-        return self._act(features, draws)
+        with self._lock:
+            return self._act(features, draws)
 
     def train(
         self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
@@ -72,6 +75,12 @@ class LiteRTExecutor:
         """
         if self._train is None:
             raise ValueError(f"this executor of {self._name} only acts")
+        with self._lock:
+            return self._updated(self._train, batch, counters, draws)
+
+    def _updated(
+        self, train: Signature, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
+    ) -> TrainResult:
         try:
             for name, array in self._counters:
                 array[()] = counters[name]
@@ -79,7 +88,7 @@ class LiteRTExecutor:
             raise ValueError(f"counters must have {', '.join(COUNTERS)}; {error} is missing") from None
         arrays = (*self._batch.arrays(batch), *self._counter_arrays, *draws, *self._params)
         try:
-            scalars, *td_error = self._train(arrays)
+            scalars, *td_error = train(arrays)
         except ValueError:
             self._batch.converted(batch)  # says which array has another shape
             if len(draws) != self._num_draws:
@@ -91,7 +100,8 @@ class LiteRTExecutor:
 
     def get_weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
-        return {} if self._get is None else dict(zip(self._specs, self._get([]), strict=True))
+        with self._lock:
+            return {} if self._get is None else dict(zip(self._specs, self._get([]), strict=True))
 
     def get_predict_weights(self) -> dict[str, Array]:
         """The variables that PREDICT uses, by name, copied."""
@@ -105,9 +115,10 @@ class LiteRTExecutor:
             ValueError: a name too many or too few, another shape or dtype; names it.
         """
         check_weights(self._name, weights, self._predict, self._specs)
-        if len(weights) < len(self._specs):
-            weights = {**self.get_weights(), **weights}
-        self._put(weights)
+        with self._lock:
+            if len(weights) < len(self._specs):
+                weights = {**self.get_weights(), **weights}
+            self._put(weights)
 
     def _put(self, weights: Mapping[str, Array]) -> None:
         if self._set is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from .preprocessing import make_preprocessing
 
 
 class Policy:
-    """An exported policy. For one thread at a time.
+    """An exported policy. Several threads may call it: each call is as if it were alone, and waits for the others.
+
+    :meth:`copy` gives a thread one of its own, which waits for nobody, and has recurrent state of its own.
 
     Example::
 
@@ -46,7 +49,9 @@ class Policy:
     ) -> None:
         self.description = description.everything
         self._described = description
+        self._program = program
         self._num_threads = num_threads
+        self._lock = threading.RLock()
         self._rng = np.random.default_rng(seed)
         self._explore = (
             None
@@ -112,18 +117,20 @@ class Policy:
             ValueError: the observation's shape or dtype is another, or it has NaN or infinity; the behaviour policy
                 was not exported; the model's action is not one of the space.
         """
-        if self._preprocess is not None:
-            observation = self._preprocess(observation)
-        features, single = self._observations(observation)
-        if self._state_names is not None:
-            features = self._with_state(features)
-        self._invoke(features)
-        if self._state_names is not None:
-            first = len(self._names)
-            self._state = [self._output(first + i) for i in range(len(self._state_names))]
-        if explore:
-            return self._actions(self._behave(rng), single)
-        return self._actions(self._predictions()["action"] if self._composite else self._output(self._greedy), single)
+        with self._lock:
+            if self._preprocess is not None:
+                observation = self._preprocess(observation)
+            features, single = self._observations(observation)
+            if self._state_names is not None:
+                features = self._with_state(features)
+            self._invoke(features)
+            if self._state_names is not None:
+                first = len(self._names)
+                self._state = [self._output(first + i) for i in range(len(self._state_names))]
+            if explore:
+                return self._actions(self._behave(rng), single)
+            greedy = self._predictions()["action"] if self._composite else self._output(self._greedy)
+            return self._actions(greedy, single)
 
     def predict(self, observations: Any) -> dict[str, Any]:
         """The model's predictions for a batch of observations; a recurrent model sees them as first ones.
@@ -138,13 +145,25 @@ class Policy:
         Raises:
             ValueError: as for :meth:`act`.
         """
-        if self._preprocess is not None:
-            observations = self._preprocess(observations)
-        features, _ = self._observations(observations)
-        if self._described.state is not None:
-            features = [*features, *_zeros(self._described.state, len(features[0]))]
-        self._invoke(features)
-        return self._predictions()
+        with self._lock:
+            if self._preprocess is not None:
+                observations = self._preprocess(observations)
+            features, _ = self._observations(observations)
+            if self._described.state is not None:
+                features = [*features, *_zeros(self._described.state, len(features[0]))]
+            self._invoke(features)
+            return self._predictions()
+
+    def copy(self, *, seed: int | None = None) -> Policy:
+        """The same policy, with a program, recurrent state and random numbers of its own: for another thread.
+
+        Args:
+            seed: of the random numbers that exploring draws; None draws one.
+        """
+        with self._lock:
+            weights, frozen = self.get_weights(), self._frozen
+            program = self._program if frozen is None else frozen.with_weights(weights)
+            return Policy(self._described, program, weights, seed=seed, num_threads=self._num_threads)
 
     def reset(self, mask: Any = None) -> None:
         """Episodes begin: the recurrent state of a model that has one is zero again, and exploring begins anew.
@@ -155,6 +174,10 @@ class Policy:
         Raises:
             ValueError: the mask's shape or dtype is another.
         """
+        with self._lock:
+            self._reset(mask)
+
+    def _reset(self, mask: Any) -> None:
         begin_exploring = getattr(self._explore, "reset", None)
         if mask is None:
             self._state = None
@@ -175,7 +198,8 @@ class Policy:
 
     def get_weights(self) -> dict[str, Array]:
         """The weights by name, copied."""
-        return {name: array.copy() for name, array in self._weights.items()}
+        with self._lock:
+            return {name: array.copy() for name, array in self._weights.items()}
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Act with these weights from now on; nothing is set where something does not fit.
@@ -193,11 +217,12 @@ class Policy:
             if array.dtype.kind == "f" and not all_finite(array):
                 raise ValueError(f"the weight {name} of {self._described.model} has NaN or infinity")
         ordered = {name: given[name] for name in expected}
-        if self._frozen is not None:
-            self._use(LiteProgram(self._frozen.with_weights(ordered), self._num_threads))
-        elif ordered:
-            self._set(list(ordered.values()))
-        self._weights = ordered
+        with self._lock:
+            if self._frozen is not None:
+                self._use(LiteProgram(self._frozen.with_weights(ordered), self._num_threads))
+            elif ordered:
+                self._set(list(ordered.values()))
+            self._weights = ordered
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from ..contracts import Array, ArraySpec, ArrayTree
 from ..policies.batches import BatchBoundary
 from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves, with_parts
 from ..policies.modes import COUNTERS
+from ..quiet import use_tensorflow
 from .tracing import graphs
 from .tracing.program import Eval, Program, Train
 from .tracing.reading import OnlyRead
@@ -78,6 +79,7 @@ class TensorFlowExecutor:
 
     def get_weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
+        use_tensorflow()
         return {name: variable.numpy() for name, variable in self._variables.items()}
 
     def get_predict_weights(self) -> dict[str, Array]:
@@ -90,6 +92,7 @@ class TensorFlowExecutor:
         Raises:
             ValueError: a name too many or too few, another shape or dtype; names it.
         """
+        use_tensorflow()
         check_weights(self._name, weights, self._predict, self._specs)
         for name, value in weights.items():
             self._variables[name].assign(value)
@@ -149,6 +152,7 @@ class _Call:
         self._dtypes = [tensor.dtype for tensor in function.outputs]
 
     def __call__(self, *inputs: Any) -> list[Array]:
+        use_tensorflow()
         if self._short:
             # A tensor shares the memory of an array that it is made from, and a variable that of a tensor which is
             # assigned to it: hence the copies.

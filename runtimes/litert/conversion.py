@@ -18,7 +18,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.python.convert import convert_saved_model
 
 from ...policies import reasons
-from ...quiet import stderr_aside
+from ...quiet import stderr_aside, use_tensorflow
 from ..tracing import graphs
 from . import rewriting
 from .loops import with_own_handles
@@ -61,6 +61,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
     Raises:
         ConversionError: the converter failed, or made a different program.
     """
+    use_tensorflow()
     module = tf.Module()
     module.variables_in_order = list(variables)
     signatures = {name: _flat(function) for name, function in functions.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...policies.lite_executor import LiteRTExecutor
+from ...quiet import use_tensorflow
 from ..tracing.program import Program, Train
 
 
@@ -17,5 +18,6 @@ def lite_executor(program: Program, train: Train | None, content: bytes) -> Lite
     Raises:
         ValueError: LiteRT does not take the program.
     """
+    use_tensorflow()
     weights = {name: variable.numpy() for name, variable in program.store.variables().items()}
     return LiteRTExecutor(program, train, content, weights)

@@ -24,6 +24,7 @@ from ... import inputs, noise
 from ...contracts import ArraySpec, EstimatorSpec, Modes, SpecTree
 from ...policies.executors import action_names, leaves
 from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
+from ...quiet import use_tensorflow
 from . import graphs
 from .outputs import Tensor, check_next_state, eval_outputs, predictions, row_specs, tensors, train_outputs
 from .reading import OnlyRead
@@ -93,6 +94,7 @@ class Program:
     """
 
     def __init__(self, model_fn: BoundModelFn, observation: SpecTree, seed: int) -> None:
+        use_tensorflow()
         self.name = model_fn.name
         self._model_fn = model_fn
         self._seed = seed
@@ -111,6 +113,7 @@ class Program:
         """
         if "observation" not in batch:
             raise ValueError(f"the memory's batches have no 'observation', only {', '.join(sorted(batch))}")
+        use_tensorflow()
         self.store.forget_training()
         self._batch = None
         function, spec, requests = self._trace_batch(batch, Modes.TRAIN)

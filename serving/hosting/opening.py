@@ -40,4 +40,4 @@ def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
     memory = registry.find("memory", recipe.memory["kind"])(**arguments)
     schedule = Schedule(recipe.first_update, recipe.update_frequency)
     seed = recipe.seed if fresh else None
-    return Stepper.load(program, memory, lanes=1, seed=seed, schedule=schedule, may_stay=True)
+    return Stepper.load(program, memory, lanes=1, seed=seed, schedule=schedule)

@@ -109,7 +109,7 @@ class Learning:
         executor, _ = choose(program, train, "auto", None, shared)
         sampled: Any = memory  # the stepper only samples: lanes are stored here
         # A learning rate of 0 is the user's business: the first update may change nothing.
-        return Stepper(program.predict, train, executor, sampled, 1, rngs, Schedule(1, 1), may_stay=True)
+        return Stepper(program.predict, train, executor, sampled, 1, rngs, Schedule(1, 1))
 
     def _memory(self, where: str, layout: Layout, rng: np.random.Generator) -> Trajectories:
         memory, update = self.form["memory"], self.form["update"]
