@@ -78,7 +78,6 @@ def train(
         if reason is not None and not session.owes(limits):
             logger.info("nothing to train: %s", reason)
             return
-        trainer.state().stepper.schedule = schedule
         if not cluster.lockstep:
             trainer.mark_not_exact(
                 "fragments of a cluster are learned from as they come; Cluster(lockstep=True) is exact"

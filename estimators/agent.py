@@ -21,11 +21,10 @@ from ..runs import record
 from .estimator import Estimator, as_hooks
 from .interaction import Interaction
 from .lanes import Lanes, Spaces, spaces_in
-from .limits import Goal, Limits, Schedule
+from .limits import FIRST_UPDATE, UPDATE_FREQUENCY, Goal, Limits, Schedule
 from .run_summary import RunSummary, parts_of
 from .session import MonitoredSession
 from .trainer import Trainer
-from .training import check_first_update
 from .warm_start import WarmStartLike, as_warm_start
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
@@ -150,8 +149,8 @@ class Agent(Estimator):
     def train(
         self,
         env: AnyEnv,
-        first_update: int = 35,
-        update_frequency: int = 10,
+        first_update: int = FIRST_UPDATE,
+        update_frequency: int = UPDATE_FREQUENCY,
         episodes: int | None = None,
         steps: int | None = None,
         hooks: Any = None,
@@ -166,8 +165,9 @@ class Agent(Estimator):
 
         Args:
             env: environment, vector environment (autoreset disabled, or it will not resume exactly) or id.
-            first_update: ``global_timestep`` of the first update.
-            update_frequency: timesteps between updates. Neither applies to a memory that fills and empties.
+            first_update: ``global_timestep`` of the first update; by default 35, or when the memory can fill a batch.
+            update_frequency: timesteps between updates. Neither applies to a memory that fills and empties. A run
+                records both, and continues with what it recorded where an argument is not given.
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
             hooks: who watches: a hook, a function ``f(session, episode)`` that is called after every episode, or
@@ -202,7 +202,7 @@ class Agent(Estimator):
                 logger.info("nothing to train: %s", reason)
                 return self
             with session.monitored(limits):
-                session.run(schedule)
+                session.run()
         return self
 
     def learn(
@@ -305,8 +305,8 @@ class Agent(Estimator):
     def check(
         self,
         env: AnyEnv | Spaces,
-        first_update: int = 35,
-        update_frequency: int = 10,
+        first_update: int = FIRST_UPDATE,
+        update_frequency: int = UPDATE_FREQUENCY,
         hooks: Any = None,
         *,
         data: Data | None = None,
@@ -336,6 +336,7 @@ class Agent(Estimator):
                 num_envs=session.num_envs,
                 parts=parts_of(program.variables(), program.predict_variables()),
                 memory_bytes=getattr(self.memory, "nbytes", None),
+                first_update=int(trainer.state().stepper.schedule.first_update),
                 runtimes={} if started is None else started.runtime,
                 why={part: str(from_record(why)) for part, why in reasons.items()},
             )
@@ -361,7 +362,11 @@ class Agent(Estimator):
             yield session
 
     def run_episode(
-        self, env: AnyEnv, session: MonitoredSession, first_update: int = 35, update_frequency: int = 10
+        self,
+        env: AnyEnv,
+        session: MonitoredSession,
+        first_update: int = FIRST_UPDATE,
+        update_frequency: int = UPDATE_FREQUENCY,
     ) -> EpisodeStats:
         """Run one episode of one environment to its end (the one in flight, after a resume).
 
@@ -380,9 +385,8 @@ class Agent(Estimator):
             raise ValueError(f"run_episode is for one environment; this session has {session.num_envs}")
         if session.stop_reason is not None:
             raise ValueError(f"this session was asked to stop ({session.stop_reason}): look at session.stop_reason")
-        schedule = Schedule(first_update, update_frequency)
-        check_first_update(schedule, self._trainer.needed_memory())
-        return session.run_episode(schedule)
+        self._trainer.use_schedule(Schedule(first_update, update_frequency))
+        return session.run_episode()
 
     @contextlib.contextmanager
     def interact(
@@ -391,8 +395,8 @@ class Agent(Estimator):
         action_space: gymnasium.Space[Any],
         *,
         lanes: int = 1,
-        first_update: int = 35,
-        update_frequency: int = 10,
+        first_update: int = FIRST_UPDATE,
+        update_frequency: int = UPDATE_FREQUENCY,
         hooks: Any = None,
     ) -> Iterator[Interaction]:
         """Train from experience that the caller brings: a simulator, a game server, a robot.
@@ -420,7 +424,7 @@ class Agent(Estimator):
         where = Lanes(observation_space, action_space, count("lanes", lanes))
         over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
-            yield Interaction(session, self._trainer.state(), schedule)
+            yield Interaction(session, self._trainer.state())
 
 
 def _check_memory(memory: object) -> None:

@@ -13,7 +13,6 @@ from ..environments.actions import Actions, actions_for
 from ..environments.observations import MismatchError, Observations
 from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..facts import EpisodeStats
-from .limits import Schedule
 from .session import MonitoredSession
 from .state import TrainingState
 
@@ -30,15 +29,13 @@ class Interaction:
     Args:
         session: counters, hooks, checkpoints.
         state: what is trained; changed in place.
-        schedule: when updates are due.
     """
 
-    def __init__(self, session: MonitoredSession, state: TrainingState, schedule: Schedule) -> None:
+    def __init__(self, session: MonitoredSession, state: TrainingState) -> None:
         self.session = session
         """Counters, ``stop_reason``, ``request_stop``, ``save_checkpoint``: as hooks see them."""
         self._state = state
         self._stepper = state.stepper
-        self._stepper.schedule = schedule
         self._lanes = self._stepper.lanes
         self._observation_space, self._action_space = session.spaces
         self._in_flight: Array = np.zeros(self._lanes, np.bool_) if state.waiting is None else state.waiting

@@ -10,6 +10,14 @@ from ..checks import count
 KINDS: Final = ("steps", "episodes", "timesteps")
 
 
+class Default(int):
+    """A number that nobody gave: what a run has recorded replaces it. The same number, given, is a plain int."""
+
+
+FIRST_UPDATE: Final = Default(35)
+UPDATE_FREQUENCY: Final = Default(10)
+
+
 class Counts(Protocol):
     """The three counters, as a session and a checkpoint have them."""
 
@@ -103,12 +111,22 @@ class Schedule:
         ValueError: a value is not an integer of at least 1.
     """
 
-    first_update: int
-    update_frequency: int
+    first_update: int = FIRST_UPDATE
+    update_frequency: int = UPDATE_FREQUENCY
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            object.__setattr__(self, name, count(name, value))
+            if not isinstance(value, Default):
+                object.__setattr__(self, name, count(name, value))
+
+    @property
+    def given(self) -> dict[str, int]:
+        """The values that are no defaults."""
+        return {name: value for name, value in vars(self).items() if not isinstance(value, Default)}
+
+    def as_dict(self) -> dict[str, int]:
+        """Both values, as a record holds them."""
+        return {name: int(value) for name, value in vars(self).items()}
 
     def due_between(self, before: int, now: int) -> int:
         """How many updates become due on the way from one timestep to a later one."""

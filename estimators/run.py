@@ -202,6 +202,7 @@ class Run:
         environment: Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
         warm_start: Mapping[str, Any] | None = None,
+        schedule: Mapping[str, int] | None = None,
     ) -> None:
         """Write the record of a run that has no checkpoint yet; arguments as the fields of ``RunRecord``."""
         if self.record is not None:
@@ -224,8 +225,23 @@ class Run:
             environment=environment if record.is_json(environment) else None,
             memory=memory,
             warm_start=warm_start,
+            schedule=schedule,
         )
         self.record.write(self.model_dir)
+
+    def record_schedule(self, schedule: Mapping[str, int]) -> None:
+        """Record by which schedule the run updates from now on."""
+        self._record(schedule=dict(schedule))
+
+    def record_limits(self, limits: Mapping[str, int]) -> None:
+        """Record where the run is to end this time."""
+        self._record(limits=dict(limits))
+
+    def _record(self, **values: Any) -> None:
+        """Write the record where these values are not in it."""
+        if self.record is not None and any(getattr(self.record, name) != value for name, value in values.items()):
+            self.record = dataclasses.replace(self.record, **values)
+            self.record.write(self.model_dir)
 
     def settings(self, environment: str | None) -> dict[str, bool | float | str]:
         """What tables of runs sort by: see :class:`~axonrl.facts.BeginFacts`."""
@@ -251,8 +267,7 @@ class Run:
         """Say, and record once, why this run does not resume exactly."""
         logger.warning("this run will not resume exactly: %s", why)
         if self.record is not None and why not in self.record.not_exact:
-            self.record = dataclasses.replace(self.record, not_exact=(*self.record.not_exact, why))
-            self.record.write(self.model_dir)
+            self._record(not_exact=(*self.record.not_exact, why))
 
     def _provenance(self) -> dict[str, Any]:
         """What this run computes with: TensorFlow and Keras only made what is compiled."""

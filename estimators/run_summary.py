@@ -26,8 +26,9 @@ class Part:
 class RunSummary:
     """A run as ``Agent.check`` found it.
 
-    ``memory_bytes`` is None for a memory that does not say how many it has. ``runtimes`` and ``why`` have an entry for
-    the actor and one for the learner.
+    ``memory_bytes`` is None for a memory that does not say how many it has. ``first_update`` is the timestep of the
+    first update, which waits for a batch where nobody gave it. ``runtimes`` and ``why`` have an entry for the actor
+    and one for the learner.
     """
 
     observation_space: gymnasium.Space[Any]
@@ -35,6 +36,7 @@ class RunSummary:
     num_envs: int
     parts: Mapping[str, Part]
     memory_bytes: int | None
+    first_update: int
     runtimes: Mapping[str, str]
     why: Mapping[str, str]
 

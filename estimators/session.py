@@ -18,7 +18,7 @@ from ..facts import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
 from .failures import FAILURES
 from .interrupts import Interrupts
-from .limits import Limits, Schedule
+from .limits import Limits
 from .live import LiveEvaluations
 from .loop import Loop
 from .monitor import Monitor
@@ -207,6 +207,7 @@ class MonitoredSession:
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Hooks' ``begin``; then the caller's timesteps; then a checkpoint and every hook's ``end``."""
         self.monitor.limits = self._state.stepper.limits = limits
+        self._run.record_limits(limits.given())
         began = time.perf_counter()
         error: BaseException | None = None
         try:
@@ -240,9 +241,9 @@ class MonitoredSession:
                 if error is None:
                     self._save_if_changed()  # what hooks learned in their end, though that of another failed
 
-    def run(self, schedule: Schedule) -> None:
+    def run(self) -> None:
         """Timesteps until a limit is reached or a hook asks to stop."""
-        timestep, limits = self._timesteps(schedule), self.monitor.limits
+        timestep, limits = self._timesteps(), self.monitor.limits
         counters, reached = self._state.stepper.counters, limits.reached
         while self._stop_reason is None and (reached(counters) is None or self.owes(limits)):
             self.guarded(timestep)
@@ -257,18 +258,17 @@ class MonitoredSession:
         while self._stop_reason is None and reached(counters) is None:
             self.guarded(self.monitor.learn_offline)
 
-    def run_episode(self, schedule: Schedule) -> EpisodeStats:
+    def run_episode(self) -> EpisodeStats:
         """Timesteps until an episode has finished."""
-        timestep = self._timesteps(schedule)
+        timestep = self._timesteps()
         finished: Sequence[EpisodeStats] = ()
         while not finished:
             finished = self.guarded(timestep)
         return finished[0]
 
-    def _timesteps(self, schedule: Schedule) -> Callable[[], Sequence[EpisodeStats]]:
+    def _timesteps(self) -> Callable[[], Sequence[EpisodeStats]]:
         if self._loop is None:
             raise ValueError("this session has no environment: its caller owns the loop")
-        self._state.stepper.schedule = schedule
         return self._loop.timestep
 
     def guarded(self, timestep: Callable[[], _T]) -> _T:

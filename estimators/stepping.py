@@ -29,7 +29,7 @@ from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from ..schedules import follows_run
 from .failures import warn_unchanged
 from .limits import Limits, Schedule
-from .training import check_batch, check_td_error, introduce, shapes_of
+from .training import check_batch, check_td_error, introduce, shapes_of, waiting
 
 _PATIENCE: Final = 100
 """Updates after which a policy that has not changed is warned of."""
@@ -118,7 +118,7 @@ class Stepper:
         from ..runtimes.choosing import choose
         from ..runtimes.tracing.program import Program
 
-        schedule = Schedule(35, 10) if schedule is None else schedule
+        schedule = Schedule() if schedule is None else schedule
         config = RunConfig(seed=seed, runtime=runtime, observation_space=observation_space, action_space=action_space)
         check_signature(model_fn, params)
         bound = BoundModelFn(model_fn, params, config, None)
@@ -130,7 +130,7 @@ class Stepper:
         executor, _ = choose(program, train, runtime, None, shared)
         rngs = generators(seed)
         memory.build(shapes.transition, lanes, rngs["memory"])
-        return cls(program.predict, train, executor, memory, lanes, rngs, schedule)
+        return cls(program.predict, train, executor, memory, lanes, rngs, waiting(schedule, memory))
 
     @classmethod
     def load(
@@ -156,7 +156,7 @@ class Stepper:
         """
         program = directory if isinstance(directory, CompiledProgram) else compiled.read(directory)
         learner = Learner(program, program.weights(program.seed if seed is None else seed))
-        schedule = Schedule(35, 10) if schedule is None else schedule
+        schedule = Schedule() if schedule is None else schedule
         observation, action = map(spaces.from_json, program.spaces)
         introduce(memory, observation, action)
         shapes = shapes_of(program.predict, observation, action, memory, lanes, schedule)
@@ -164,7 +164,7 @@ class Stepper:
         check_td_error(program.train, memory)
         rngs = generators(program.seed if seed is None else seed)
         memory.build(shapes.transition, lanes, rngs["memory"])
-        return cls(program.predict, program.train, learner, memory, lanes, rngs, schedule)
+        return cls(program.predict, program.train, learner, memory, lanes, rngs, waiting(schedule, memory))
 
     # -- acting -------------------------------------------------------------------------------------------------------
 

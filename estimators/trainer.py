@@ -40,7 +40,7 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper, no_limits
-from .training import check_first_update, check_td_error, introduce, shapes_of
+from .training import check_first_update, check_td_error, introduce, shapes_of, waiting
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Trainer:
                 for prepare in watching.prepare:
                     prepare(self.session)
                 if self._run.current is None:
-                    self._start(built, lanes)
+                    self._start(built, lanes, None if schedule is None else state.stepper.schedule)
                 ensure_start(self._run.model_dir, self._run.seed)
                 self._bring_back(state, lanes)
                 yield self.session
@@ -198,6 +198,33 @@ class Trainer:
             yield
         finally:
             self.memory, self._built, self._run.current = before, None, None
+
+    def use_schedule(self, asked: Schedule) -> None:
+        """Update by this schedule; what was not given is what the run has recorded, or else waits for a batch.
+
+        Raises:
+            ValueError: a first update that was given comes before the memory can fill a batch.
+        """
+        run, memory = self._run, self.needed_memory()
+        recorded = {} if run.record is None else dict(run.record.schedule or {})
+        for name, value in asked.given.items():
+            if name in recorded and recorded[name] != value and not memory.fills_and_empties:
+                logger.warning("%s is %d from now on; the run in %s had %d", name, value, run.model_dir, recorded[name])
+        chosen = dataclasses.replace(asked, **{n: v for n, v in recorded.items() if n not in asked.given})
+        if not memory.can_sample():
+            check_first_update(asked, memory)
+            waits = waiting(chosen, memory)
+            if waits != chosen:
+                logger.info(
+                    "first_update was not given: it is %d, when the %s can fill a batch of %d",
+                    waits.first_update,
+                    type(memory).__name__,
+                    memory.batch_size,
+                )
+            chosen = waits
+        self.state().stepper.schedule = chosen
+        if run.record is not None:
+            run.record_schedule(chosen.as_dict())
 
     def mark_not_exact(self, why: str) -> None:
         """The run of the open session does not resume exactly from now on."""
@@ -263,8 +290,8 @@ class Trainer:
         else:
             self._load(newest, state)
             run.compare_provenance()
-        if schedule is not None and not memory.can_sample():
-            check_first_update(schedule, memory)
+        if schedule is not None:
+            self.use_schedule(schedule)
         if lanes.offline:
             store(lanes, state, self._built.transition)
         return self._built
@@ -284,8 +311,7 @@ class Trainer:
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
             memory.trust_identity()
-        schedule = schedule or Schedule(35, 10)
-        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, schedule, lock=self._model.lock)
+        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, Schedule(), lock=self._model.lock)
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
         inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(stepper, episodes)
@@ -315,7 +341,7 @@ class Trainer:
             ) from error
         run.current = newest
 
-    def _start(self, built: _Built, lanes: Lanes) -> None:
+    def _start(self, built: _Built, lanes: Lanes, schedule: Schedule | None) -> None:
         """The run starts: its record and its first checkpoint are written."""
         start, taken = self.warm_start, built.taken
         self._run.start(
@@ -323,6 +349,7 @@ class Trainer:
             built.choice,
             environment=arguments_of(lanes.source),
             memory=memory_arguments(self.memory),
+            schedule=None if schedule is None else schedule.as_dict(),
             warm_start=None if start is None or taken is None else {**start.as_record(), "new": list(taken.new)},
         )
         if built.inexact_ops:

@@ -17,7 +17,7 @@ from ..explorations import Greedy
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
 from ..policies.modes import PredictMode, TrainMode
-from .limits import Schedule
+from .limits import Default, Schedule
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
@@ -54,7 +54,7 @@ def shapes_of(
         action: the action space.
         memory: not built; it is left as it is.
         lanes: N.
-        schedule: its first update must find enough in the memory; None to check that later.
+        schedule: a first update that was given must find enough in the memory; None to check that later.
         masks: why there will be rows that are not transitions; None if there will be none.
 
     Raises:
@@ -87,9 +87,31 @@ def introduce(memory: Memory, observation: gymnasium.Space[Any], action: gymnasi
         memory.use_environment(EnvironmentView(observation, action, env))
 
 
+def waiting(schedule: Schedule, memory: Memory) -> Schedule:
+    """The schedule, where nobody gave its first update, with one that waits until the memory can fill a batch.
+
+    Args:
+        schedule: what is asked for.
+        memory: built.
+    """
+    first = schedule.first_update
+    if "first_update" in schedule.given or memory.fills_and_empties or memory.can_sample(first):
+        return schedule
+    high = first
+    while not memory.can_sample(high):
+        if high > _PATIENCE:
+            return schedule  # a memory that never says so: updates that are due are skipped, and said
+        high *= 2
+    low = high // 2  # not enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if memory.can_sample(middle) else (middle, high)
+    return dataclasses.replace(schedule, first_update=Default(high))
+
+
 def check_first_update(schedule: Schedule, memory: Memory) -> None:
-    """Raise ``ValueError`` if the first update would come before the memory can fill a batch."""
-    if memory.fills_and_empties or memory.can_sample(schedule.first_update):
+    """Raise ``ValueError`` if a first update that was given would come before the memory can fill a batch."""
+    if "first_update" not in schedule.given or memory.fills_and_empties or memory.can_sample(schedule.first_update):
         return
     raise ValueError(
         f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"

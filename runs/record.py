@@ -52,6 +52,10 @@ class RunRecord:
     """The memory as in an experiment file: ``kind`` and its arguments; None where it cannot be told so."""
     warm_start: Mapping[str, Any] | None = None
     """Where initial weights came from, and which; None without a warm start."""
+    schedule: Mapping[str, int] | None = None
+    """``first_update`` and ``update_frequency``, by which it updates; None where they do not apply or are not known."""
+    limits: Mapping[str, int] | None = None
+    """Where the last session was to end: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
 
     def write(self, model_dir: Path) -> None:
         """Write it to ``model_dir``, atomically."""

@@ -18,6 +18,7 @@ from ... import registry
 from ...contracts import RunConfig
 from ...distributed.settings import Settings
 from ...errors import ArgumentError
+from ...estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY
 from ..errors import Findings
 from .declared import Param, declared_params
 from .files import Document, Keys
@@ -108,9 +109,9 @@ class Learn(Section):
 class Train(Section):
     """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
 
-    first_update: Count = 35
+    first_update: Count = FIRST_UPDATE
     """The timestep of the first update."""
-    update_frequency: Count = 10
+    update_frequency: Count = UPDATE_FREQUENCY
     """Timesteps from one update to the next."""
     max_steps: Count | None = None
     """Updates after which training ends."""

@@ -169,7 +169,7 @@ def _run(
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
         where: dict[str, Any] = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
         source = recipe_for(experiment.environment) if where else env
-        Programmed(agent, source, train_hooks=given, **experiment.train.model_dump(), **where).train()
+        Programmed(agent, source, train_hooks=given, **dict(experiment.train), **where).train()
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
