@@ -108,8 +108,7 @@ def kinds() -> str:
 
 def parameters(algorithm: str) -> str:
     """The parameters of a built-in algorithm."""
-    from ..models.__main__ import params_of
-    from ..models.blocks.params import table
+    from ..models.blocks.params import params_of, table
 
     return table(params_of(algorithm))
 

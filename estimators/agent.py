@@ -195,6 +195,8 @@ class Agent(Estimator):
         if cluster is not None:
             cluster.train(self._trainer, self._model, env, as_hooks(hooks), schedule, goal)
             return self
+        if not goal.is_given:
+            logger.warning("no limit given: training goes on until Ctrl-C, or until a hook stops it")
         with self._trainer.opened(env, as_hooks(hooks), schedule, endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)

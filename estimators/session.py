@@ -24,6 +24,7 @@ from .loop import Loop
 from .monitor import Monitor
 from .run import Run
 from .state import TrainingState
+from .training import why_no_update
 
 logger = logging.getLogger("axonrl")
 _T = TypeVar("_T")
@@ -208,6 +209,7 @@ class MonitoredSession:
         """Hooks' ``begin``; then the caller's timesteps; then a checkpoint and every hook's ``end``."""
         self.monitor.limits = self._state.stepper.limits = limits
         self._run.record_limits(limits.given())
+        self._warn_of_no_update(limits)
         began = time.perf_counter()
         error: BaseException | None = None
         try:
@@ -240,6 +242,14 @@ class MonitoredSession:
             finally:
                 if error is None:
                     self._save_if_changed()  # what hooks learned in their end, though that of another failed
+
+    def _warn_of_no_update(self, limits: Limits) -> None:
+        stepper = self._state.stepper
+        if self.env is None or limits.timesteps is None or stepper.owed:
+            return
+        end = -(-limits.timesteps // self.num_envs) * self.num_envs
+        if (why := why_no_update(stepper.schedule, stepper.memory, stepper.counters.global_timestep, end)) is not None:
+            logger.warning(why)
 
     def run(self) -> None:
         """Timesteps until a limit is reached or a hook asks to stop."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import registry
 from ..contracts import Array, ArraySpec, Memory, SpecTree, State
 from ..environments.describing import arguments_of
 from ..environments.making import open_environment
@@ -40,7 +41,7 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper, no_limits
-from .training import check_first_update, check_td_error, introduce, shapes_of, waiting
+from .training import check_first_update, check_td_error, introduce, shapes_of, unlikely, waiting
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class Trainer:
         self._model = model
         self._evaluator = evaluator
         self._built: _Built | None = None
+        self._doubt: str | None = None
+        """What was said of the schedule."""
         self._alone = threading.Lock()
         self._thread = ""
         """The name of the one that has the session."""
@@ -222,7 +225,19 @@ class Trainer:
                     memory.batch_size,
                 )
             chosen = waits
-        self.state().stepper.schedule = chosen
+        stepper = self.state().stepper
+        stepper.schedule = chosen
+        if (
+            run.model_fn is not None
+            and run.model_name in registry.BUILT_IN["model_fn"]
+            and not memory.fills_and_empties
+        ):
+            from ..models.blocks.params import params_of
+
+            doubt = unlikely(chosen, params_of(run.model_name), stepper.lanes)
+            if doubt is not None and doubt != self._doubt:
+                logger.warning(doubt)
+            self._doubt = doubt
         if run.record is not None:
             run.record_schedule(chosen.as_dict())
 

@@ -87,6 +87,36 @@ def introduce(memory: Memory, observation: gymnasium.Space[Any], action: gymnasi
         memory.use_environment(EnvironmentView(observation, action, env))
 
 
+def why_no_update(schedule: Schedule, memory: Memory, timestep: int, end: int) -> str | None:
+    """Why nothing is learned on the way from a timestep to the last one; None if something is, or it is not known."""
+    if not memory.fills_and_empties:
+        if schedule.due(end) > 0:
+            return None
+        when = f"the first update is at timestep {schedule.first_update:,}"
+    else:
+        size = getattr(memory, "size", None)
+        if not isinstance(size, int) or len(memory) + end - timestep >= size:
+            return None
+        when = f"the {type(memory).__name__} is full, and learned from, after {size:,}"
+    return f"no update will be made: training ends at timestep {end:,}, and {when}"
+
+
+def unlikely(schedule: Schedule, params: type[Any], lanes: int) -> str | None:
+    """What to say of a schedule with far fewer updates than the paper of a built-in algorithm makes; None if it has not.
+
+    Args:
+        schedule: when updates are due.
+        params: the class of the algorithm's parameters.
+        lanes: N; with an update for each vector step there is one for N timesteps.
+    """
+    every, paper = schedule.update_frequency, params.paper_update_frequency
+    if paper is None or every <= max(4, lanes) * paper:
+        return None
+    name = params.__name__.removesuffix("Params")
+    often = "in every timestep" if paper == 1 else f"in every {paper} timesteps"
+    return f"update_frequency is {every}; {name}'s paper learns {often}"
+
+
 def waiting(schedule: Schedule, memory: Memory) -> Schedule:
     """The schedule, where nobody gave its first update, with one that waits until the memory can fill a batch.
 

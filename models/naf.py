@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +30,8 @@ Tensor: TypeAlias = Any
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NAFParams(NoiseParams, OptimizerParams, DenseParams):
     """The parameters of NAF."""
+
+    paper_update_frequency: ClassVar[int | None] = 1
 
     max_gradient_norm: float | None = 10.0
     target_update_rate: float = param(

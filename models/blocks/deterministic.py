@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import keras
 import numpy as np
@@ -37,6 +37,8 @@ Batch: TypeAlias = Mapping[str, Tensor]
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
     """The parameters of DDPG and TD3. The actor and the critics have an optimizer each."""
+
+    paper_update_frequency: ClassVar[int | None] = 1
 
     critic_learning_rate: ScheduleLike | None = param(
         None, "another one for critics; `null`: `learning_rate`", optional(schedule(at_least=0))

@@ -13,9 +13,10 @@ A group of parameters is a frozen dataclass; an algorithm's parameters inherit f
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ... import checks, schedules
 from ...errors import ArgumentError
@@ -45,10 +46,23 @@ class Params:
         ArgumentError: a value is of the wrong type or out of range; ``argument`` is the field's name.
     """
 
+    paper_update_frequency: ClassVar[int | None] = None
+    """Timesteps from one update to the next in the paper, where much fewer updates do not learn; else None."""
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = declared(type(self), field.name)["check"].convert(field.name, getattr(self, field.name))
             object.__setattr__(self, field.name, value)
+
+
+def params_of(algorithm: str) -> type[Params]:
+    """The class of an algorithm's parameters, by the name of its module."""
+    module = importlib.import_module(f"axonrl.models.{algorithm}")
+    return next(
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Params) and value.__module__ == module.__name__
+    )
 
 
 ParamsT = TypeVar("ParamsT", bound=Params)

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import tensorflow as tf
 
@@ -40,6 +40,8 @@ Batch: TypeAlias = "Mapping[str, Any]"
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
     """The parameters that they share. Actor, critics and temperature have an optimizer each."""
+
+    paper_update_frequency: ClassVar[int | None] = 1
 
     hidden: Sequence[int] = param((256, 256), "sizes of the dense layers, of the actor and of each critic", sizes())
     learning_rate: ScheduleLike = 3e-4  # table 1; so are the other defaults

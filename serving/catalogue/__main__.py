@@ -4,8 +4,7 @@ import dataclasses
 import json
 from typing import Any
 
-from ...models.__main__ import params_of
-from ...models.blocks.params import Params, declared
+from ...models.blocks.params import Params, declared, params_of
 from ...schedules import KINDS, as_value
 from .hosted import MODELS
 from .parameters import FILE
