@@ -102,7 +102,7 @@ def why_no_update(schedule: Schedule, memory: Memory, timestep: int, end: int) -
 
 
 def unlikely(schedule: Schedule, params: type[Any], lanes: int) -> str | None:
-    """What to say of a schedule with far fewer updates than the paper of a built-in algorithm makes; None if it has not.
+    """What to say of far fewer updates than the paper of a built-in algorithm makes; None where there are enough.
 
     Args:
         schedule: when updates are due.
