@@ -58,8 +58,7 @@ class TensorFlowExecutor:
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
         few = len(leaves(features)[0]) <= _FEW
-        inputs = [features, draws or self._zeros] if self._zeros else [features]
-        outputs = iter((self._act_on_few if few else self._act)(*inputs))
+        outputs = iter((self._act_on_few if few else self._act)(features, draws or self._zeros))
         predictions = with_parts({name: next(outputs) for name in self._predictions})
         return predictions, None if self._state is None else {name: next(outputs) for name in self._state}
 
@@ -148,6 +147,7 @@ class _Call:
         self._function = function
         self._short = small or (not branches and _has_one_thread())
         self._executor = "" if branches else _ON_THIS_THREAD
+        self._arguments = function.structured_input_signature[0]
         self._captured = list(function.captured_inputs)
         self._dtypes = [tensor.dtype for tensor in function.outputs]
 
@@ -161,7 +161,9 @@ class _Call:
                 args=arguments, Tout=self._dtypes, f=self._function, executor_type=self._executor
             )
         else:
-            outputs = tf.nest.flatten(self._function(*tf.nest.map_structure(tf.constant, inputs)))
+            # As it was traced: where there is no noise, a list of no draws, or no argument at all.
+            arguments = tf.nest.pack_sequence_as(self._arguments, [tf.constant(array) for array in leaves(inputs)])
+            outputs = tf.nest.flatten(self._function(*arguments))
         return [tensor.numpy() for tensor in outputs]
 
 
