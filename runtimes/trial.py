@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
+from gymnasium.spaces import Dict, Tuple
 
 from ..contracts import Array
+from ..environments import spaces
 from ..policies import reasons
 from ..policies.executors import Executor, leaves
 from ..policies.lite_executor import LiteRTExecutor
@@ -57,14 +60,16 @@ def _compared(lite: LiteRTExecutor, theirs: Executor, program: Program, train: T
         if lite.acts:
             _compare_actions(lite, theirs, program, byte)
         if train is not None:
-            _compare_updates(lite, theirs, train, byte)
+            _compare_updates(lite, theirs, program, train, byte)
     except tf.errors.OpError:
         return False
     return True
 
 
 def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: int) -> None:
-    features = _made_up(program.predict.function, byte)[0]
+    observation, predict = _near_zero(program.spaces[0]), program.predict
+    near = observation if predict.state is None else {"observation": observation}
+    features = _made_up(predict.function.structured_input_signature[0][0], near, byte)
     rng = np.random.default_rng(0)
     draws = [request.draw(rng) for request in program.predict.noise]
     expected, found = theirs.act(features, draws)[0], lite.act(features, draws)[0]
@@ -74,8 +79,11 @@ def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: i
                 _compare(f"predictions[{name!r}]", other, array)
 
 
-def _compare_updates(lite: Executor, theirs: Executor, train: Train, byte: int) -> None:
-    batch, *_ = _made_up(train.function, byte)
+def _compare_updates(lite: Executor, theirs: Executor, program: Program, train: Train, byte: int) -> None:
+    observation, action = map(_near_zero, program.spaces)
+    specs = train.function.structured_input_signature[0][0]
+    near = {name: observation for name in specs if name.endswith("observation")} | {"action": action}
+    batch = _made_up(specs, near, byte)
     rng = np.random.default_rng(0)
     for step in range(_UPDATES):
         draws = [request.draw(rng) for request in train.noise]
@@ -85,17 +93,35 @@ def _compare_updates(lite: Executor, theirs: Executor, train: Train, byte: int) 
             _compare(name, np.array(a), np.array(b))
 
 
-def _made_up(function: Any, byte: int) -> Any:
-    """Inputs of a function: floats in [0, 1), bytes up to ``byte``, and zeros, which every range of integers has."""
+def _near_zero(space: Any) -> Any:
+    """The valid integers nearest to zero of each array of a space, by name where it has several."""
+    if space is None:
+        return 0
+    near = {leaf.name: np.clip(0, *(spaces.limits(leaf.space) or (0, 0))) for leaf in spaces.leaves(space)}
+    return near if isinstance(space, Dict | Tuple) else near[""]
+
+
+def _made_up(specs: Any, near: Any, byte: int) -> Any:
+    """Inputs of a function: floats in [0, 1), bytes up to ``byte``, and other integers that are ``near`` zero.
+
+    Args:
+        specs: a tree of TensorFlow's specs.
+        near: integers, in such a tree as far as they are not zero.
+        byte: the largest.
+    """
     rng = np.random.default_rng(0)
 
-    def make(spec: tf.TensorSpec) -> Array:
+    def make(spec: Any, near: Any) -> Any:
+        if isinstance(spec, Mapping):
+            return {
+                name: make(one, near.get(name, 0) if isinstance(near, Mapping) else 0) for name, one in spec.items()
+            }
         shape, dtype = [size or 2 for size in spec.shape], spec.dtype.as_numpy_dtype
         if spec.dtype.is_floating:
             return rng.random(shape).astype(dtype)
-        return rng.integers(0, byte, shape, dtype, endpoint=True) if dtype == np.uint8 else np.zeros(shape, dtype)
+        return rng.integers(0, byte, shape, dtype, endpoint=True) if dtype == np.uint8 else np.full(shape, near, dtype)
 
-    return tf.nest.map_structure(make, function.structured_input_signature[0])
+    return make(specs, near)
 
 
 def _compare(what: str, found: Array, expected: Array) -> None:

@@ -42,7 +42,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "explorations": set(),
     "policies": {"explorations", "noise"},
     "models": {"explorations", "noise"},
-    "runtimes": {"explorations", "noise", "policies"},
+    "runtimes": {"environments", "explorations", "noise", "policies"},
     "hooks": {"runs"},
     "runs": {"environments"},
 }

@@ -168,6 +168,12 @@ class Program:
             for name, v in self.store.variables().items()
         }
 
+    @property
+    def spaces(self) -> tuple[Any, Any]:
+        """Observation and action space of one environment; None where they are not known."""
+        config = self._model_fn.config
+        return config.observation_space, config.action_space
+
     def predict_variables(self) -> dict[str, VariableSpec]:
         """Those that PREDICT created, which come first."""
         return dict(itertools.islice(self.variables().items(), self.store.num_predict))
