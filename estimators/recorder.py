@@ -58,7 +58,7 @@ def episodes_of(
     Raises:
         ArgumentError: there are no random actions in this action space.
     """
-    random = Random(env.action_space) if epsilon else None
+    random = _random(env.action_space, epsilon) if epsilon else None
     fresh, number = None if state is None else dict(state), 0
     while True:
         seed = seeds(number)
@@ -79,6 +79,14 @@ def episodes_of(
             observation = step.observation
         number += 1
         yield {key: _stacked([row[key] for row in rows]) for key in KEYS}
+
+
+def _random(space: Any, epsilon: float) -> Random:
+    try:
+        return Random(space)
+    except ArgumentError as error:
+        message = f"epsilon={epsilon:g} draws random actions, and {space} has none: {error}. Use epsilon=0"
+        raise ArgumentError(message, "epsilon", epsilon) from error
 
 
 def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..contracts import Array
 from ..errors import ArgumentError
-from .policies import is_discrete, is_float_box, unsuitable
+from .policies import is_discrete, is_float_box, parts_of, unsuitable
 from .sampling import Bernoulli, Categorical, Gaussian, MultiCategorical
 
 
@@ -28,7 +28,7 @@ class Composite:
     def __init__(self, action_space: Any) -> None:
         if not hasattr(action_space, "spaces"):
             raise unsuitable("Composite", "a Dict or a Tuple as action space", action_space)
-        self._parts = [(name, _policy(space)) for name, space in _leaves(action_space, "")]
+        self._parts = [(name, _policy(space)) for name, space in parts_of(action_space)]
 
     def __call__(
         self, predictions: Mapping[str, Any], timestep: int, rng: np.random.Generator
@@ -45,14 +45,6 @@ class Composite:
             actions[name], extras = draws(own, timestep, rng)
             log_probs.append(extras["log_prob"])
         return actions, {"log_prob": np.add.reduce(log_probs)}
-
-
-def _leaves(space: Any, name: str) -> list[tuple[str, Any]]:
-    inside = getattr(space, "spaces", None)
-    if inside is None:
-        return [(name, space)]
-    items = inside.items() if isinstance(inside, Mapping) else enumerate(inside)
-    return [leaf for key, part in items for leaf in _leaves(part, f"{name}/{key}" if name else str(key))]
 
 
 def _policy(space: Any) -> Any:

@@ -10,7 +10,7 @@ Those that draw Discrete or MultiDiscrete actions draw legal ones only where the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -88,7 +88,7 @@ class EpsilonGreedy(Scheduled):
         epsilon = self._epsilon(timestep, rng)
         if greedy.ndim > 1:
             explores = (rng.random(len(greedy)) < epsilon).reshape(-1, *[1] * (greedy.ndim - 1))
-            return np.where(explores, self._each(predictions, rng), greedy), NO_EXTRAS
+            return np.where(explores, self.each(predictions, rng), greedy), NO_EXTRAS
         if len(greedy) == 1:  # the usual case, in a third of the time of array operations
             if rng.random() >= epsilon:
                 return greedy, NO_EXTRAS
@@ -104,7 +104,7 @@ class EpsilonGreedy(Scheduled):
         """One epsilon, or those of each environment [N]."""
         return self._schedule(timestep if self.over is None else self._progress)
 
-    def _each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
+    def each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """A random action of a MultiDiscrete space for each environment, int32 [N, *nvec.shape]."""
         shape = predictions["action"].shape
         if ACTION_MASK not in predictions:
@@ -132,43 +132,67 @@ class Noisy:
 
 
 class Random:
-    """Uniformly random actions in a Discrete space or a bounded Box of floats.
+    """Uniformly random actions: of each part of a Dict or a Tuple space on its own, of a Box within its bounds.
 
-    With ``predictions["action_mask"]`` those of a Discrete space are legal.
+    With ``predictions["action_mask"]`` those of a Discrete or a MultiDiscrete space are legal; for a part of a
+    composite space it is ``predictions["action_mask/part"]``.
+
+    Args:
+        action_space: a Discrete, a MultiDiscrete, a MultiBinary or a bounded Box of floats, or a Dict or a Tuple of
+            these.
     """
 
     def __init__(self, action_space: Any) -> None:
-        self._discrete = is_discrete(action_space)
-        self._low: Any
-        self._high: Any
-        if self._discrete:
-            self._low = int(action_space.start)
-            self._high = self._low + int(action_space.n)
-        elif is_float_box(action_space):
-            with np.errstate(over="ignore", invalid="ignore"):
-                width = action_space.high.astype(np.float64) - action_space.low.astype(np.float64)
-            if not np.isfinite(width).all():
-                raise unsuitable("Random", "a Box with finite bounds", action_space)
-            self._low, self._high = action_space.low, action_space.high
-        else:
-            raise unsuitable("Random", "a Discrete action space or a Box of floats", action_space)
+        self._parts = [(name, _uniform(space)) for name, space in parts_of(action_space)]
+        self._is_plain = not hasattr(action_space, "spaces")
 
     def __call__(
-        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
-    ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N], or float32 [N, ...]; N is that of ``predictions["action"]``."""
-        count = len(predictions["action"])
-        if self._discrete:
-            if ACTION_MASK in predictions:
-                mask = mask_of("Random", predictions, (count, self._high - self._low))
-                return random_legal(mask, self._low, rng), NO_EXTRAS
-            return rng.integers(self._low, self._high, count, np.int32), NO_EXTRAS
-        drawn = rng.uniform(self._low, self._high, (count, *self._low.shape))
-        return drawn.astype(np.float32), NO_EXTRAS
+        self, predictions: Mapping[str, Any], timestep: int, rng: np.random.Generator
+    ) -> tuple[Any, Mapping[str, Array]]:
+        """Actions [N, ...] as the space has them, of a composite space by the names of its parts.
+
+        N is that of ``predictions["action"]``.
+        """
+        if self._is_plain:
+            return self._parts[0][1](predictions, rng), NO_EXTRAS
+        actions: dict[str, Array] = {}
+        for name, draw in self._parts:
+            own = {"action": predictions["action"][name]}
+            if (mask := predictions.get(f"{ACTION_MASK}/{name}")) is not None:
+                own[ACTION_MASK] = mask
+            actions[name] = draw(own, rng)
+        return actions, NO_EXTRAS
 
     def level(self, timestep: int) -> float:
         """Always 1."""
         return 1.0
+
+
+def _uniform(space: Any) -> Callable[[Mapping[str, Array], np.random.Generator], Array]:
+    """Draws actions [N, ...] of a space that is not composite."""
+    if is_discrete(space):
+        low, high = int(space.start), int(space.start) + int(space.n)
+
+        def discrete(predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
+            count = len(predictions["action"])
+            if ACTION_MASK in predictions:
+                return random_legal(mask_of("Random", predictions, (count, high - low)), low, rng)
+            return rng.integers(low, high, count, np.int32)
+
+        return discrete
+    if is_multi_discrete(space):
+        return EpsilonGreedy(1.0, space).each
+    if is_float_box(space):
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = space.high.astype(np.float64) - space.low.astype(np.float64)
+        if not np.isfinite(width).all():
+            raise unsuitable("Random", "a Box with finite bounds", space)
+        return lambda predictions, rng: rng.uniform(
+            space.low, space.high, (len(predictions["action"]), *space.low.shape)
+        ).astype(np.float32)
+    if hasattr(space, "n"):  # MultiBinary, whose n is its shape
+        return lambda predictions, rng: rng.integers(0, 2, predictions["action"].shape, np.int8)
+    raise unsuitable("Random", "a Discrete, MultiDiscrete or MultiBinary space, or a Box of floats", space)
 
 
 class Constant:
@@ -253,6 +277,15 @@ def random_legal(mask: Array, start: int, rng: np.random.Generator) -> Array:
     total = sums[:, -1]
     index = (sums > (rng.random(len(mask)) * total)[:, None]).argmax(1)
     return np.where(total > 0, index + start, NO_LEGAL_ACTION).astype(np.int32)
+
+
+def parts_of(space: Any, name: str = "") -> list[tuple[str, Any]]:
+    """The parts of a Dict or a Tuple space, with names that are joined by ``/`` where it is nested; else the space."""
+    inside = getattr(space, "spaces", None)
+    if inside is None:
+        return [(name, space)]
+    items = inside.items() if isinstance(inside, Mapping) else enumerate(inside)
+    return [part for key, one in items for part in parts_of(one, f"{name}/{key}" if name else str(key))]
 
 
 def is_discrete(space: Any) -> bool:
