@@ -20,7 +20,7 @@ from ..errors import ArgumentError, CheckpointError
 from ..policies.compiled import CompiledProgram
 from ..policies.compiled import read as read_compiled
 from ..policies.reasons import Choice
-from ..runs import record
+from ..runs import initial_values, record
 from ..runs.checkpoints import CheckpointStore
 from ..runs.programs import FOLDER, ProgramCache
 from ..runs.provenance import differences, provenance
@@ -203,6 +203,7 @@ class Run:
         memory: Mapping[str, Any] | None = None,
         warm_start: Mapping[str, Any] | None = None,
         schedule: Mapping[str, int] | None = None,
+        initial: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the record of a run that has no checkpoint yet; arguments as the fields of ``RunRecord``."""
         if self.record is not None:
@@ -226,6 +227,7 @@ class Run:
             memory=memory,
             warm_start=warm_start,
             schedule=schedule,
+            initial=initial,
         )
         self.record.write(self.model_dir)
 
@@ -283,6 +285,18 @@ class Run:
         if changed:
             self.record = dataclasses.replace(self.record, made_with=now)
             self.mark_not_exact(f"resumed with {', '.join(changed)}")
+
+    def compare_initial(self, initial: Mapping[str, Any]) -> None:
+        """Warn where the program's variables begin with other values than when the run began: it was edited."""
+        recorded = None if self.record is None else self.record.initial
+        differing = None if recorded is None else initial_values.differences(recorded, initial)
+        if differing is not None:
+            logger.warning(
+                "the model begins with other values than when the run in %s began: %s. The run continues with those of"
+                " its checkpoint. To begin with the new ones use another model_dir, and warm_start to keep weights",
+                self.model_dir,
+                differing,
+            )
 
     # -- checkpoints and kept policies --------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from ..policies.executors import Executor, check_weights
 from ..policies.reasons import Choice
 from ..runs import record
 from ..runs.arrays import split_state
+from ..runs.initial_values import digests
 from ..runs.seeding import generators
 from ..runs.snapshot import Counters
 from ..runs.starts import ensure_start
@@ -63,6 +64,8 @@ class _Built:
     """What a warm start took; None for a run that continues, or starts from initial weights of its own."""
     transition: Mapping[str, SpecTree]
     """What the memory stores of one lane."""
+    initial: Mapping[str, Any]
+    """Digests of the values with which the program's variables begin."""
 
 
 class Trainer:
@@ -99,6 +102,8 @@ class Trainer:
         self._model = model
         self._evaluator = evaluator
         self._built: _Built | None = None
+        self._is_fresh = True
+        """Do the program's variables have their initial values?"""
         self._doubt: str | None = None
         """What was said of the schedule."""
         self._alone = threading.Lock()
@@ -319,6 +324,10 @@ class Trainer:
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)
+        initial = digests(executor.get_weights()) if self._is_fresh else {}
+        self._is_fresh = False
+        if run.store.newest() is not None:
+            run.compare_initial(initial)
         taken = self._taken(executor)
         rngs = generators(run.seed)
         if hasattr(memory, "place_in"):
@@ -330,7 +339,7 @@ class Trainer:
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
         inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(stepper, episodes)
-        return _Built(state, choice, train.training_hooks, inexact_ops, taken, shapes.transition)
+        return _Built(state, choice, train.training_hooks, inexact_ops, taken, shapes.transition, initial)
 
     def _taken(self, executor: Executor) -> Taken | None:
         """The initial weights of a run that starts now are those of the warm start, where it has them."""
@@ -365,6 +374,7 @@ class Trainer:
             environment=arguments_of(lanes.source),
             memory=memory_arguments(self.memory),
             schedule=None if schedule is None else schedule.as_dict(),
+            initial=built.initial,
             warm_start=None if start is None or taken is None else {**start.as_record(), "new": list(taken.new)},
         )
         if built.inexact_ops:

@@ -56,6 +56,8 @@ class RunRecord:
     """``first_update`` and ``update_frequency``, by which it updates; None where they do not apply or are not known."""
     limits: Mapping[str, int] | None = None
     """Where the last session was to end: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
+    initial: Mapping[str, Any] | None = None
+    """With which values the program's variables began: see :mod:`.initial_values`."""
 
     def write(self, model_dir: Path) -> None:
         """Write it to ``model_dir``, atomically."""
