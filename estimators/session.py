@@ -24,7 +24,7 @@ from .loop import Loop
 from .monitor import Monitor
 from .run import Run
 from .state import TrainingState
-from .training import why_no_update
+from .update_schedule import why_no_update
 
 logger = logging.getLogger("axonrl")
 _T = TypeVar("_T")

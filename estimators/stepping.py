@@ -29,7 +29,8 @@ from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from ..schedules import follows_run
 from .failures import warn_unchanged
 from .limits import Limits, Schedule
-from .training import check_batch, check_td_error, introduce, shapes_of, waiting
+from .training import check_batch, check_td_error, introduce, shapes_of
+from .update_schedule import waiting
 
 _PATIENCE: Final = 100
 """Updates after which a policy that has not changed is warned of."""

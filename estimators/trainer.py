@@ -42,7 +42,8 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepping import Stepper, no_limits
-from .training import check_first_update, check_td_error, introduce, shapes_of, unlikely, waiting
+from .training import check_td_error, introduce, shapes_of
+from .update_schedule import chosen, unlikely
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
@@ -213,38 +214,19 @@ class Trainer:
         Raises:
             ValueError: a first update that was given comes before the memory can fill a batch.
         """
-        run, memory = self._run, self.needed_memory()
-        recorded = {} if run.record is None else dict(run.record.schedule or {})
-        for name, value in asked.given.items():
-            if name in recorded and recorded[name] != value and not memory.fills_and_empties:
-                logger.warning("%s is %d from now on; the run in %s had %d", name, value, run.model_dir, recorded[name])
-        chosen = dataclasses.replace(asked, **{n: v for n, v in recorded.items() if n not in asked.given})
-        if not memory.can_sample():
-            check_first_update(asked, memory)
-            waits = waiting(chosen, memory)
-            if waits != chosen:
-                logger.info(
-                    "first_update was not given: it is %d, when the %s can fill a batch of %d",
-                    waits.first_update,
-                    type(memory).__name__,
-                    memory.batch_size,
-                )
-            chosen = waits
-        stepper = self.state().stepper
-        stepper.schedule = chosen
-        if (
-            run.model_fn is not None
-            and run.model_name in registry.BUILT_IN["model_fn"]
-            and not memory.fills_and_empties
-        ):
+        run, memory, stepper = self._run, self.needed_memory(), self.state().stepper
+        recorded = {} if run.record is None else run.record.schedule or {}
+        stepper.schedule = chosen(asked, recorded, memory, str(run.model_dir))
+        if memory.fills_and_empties:
+            return
+        if run.model_fn is not None and run.model_name in registry.BUILT_IN["model_fn"]:
             from ..models.blocks.params import params_of
 
-            doubt = unlikely(chosen, params_of(run.model_name), stepper.lanes)
+            doubt = unlikely(stepper.schedule, params_of(run.model_name), stepper.lanes)
             if doubt is not None and doubt != self._doubt:
                 logger.warning(doubt)
             self._doubt = doubt
-        if run.record is not None:
-            run.record_schedule(chosen.as_dict())
+        run.record_schedule(stepper.schedule.as_dict())
 
     def mark_not_exact(self, why: str) -> None:
         """The run of the open session does not resume exactly from now on."""

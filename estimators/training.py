@@ -17,7 +17,8 @@ from ..explorations import Greedy
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
 from ..policies.modes import PredictMode, TrainMode
-from .limits import Default, Schedule
+from .limits import Schedule
+from .update_schedule import check_first_update
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
@@ -25,7 +26,7 @@ RESERVED: Final = (
     *("demonstration", "n_step_reward", "n_step_discount", "n_step_next_observation"),
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
-_PATIENCE = 1_000_000
+PATIENCE: Final = 1_000_000
 """Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be."""
 
 
@@ -85,68 +86,6 @@ def introduce(memory: Memory, observation: gymnasium.Space[Any], action: gymnasi
     """Let a memory that wants to know the environment look at it; ``env`` is None where there is none."""
     if hasattr(memory, "use_environment"):
         memory.use_environment(EnvironmentView(observation, action, env))
-
-
-def why_no_update(schedule: Schedule, memory: Memory, timestep: int, end: int) -> str | None:
-    """Why nothing is learned on the way from a timestep to the last one; None if something is, or it is not known."""
-    if not memory.fills_and_empties:
-        if schedule.due(end) > 0:
-            return None
-        when = f"the first update is at timestep {schedule.first_update:,}"
-    else:
-        size = getattr(memory, "size", None)
-        if not isinstance(size, int) or len(memory) + end - timestep >= size:
-            return None
-        when = f"the {type(memory).__name__} is full, and learned from, after {size:,}"
-    return f"no update will be made: training ends at timestep {end:,}, and {when}"
-
-
-def unlikely(schedule: Schedule, params: type[Any], lanes: int) -> str | None:
-    """What to say of far fewer updates than the paper of a built-in algorithm makes; None where there are enough.
-
-    Args:
-        schedule: when updates are due.
-        params: the class of the algorithm's parameters.
-        lanes: N; with an update for each vector step there is one for N timesteps.
-    """
-    every, paper = schedule.update_frequency, params.paper_update_frequency
-    if paper is None or every <= max(4, lanes) * paper:
-        return None
-    name = params.__name__.removesuffix("Params")
-    often = "in every timestep" if paper == 1 else f"in every {paper} timesteps"
-    return f"update_frequency is {every}; {name}'s paper learns {often}"
-
-
-def waiting(schedule: Schedule, memory: Memory) -> Schedule:
-    """The schedule, where nobody gave its first update, with one that waits until the memory can fill a batch.
-
-    Args:
-        schedule: what is asked for.
-        memory: built.
-    """
-    first = schedule.first_update
-    if "first_update" in schedule.given or memory.fills_and_empties or memory.can_sample(first):
-        return schedule
-    high = first
-    while not memory.can_sample(high):
-        if high > _PATIENCE:
-            return schedule  # a memory that never says so: updates that are due are skipped, and said
-        high *= 2
-    low = high // 2  # not enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if memory.can_sample(middle) else (middle, high)
-    return dataclasses.replace(schedule, first_update=Default(high))
-
-
-def check_first_update(schedule: Schedule, memory: Memory) -> None:
-    """Raise ``ValueError`` if a first update that was given would come before the memory can fill a batch."""
-    if "first_update" not in schedule.given or memory.fills_and_empties or memory.can_sample(schedule.first_update):
-        return
-    raise ValueError(
-        f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"
-        f" {type(memory).__name__}: raise first_update or lower batch_size"
-    )
 
 
 def check_td_error(train: TrainMode, memory: Memory) -> None:
@@ -245,7 +184,7 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
     mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
     zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)
-    timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
+    timesteps = max(PATIENCE, 2 * int(getattr(trial, "size", 0)))
     for _ in range(timesteps // lanes):
         if trial.can_sample():
             return {key: _spec_of(value) for key, value in trial.sample().items()}
