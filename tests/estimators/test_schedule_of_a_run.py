@@ -1,0 +1,120 @@
+"""When a run updates: what was given, what it recorded, what its memory can fill, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl import Agent, RunConfig
+from axonrl.estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY, Schedule
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import ddpg, sac
+from axonrl.tests.estimators.fakes import Counting, ListMemory, Notes, agent, vector
+
+
+def recorded(model_dir: Path) -> Any:
+    found = json.loads((model_dir / "run.json").read_text())
+    return found["schedule"], found["limits"]
+
+
+def test_a_default_is_a_default_and_the_same_number_is_not() -> None:
+    assert Schedule() == Schedule(35, 10)
+    assert Schedule().given == {}
+    assert Schedule(35).given == {"first_update": 35}
+    assert Schedule(update_frequency=10).given == {"update_frequency": 10}
+    assert (FIRST_UPDATE, UPDATE_FREQUENCY) == (35, 10)
+
+
+def test_a_run_keeps_its_schedule_argument_by_argument(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def updates(*given: int, **named: int) -> list[int]:
+        notes = Notes()
+        agent(tmp_path).train(Counting(), *given, **named, timesteps=10, hooks=[notes])
+        return notes.update_timesteps
+
+    assert updates(6, 2) == [6, 8, 10]
+    assert recorded(tmp_path) == ({"first_update": 6, "update_frequency": 2}, {"timesteps": 10})
+    assert updates() == [12, 14, 16, 18, 20]
+    assert caplog.messages == []
+    assert updates(update_frequency=5) == [21, 26]
+    assert caplog.messages == [f"update_frequency is 5 from now on; the run in {tmp_path} had 2"]
+    assert recorded(tmp_path) == ({"first_update": 6, "update_frequency": 5}, {"timesteps": 30})
+    assert updates(35, 10) == [35]  # given, so that they are not what the run had
+
+
+def test_a_loaded_agent_continues_with_what_the_run_had(tmp_path: Path) -> None:
+    agent(tmp_path).train(Counting(), first_update=5, update_frequency=1, timesteps=20)
+    loaded = agent(tmp_path)
+    loaded.train(Counting(), timesteps=20)
+    assert loaded.global_step == 16 + 20
+
+
+@pytest.mark.parametrize(
+    ("memory", "copies", "expected"),
+    [
+        (ReplayMemory(1000, 4), 1, [35, 45, 55, 65]),
+        (ReplayMemory(1000, 60), 1, [60, 70]),
+        (ReplayMemory(1000, 58, n_step=3), 1, [60, 70]),  # two timesteps wait for the rewards that follow
+        (ReplayMemory(1000, 50), 4, [52, 60, 72]),
+        (ListMemory(50), 1, [50, 60, 70]),
+    ],
+    ids=["enough", "uniform", "n-step", "four environments", "own"],
+)
+def test_a_first_update_that_nobody_gave_waits_for_a_batch(
+    tmp_path: Path, memory: Any, copies: int, expected: list[int]
+) -> None:
+    notes = Notes()
+    env = Counting(100) if copies == 1 else vector(*(Counting(100) for _ in range(copies)))
+    agent(tmp_path, memory).train(env, timesteps=72, hooks=[notes])
+    assert notes.update_timesteps == expected
+
+
+def test_a_first_update_that_was_given_does_not_wait(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"35 timesteps \(first_update\) cannot fill a batch of 64"):
+        agent(tmp_path, ReplayMemory(1000, 64)).train(Counting(), first_update=35, timesteps=70)
+
+
+@pytest.mark.parametrize(
+    ("model", "frequency", "said"),
+    [
+        (sac, {}, ["update_frequency is 10; SAC's paper learns in every timestep"]),
+        (ddpg, {"update_frequency": 1}, []),
+    ],
+)
+def test_far_fewer_updates_than_in_the_paper_are_said(
+    model: Any, frequency: Any, said: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = Agent(model.model_fn, ReplayMemory(100, 8), tmp_path, RunConfig(seed=0, progress=False), {"hidden": [4]})
+    for _ in range(2):  # once
+        learner.check("Pendulum-v1", **frequency)
+    assert [message for message in caplog.messages if "update_frequency" in message] == said
+
+
+def test_a_training_without_an_update_or_a_limit_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agent(tmp_path / "a").train(Counting(), first_update=50, timesteps=20)
+    agent(tmp_path / "b", BatchMemory(32), model=_constant_model).train(Counting(), timesteps=31)
+    assert caplog.messages == [
+        "no update will be made: training ends at timestep 20, and the first update is at timestep 50",
+        "no update will be made: training ends at timestep 31, and the BatchMemory is full, and learned from, after 32",
+    ]
+    caplog.clear()
+
+    class Stop:
+        def after_timestep(self, session: Any, facts: Any) -> None:
+            session.request_stop("enough")
+
+    agent(tmp_path / "c").train(Counting(), hooks=[Stop()])
+    assert caplog.messages == ["no limit given: training goes on until Ctrl-C, or until a hook stops it"]
+
+
+def _constant_model(features: Any, labels: Any, mode: str) -> Any:
+    import tensorflow as tf
+
+    from axonrl import EstimatorSpec
+
+    weight = tf.Variable(0.0, name="weight")
+    if mode == "predict":
+        return EstimatorSpec(mode, {"action": tf.cast(features[:, 0] * weight, tf.int32)})
+    return EstimatorSpec(mode, loss=weight, train_op=weight.assign_add(1.0))
