@@ -51,14 +51,7 @@ def test_a_convolution() -> None:
 
 @pytest.mark.parametrize(
     ("argument", "given"),
-    [
-        ("kernel_initializer", np.zeros((2, 3))),
-        ("kernel_initializer", np.zeros((3, 1))),  # would be repeated
-        ("kernel_initializer", [[0.0, 1.0], [0.0], [0.0]]),
-        ("kernel_initializer", float("nan")),
-        ("bias_initializer", [0.0, float("inf")]),
-        ("bias_initializer", "zeros"),
-    ],
+    [("kernel_initializer", np.zeros((3, 1))), ("kernel_initializer", float("nan")), ("bias_initializer", "zeros")],
 )
 def test_values_that_do_not_fit_are_refused(argument: str, given: Any) -> None:
     with pytest.raises(ArgumentError) as caught:
