@@ -266,10 +266,7 @@ Q: dict[str, Any] = {
 }
 COPIED = {"policy": policy(infer_state_value="action-values"), "optimizer": synchronization(2)}
 LEGAL = np.array([[True, True, False]])
-Q_WEIGHTS = {
-    "policy/action-distribution/logits/bias": [1, 5, 3],
-    "baseline/action-distribution/logits/bias": [4, 1, 9],
-}
+Q_WEIGHTS = {"policy/action-distribution/logits/bias": [1, 5, 3], "baseline/action-distribution/logits/bias": [4, 1, 9]}
 NEXT = {"discount": [0.5], "next_observation": {"action_mask": LEGAL}}
 
 
@@ -416,8 +413,7 @@ def test_a_natural_gradient_of_policy_and_baseline_together_moves_both() -> None
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"objective": value("action")}, {"objective": {"type": "deterministic_policy_gradient"}}],
+    "given", [{"objective": value("action")}, {"objective": {"type": "deterministic_policy_gradient"}}]
 )
 def test_float_actions_have_no_values_without_a_baseline(given: dict[str, Any]) -> None:
     with pytest.raises(TensorforceError) as error:
