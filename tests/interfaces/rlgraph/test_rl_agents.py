@@ -48,9 +48,6 @@ def bellman(agent: DQNAgent, batch: dict[str, Any], target: dict[str, Any], *, d
     return td
 
 
-# -- creation ---------------------------------------------------------------------------------------------------------
-
-
 def test_importing_and_constructing_load_nothing_heavy() -> None:
     code = (
         "import sys, axonrl.interfaces.rlgraph as rl\n"
@@ -165,9 +162,6 @@ def test_building_by_hand() -> None:
     assert "built already" in str(refused(agent.build))
 
 
-# -- acting -----------------------------------------------------------------------------------------------------------
-
-
 def test_one_state_or_a_batch() -> None:
     agent = make_dqn()
     action = agent.get_action(STATE)
@@ -224,9 +218,6 @@ def test_states_are_preprocessed_unless_they_are_already() -> None:
     found = agent.get_action(x, use_exploration=False)
     assert len(set(found.tolist())) > 1
     np.testing.assert_array_equal(found, agent.get_action(x / 2, use_exploration=False, apply_preprocessing=False))
-
-
-# -- observing --------------------------------------------------------------------------------------------------------
 
 
 def test_buffers_by_environment() -> None:
@@ -307,9 +298,6 @@ def test_import_observations() -> None:
     assert "next_states" in str(refused(agent.import_observations, without))
     refused(agent.import_observations, [records(3), {**records(3), "actions": [0, 1, 9]}])
     assert len(agent.memory) == 7
-
-
-# -- learning ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("unconverted")
@@ -481,9 +469,6 @@ def test_several_actions_and_dueling_streams() -> None:
     chosen = values[[[0], [1]], [[0, 1]], batch["actions"]]
     td = (batch["rewards"][:, None] - chosen).mean(-1)
     np.testing.assert_allclose(agent.get_td_loss(batch)[1], td**2, rtol=1e-4)
-
-
-# -- files and the rest -----------------------------------------------------------------------------------------------
 
 
 def test_store_and_load(tmp_path: Path) -> None:

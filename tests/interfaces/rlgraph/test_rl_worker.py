@@ -100,9 +100,6 @@ def _worker(env: Any, make: Any = None, **kwargs: Any) -> tuple[SingleThreadedWo
     return SingleThreadedWorker(agent=agent, env_spec=make or env, **kwargs), agent
 
 
-# -- learning ---------------------------------------------------------------------------------------------------------
-
-
 def _grid_agent(env: GridWorld) -> DQNAgent:
     return DQNAgent(
         state_space=env.state_space,
@@ -203,8 +200,6 @@ def test_the_cartpole_example_of_the_original_runs(tmp_path: Path) -> None:
     assert agent.updates > 10
 
 
-# -- when it updates --------------------------------------------------------------------------------------------------
-
 RHYTHMS: Final = {
     # number of environments, update_spec, buffer_size, timesteps: timesteps at which updates happen
     "every multiple that is passed": (3, {}, 1, 24, [6, 9, 12, 18, 21, 24]),
@@ -241,9 +236,6 @@ def test_updates_wait_for_a_batch_and_are_not_made_up_for() -> None:
     agent.ready_at = 10
     worker.execute_timesteps(16)
     assert agent.updated == [12, 16]
-
-
-# -- what it observes -------------------------------------------------------------------------------------------------
 
 
 def test_next_states_terminals_and_truncations() -> None:
@@ -347,9 +339,6 @@ def test_states_of_parts() -> None:
     worker.execute_timesteps(4)
     assert agent.acted[1] == {"x": [[11.0], [11.0]]}
     assert agent.told[-1] == ("env_1", {"x": [11.0]}, 2.0, {"x": [12.0]}, False)
-
-
-# -- results and arguments --------------------------------------------------------------------------------------------
 
 
 def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

