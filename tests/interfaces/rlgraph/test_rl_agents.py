@@ -97,13 +97,11 @@ def test_ways_to_create(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "argument", "words"),
     [
-        (lambda: Agent.from_spec(DQN), "Agent.from_spec: type", "random"),
         (lambda: RandomAgent.from_spec({**DQN, "type": "dqn"}), "RandomAgent.from_spec: type", "DQNAgent"),
         (lambda: Agent.from_spec("dqfd"), "Agent.from_spec: type", "import_observations"),
         (lambda: Agent(**DQN), "Agent", "DQNAgent"),
         (lambda: make_dqn(update_spec={"sync_intervall": 4}), "sync_intervall", "sync_interval"),
         (lambda: make_dqn(dueling_q=True), "DQNAgent: action_adapter_spec", "units_state_value_stream"),
-        (lambda: make_dqn(action_space=FloatBox(0.0, 1.0)), "DQNAgent: action_space", "IntBox"),
         (lambda: make_dqn(memory_spec="ring_buffer"), "DQNAgent: memory_spec", "prioritized_replay"),
         (
             lambda: make_dqn(update_spec={"sync_interval": 10, "update_interval": 4}),
@@ -133,7 +131,6 @@ def test_the_least_buffer_of_n_steps_and_the_default_interval() -> None:
     ("arguments", "words"),
     [
         ({"execution_spec": {"mode": "distributed"}}, "ApexExecutor"),
-        ({"execution_spec": {"device_strategy": "multi_gpu_sync"}}, "one learner"),
         ({"network_spec": [{"type": "embedding"}]}, "one-hot"),
         ({"network_spec": [{"type": "lstm", "units": 4}]}, "IMPALAAgent"),
         ({"memory_spec": {"type": "replay", "next_states": False}}, "leave it out"),

@@ -59,12 +59,10 @@ _RAY = "ApexExecutor: execution_spec['ray_spec']"
         ({"executor": {"num_sample_worker": 2}}, "num_sample_worker"),
         ({"executor": {"num_replay_workers": 2}}, f"{_RAY}['executor_spec']['num_replay_workers']"),
         ({"worker": {"ray_constant_exploration": False}}, "ApexExecutor: exploration_spec"),
-        ({"worker": {"n_step_adjustment": 3}, "n_step": 2}, "ApexExecutor: n_step"),
         ({"replay": {"memory_spec": {"type": "replay"}}}, f"{_RAY}['apex_replay_spec']['memory_spec']['type']"),
         ({**memory(capacity=9), "n_step": 4}, f"{_RAY}['apex_replay_spec']['memory_spec']['capacity']"),
         ({"replay": {**REPLAY, "min_sample_memory_size": 7}}, f"{_RAY}['apex_replay_spec']['min_sample_memory_size']"),
         ({"update_spec": {"do_updates": False}}, "ApexExecutor: update_spec['do_updates']"),
-        ({"type": "dqn"}, "ApexExecutor: type"),
     ],
 )
 def test_mistakes_are_told_at_once(given: dict[str, Any], argument: str) -> None:

@@ -54,6 +54,7 @@ def _lived(agent: DQNAgent) -> list[Any]:
     return found
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_companions_write_and_change_nothing(tmp_path: Path) -> None:
     agent = _dqn(
         summary_spec={"directory": str(tmp_path / "events"), "save_steps": 3},

@@ -103,7 +103,6 @@ def test_a_refused_step_changes_nothing() -> None:
         ({"type": "grid_world", "world": ["S S"]}, "GridWorld: world"),
         ({"type": "axonrl.interfaces.rlgraph.Nothing"}, "Environment.from_spec: type"),
         (lambda: 7, "Environment.from_spec: spec"),
-        ({"type": "openai", "gym_env": "CartPol-v1"}, "OpenAIGymEnv: gym_env"),
         ({"type": "openai", "gym_env": "CartPole-v1", "episodic_life": True}, "OpenAIGymEnv: episodic_life"),
         (
             {"type": "openai", "gym_env": "CartPole-v1", "max_num_noops": 1, "noop_action": 2},

@@ -12,7 +12,6 @@ import pytest
 from axonrl.contracts import Array
 from axonrl.interfaces.rlgraph import Environment, GridWorld, RLGraphError, RLGraphWarning
 from axonrl.interfaces.rlgraph.agents import Agent, IMPALAAgent, SingleIMPALAAgent
-from axonrl.interfaces.rlgraph.agents.fifo_queue import FIFOQueue
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox, Space
 from axonrl.runtimes import Policy
 
@@ -408,7 +407,6 @@ def test_images_are_divided_by_255_unless_they_are_at_most_1(space: dict[str, An
         ({"environment_spec": None}, "IMPALAAgent: environment_spec", "CartPole"),
         ({"type": "learner", "environment_spec": None}, "IMPALAAgent: state_space", "environment_spec"),
         ({"num_actors": 2, "num_workers": 2}, "IMPALAAgent: num_actors", "two names"),
-        ({"state_space": FloatBox(shape=(3,))}, "IMPALAAgent: state_space", "environments"),
         ({"network_spec": [{"type": "lstm", "units": 3}] * 2}, "IMPALAAgent: network_spec", "dense"),
         (
             {"network_spec": LSTM, "internal_states_space": [FloatBox(shape=(4,))] * 2},
@@ -420,7 +418,6 @@ def test_images_are_divided_by_255_unless_they_are_at_most_1(space: dict[str, An
             "IMPALAAgent: fifo_queue_spec['capacity']",
             "2; got 1",
         ),
-        ({"fifo_queue_spec": FIFOQueue(1)}, "IMPALAAgent: fifo_queue_spec", "'learner'"),
     ],
 )
 def test_what_cannot_be_made(more: dict[str, Any], argument: str, words: str) -> None:

@@ -14,7 +14,6 @@ from axonrl.interfaces.rlgraph.agents import ActorCriticAgent, Agent, PPOAgent
 from axonrl.interfaces.rlgraph.agents.on_policy_agents import OnPolicyAgent
 from axonrl.interfaces.rlgraph.agents.policies import PolicyActions
 from axonrl.interfaces.rlgraph.agents.rollouts import Rollouts, gae
-from axonrl.interfaces.rlgraph.environments import OpenAIGymEnv
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
 from axonrl.runtimes import Policy
 
@@ -439,7 +438,6 @@ def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
         ({"memory_spec": "replay"}, "PPOAgent: memory_spec"),
         ({"value_function_spec": [{"type": "dnse", "units": 3}]}, "PPOAgent: value_function_spec[0]['type']"),
         ({"observe_spec": {"n_step": 2}}, "PPOAgent: observe_spec['n_step']"),
-        ({"action_space": {"type": "int"}}, "PPOAgent: action_space"),
         ({"update_spec": {"batch_size": 2000}}, "PPOAgent: memory_spec['capacity']"),
     ],
 )
@@ -454,37 +452,3 @@ def test_agents_are_found_by_their_keys() -> None:
     assert type(Agent.from_spec("PPO", **PPO, auto_build=False)) is PPOAgent
     refused(ActorCriticAgent.from_spec, {"type": "ppo", **PPO}, auto_build=False)
     refused(OnPolicyAgent, **PPO)
-
-
-@pytest.mark.learning
-@pytest.mark.usefixtures("unconverted")
-def test_ppo_by_hand_in_two_environments() -> None:
-    envs = [OpenAIGymEnv("CartPole-v1", seed=index) for index in range(2)]
-    hidden = [{"type": "dense", "units": 64, "activation": "tanh"}]
-    agent = PPOAgent(
-        state_space=envs[0].state_space,
-        action_space=envs[0].action_space,
-        network_spec=hidden,
-        value_function_spec=hidden,
-        memory_spec={"type": "ring_buffer", "capacity": 2000},
-        observe_spec={"buffer_size": 500},
-        sample_episodes=False,
-        update_spec={"batch_size": 1000, "num_iterations": 40, "sample_size": 100},
-        optimizer_spec={"type": "adam", "learning_rate": 3e-4},
-        execution_spec={"seed": 0},
-    )
-    states, returns, running = np.stack([e.reset() for e in envs]), [], [0.0, 0.0]
-    for step in range(1, 3001):
-        actions = agent.get_action(states)
-        for i, e in enumerate(envs):
-            after, reward, terminal, _ = e.step(actions[i])
-            agent.observe(states[i], actions[i], [], reward, after, terminal, env_id=f"env_{i}")
-            running[i] += float(reward)
-            states[i] = e.reset() if terminal else after
-            if terminal:
-                returns.append(running[i])
-                running[i] = 0.0
-        if step % 500 == 0:
-            assert agent.update()[1].shape == (100,)
-    assert (agent.timesteps, len(agent.memory), agent.updates) == (6000, 2000, 6)
-    assert np.mean(returns[-20:]) > 1.5 * np.mean(returns[:20])

@@ -84,7 +84,6 @@ def test_steps_follow_each_other_and_can_be_written_down() -> None:
         ([{"type": "devide", "divisor": 2}], "preprocessing_spec[0]['type']", "'divide'"),
         ([{"type": "clip", "min": 2}], "preprocessing_spec[0]['min']", "at most"),
         ([{"type": "reshape", "new_shape": [3, -1]}], "preprocessing_spec[0]['new_shape']", "[2]"),
-        ([{"type": "reshape", "flatten": True, "new_shape": [2]}], "preprocessing_spec[0]", "one of them"),
         (["transpose"], "preprocessing_spec[0]", "two axes"),
     ],
 )

@@ -193,8 +193,8 @@ def test_the_cartpole_example_of_the_original_runs(tmp_path: Path) -> None:
         worker_executes_preprocessing=False,
         episode_finish_callback=finished,
     )
-    result = worker.execute_episodes(12, use_exploration=True)
-    assert len(rewards) == result["episodes_executed"] == 12
+    result = worker.execute_episodes(6, use_exploration=True)
+    assert len(rewards) == result["episodes_executed"] == 6
     assert result["mean_episode_reward"] == pytest.approx(np.mean(rewards))
     assert sum(rewards) == result["timesteps_executed"] == agent.timesteps
     assert agent.updates > 10
@@ -203,7 +203,6 @@ def test_the_cartpole_example_of_the_original_runs(tmp_path: Path) -> None:
 RHYTHMS: Final = {
     # number of environments, update_spec, buffer_size, timesteps: timesteps at which updates happen
     "every multiple that is passed": (3, {}, 1, 24, [6, 9, 12, 18, 21, 24]),
-    "several at once": (5, {"update_interval": 2}, 1, 10, [5, 5, 10, 10, 10]),
     "beyond steps_before_update": (3, {"steps_before_update": 12, "update_steps": 2}, 1, 24, [18, 18, 21, 21, 24, 24]),
     "from buffer_size on": (1, {"update_interval": 2}, 5, 8, [6, 8]),
     "at buffer_size": (1, {"update_interval": 2}, 6, 8, [6, 8]),
@@ -376,13 +375,11 @@ def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "argument"),
     [
-        ({"agent": "dqn"}, "agent"),
-        ({"num_envs": 2}, "num_envs"),  # of one object
+        ({"num_envs": 2}, "num_envs"),
         ({"num_envs": 1, "num_environments": 2}, "num_environments"),
         ({"worker_executes_preprocessing": True}, "worker_executes_preprocessing"),
         ({"preprocessing_spec": [{"type": "dvide"}]}, "preprocessing_spec[0]['type']"),
-        ({"exploration_epsilon": 2}, "exploration_epsilon"),
-        ({"env_spec": Corridor(3, state_space=FloatBox(shape=(2,)))}, "env_spec"),  # has other spaces than the agent
+        ({"env_spec": Corridor(3, state_space=FloatBox(shape=(2,)))}, "env_spec"),
         ({"env_spec": Corridor(3, state_space=Dict(x=FloatBox(shape=(1,))))}, "env_spec"),
     ],
 )

@@ -245,27 +245,15 @@ INFERRING = {"infer_state_value": "action-values"}
     ("kind", "kwargs", "argument"),
     [
         ("tensorforce", {"baseline_optimizer": "synchronization"}, "baseline_optimizer"),
-        ("tensorforce", {"update": {"unit": "episodes", "batch_size": 2}}, "max_episode_timesteps"),
         ("tensorforce", {"memory": 8}, "memory"),
         ("tensorforce", {"policy": {"distributions": {"int": "gaussian"}}}, "policy['distributions']['int']"),
         ("tensorforce", {"reward_estimation": {"horizon": 1, "estimate_horizon": "late"}}, ESTIMATE_HORIZON),
         ("tensorforce", {"baseline_objective": "policy_gradient"}, "baseline_objective"),
-        (
-            "tensorforce",
-            {"objective": "value", "baseline_policy": {"network": {"type": "auto", "size": 8}}}
-            | {"baseline_optimizer": "synchronization"},
-            "baseline_policy['network']",
-        ),
         ("tensorforce", {"buffer_observe": 4, "parallel_interactions": 2}, "buffer_observe"),
         ("ppo", {"critic_network": "auto"}, "critic_optimizer"),
         ("ppo", {"memory": 199}, "memory"),
         ("a2c", {"critic_network": None}, "critic_network"),
         ("dqn", {"actions": FLOAT}, "actions"),
-        (
-            "dpg",
-            {"actions": read_values("test", {"a": {"type": "float"}, "b": {"type": "float"}}, "actions")},
-            "actions",
-        ),
     ],
 )
 def test_what_is_wrong_with_an_agent_is_refused_by_name(kind: str, kwargs: dict[str, Any], argument: str) -> None:

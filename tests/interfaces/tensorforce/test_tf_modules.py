@@ -121,7 +121,6 @@ def test_parameters_stay_and_keep_to_json() -> None:
         ({"type": "block", "name": "b", "layers": [[{"type": "flatten"}]]}, "layer", "m['layers'][0]"),
         ("conv2d_transpose", "layer", "m"),
         ({"optimizer": "adam", "multi_stpe": 5}, "optimizer", "multi_stpe"),
-        ({"type": "adam", "learning_rate": {"type": "linear"}}, "optimizer", "m['learning_rate']['type']"),
         ({"unit": "timesteps", "batch_size": {"type": "decaying"}}, "update", "m['batch_size']"),
         ({"infer_state_value": "distribution"}, "policy", "m['infer_state_value']"),
     ],

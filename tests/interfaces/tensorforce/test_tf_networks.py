@@ -99,13 +99,11 @@ def test_an_embedding() -> None:
 @pytest.mark.parametrize(
     ("given", "layers", "expected"),
     [
-        ((9, 2), [layer("conv1d", size=4, stride=2, padding="valid")], (4, 4)),
         ((9, 2), [layer("conv1d", size=4, padding="valid", dilation=2)], (5, 4)),
         ((9, 7, 2), [layer("conv2d", size=4, window=[3, 5], stride=2)], (5, 4, 4)),
         ((9, 7, 2), [layer("pool2d", reduction="max")], (5, 4, 2)),
         ((9, 2), [layer("pool1d", reduction="average", window=3, stride=3, padding="valid")], (3, 2)),
         ((3,), [layer("dense", size=4, activation="crelu")], (8,)),
-        ((5, 3), [layer("gru", size=4, return_final_state=False)], (5, 4)),
         ((4, 3), [layer("keras", layer="Conv1D", filters=2, kernel_size=2)], (3, 2)),
     ],
 )
@@ -280,7 +278,6 @@ def test_a_window_equals_its_timesteps_and_padding_changes_nothing(kind: str) ->
     ("layers", "argument"),
     [
         ([layer("reshape", shape=[3, 1])], "net"),
-        ([layer("reshape", shape=[3, 1]), layer("dense", size=2)], "net: layer 'dense0'"),
         ([layer("register", tensor="state")], "net: layer 'register0': tensor"),
         (
             [layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")],

@@ -30,7 +30,6 @@ def progress(agent: Any) -> Any:
     ("given", "argument"),
     [
         (dict(states=S, parallel=np.array(0)), "Agent.act: parallel"),
-        (dict(states=[[1.0], [2.0, 3.0]]), "Agent.act: states"),
         (dict(states=[1e300, 0.0, 0.0]), "Agent.act: states"),
     ],
 )
@@ -49,7 +48,6 @@ def test_whole_floats_are_ints_and_others_are_not() -> None:
     ("wrong", "argument"),
     [
         (dict(reward=[1.0, [1, [2]]]), "Agent.observe: reward"),
-        (dict(terminal=[1, 3]), "Agent.observe: terminal"),
         (dict(terminal=[2, 2], next_states=[S, [1.0]]), "Agent.observe: next_states: states"),
     ],
 )
@@ -124,7 +122,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         dict(state=np.zeros((3, 2))),
         dict(reward=np.full(3, np.nan)),
-        dict(terminal=np.zeros(3, int)),
         dict(action_mask=np.array([[False, True, True]] * 3), action=np.zeros(3, int)),
         None,
     ],

@@ -133,12 +133,6 @@ def test_one_environment_calls_in_order() -> None:
     assert all(0 <= a < b for a, b in zip(runner.episode_agent_seconds, runner.episode_seconds, strict=True))
 
 
-def test_an_abort_of_the_time_limit_passes_what_follows() -> None:
-    agent = FakeAgent()
-    Runner(agent=agent, environment=Count(9), max_episode_timesteps=2).run(num_episodes=1)
-    assert agent.calls == ["reset", ("act", 0, 0), ("observe", 0, 0), ("act", 1, 0), ("abort", 2, 0)]
-
-
 def test_timesteps_are_exact_and_the_last_episode_counts() -> None:
     agent = FakeAgent()
     runner = Runner(agent=agent, environment=Count(10))

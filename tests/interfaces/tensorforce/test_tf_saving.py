@@ -90,7 +90,6 @@ def test_paths(saved: tuple[Any, Path], tmp_path: Path) -> None:
             "agent-12.npz",
         ),
         (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
-        (["agent.hdf5", "agent.h5"], "agent", None, "agent.hdf5"),
         (["agent.safetensors", "agent.actonly"], "agent", "pb-actonly", "agent.actonly"),
     ],
 )
@@ -224,7 +223,7 @@ def test_functions_are_not_in_the_file(tmp_path: Path) -> None:
     assert_same(load(tmp_path, **more), agent)
 
 
-@pytest.mark.parametrize("format", ["tensorflow", "hdf5", "pb-actonly"])
+@pytest.mark.parametrize("format", ["tensorflow", "pb-actonly"])
 def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
     agent, _ = saved
     path = Path(agent.save(directory=str(tmp_path), format="tensorflow" if format == "pb-actonly" else format))
