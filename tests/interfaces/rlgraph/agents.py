@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event
 
 from axonrl.contracts import Array
 from axonrl.interfaces.rlgraph import RLGraphError
@@ -53,3 +56,14 @@ def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> RLGraphError
         call(*args, **kwargs)
     assert isinstance(caught.value, ValueError)
     return caught.value
+
+
+def scalars(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """Of every event its step and numbers."""
+    (path,) = folder.glob("events.*")
+    events = [Event.FromString(record) for record in RawEventFileLoader(str(path)).Load()]
+    return [
+        (event.step, {value.tag: round(value.simple_value, 5) for value in event.summary.value})
+        for event in events
+        if event.HasField("summary")
+    ]

@@ -1,13 +1,12 @@
 """Decays and exploration, with numbers by hand."""
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from axonrl.interfaces.rlgraph.processing.decays import Decay, make_decay
+from axonrl.interfaces.rlgraph.processing.decays import make_decay
 from axonrl.interfaces.rlgraph.processing.exploration import Exploration, make_exploration
 from axonrl.interfaces.rlgraph.values.errors import RLGraphError
 
@@ -76,15 +75,6 @@ def test_constant_decay() -> None:
     assert make_decay("d", {}).constant is None
 
 
-@pytest.mark.parametrize("spec", [{"type": "exponential_decay", "num_half_lives": 3}])
-def test_decays_can_be_written_down(spec: Any) -> None:
-    decay: Decay = make_decay("d", spec)
-    written = json.loads(json.dumps(decay.to_json()))
-    again = make_decay("d", written)
-    assert again.to_json() == decay.to_json()
-    assert [again.value(t) for t in (0, 777, 20_000)] == [decay.value(t) for t in (0, 777, 20_000)]
-
-
 @pytest.mark.parametrize(
     ("spec", "argument"),
     [
@@ -107,11 +97,6 @@ def test_decays_within_bounds() -> None:
         refused({"epsilon_spec": {"decay_spec": {"from": 1.5}}})
         == "exploration_spec['epsilon_spec']['decay_spec']['from']"
     )
-
-
-@pytest.mark.parametrize("spec", [{"epsilon_spec": None}])
-def test_no_exploration(spec: Any) -> None:
-    assert make_exploration("exploration_spec", spec, FOUR) is None
 
 
 def drawn(exploration: Exploration, greedy: Any, t: int, seed: int = 3) -> tuple[Any, Any]:

@@ -15,8 +15,7 @@ from axonrl.interfaces.rlgraph.agents import Agent, IMPALAAgent, SingleIMPALAAge
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox, Space
 from axonrl.runtimes import Policy
 
-from .agents import equal, refused
-from .test_rl_companions import _scalars as scalars
+from .agents import equal, refused, scalars
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 

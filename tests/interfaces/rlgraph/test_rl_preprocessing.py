@@ -60,14 +60,6 @@ def test_nothing_to_do(spec: Any) -> None:
     assert preprocessor.to_json() == []
 
 
-@pytest.mark.parametrize("kind", ["ImageResize"])
-def test_types_without_case_and_dashes(kind: str) -> None:
-    spec = [{"type": kind, "width": 1, "height": 2, "scope": "smaller"}]
-    whole = {"type": "image_resize", "width": 1, "height": 2, "interpolation": "area"}
-    assert made(spec, box((2, 2))).to_json() == [whole]
-    assert spec[0]["scope"] == "smaller"
-
-
 def test_steps_follow_each_other_and_can_be_written_down() -> None:
     spec = [{"type": "clip", "max": 5}, "normalize", {"type": "reshape", "new_shape": [-1, 1]}]
     preprocessor = made(spec)
@@ -308,10 +300,3 @@ def test_parts() -> None:
     with pytest.raises(RLGraphError) as caught:
         Preprocessor("spec", ["concat"], {"a": box((2, 3)), "b": box((3,))})
     assert caught.value.argument == "spec[0]"
-
-
-@pytest.mark.parametrize("arrays", [{"": np.zeros((0, 2))}])
-def test_arrays_that_do_not_fit(arrays: Any) -> None:
-    with pytest.raises(RLGraphError) as caught:
-        made(["clip"])(arrays)
-    assert caught.value.argument == "preprocessing_spec: states"

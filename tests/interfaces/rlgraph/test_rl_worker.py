@@ -197,7 +197,7 @@ def test_the_cartpole_example_of_the_original_runs(tmp_path: Path) -> None:
     assert len(rewards) == result["episodes_executed"] == 6
     assert result["mean_episode_reward"] == pytest.approx(np.mean(rewards))
     assert sum(rewards) == result["timesteps_executed"] == agent.timesteps
-    assert agent.updates > 10
+    assert agent.updates > 3
 
 
 RHYTHMS: Final = {

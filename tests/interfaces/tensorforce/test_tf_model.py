@@ -178,6 +178,7 @@ def test_clipped_changes(mode: str, expected: Any) -> None:
 
 
 NUMBERS = {"optimizer/learning_rate": 1.0, "l2_regularization": 0.0, "entropy_regularization": 0.0}
+ONE: dict[str, Any] = {"action": np.array([0]), "reward": [1.0]}
 UNIFORM = {"action": np.array([0, 2, 1]), "reward": [1.0, -2.0, 7.0], "valid": [1.0, 1.0, 0.0]}
 
 
@@ -236,8 +237,7 @@ def test_log_probabilities_of_several_actions_are_summed_and_values_averaged() -
 
 def test_ratios_refer_to_the_policy_at_the_start_of_the_update() -> None:
     steps = {"type": "multi_step", "num_steps": 2, "optimizer": sgd(1.0)}
-    batch = {"action": np.array([0]), "reward": [1.0]}
-    agent = Agent(form(objective=RATIO, optimizer=steps), batch, weights={})
+    agent = Agent(form(objective=RATIO, optimizer=steps), ONE, weights={})
     loss = agent.update()["loss"]
     p = np.exp([2 / 3, -1 / 3, -1 / 3])  # after one step
     assert 3 * p[0] / p.sum() > 1.25
@@ -306,7 +306,7 @@ def test_optimizing_step(mode: str, parameter: float, expected: float) -> None:
     """Half the square of 1 - v falls by at least 0.2 of what the gradient, 1, promises: of the steps 3, ... for v."""
     search = {"type": "optimizing_step", "ls_max_iterations": 5, "ls_accept_ratio": 0.2, "ls_mode": mode}
     normal = form(objective=value("state"), optimizer={**search, "ls_parameter": parameter, "optimizer": sgd(3.0)})
-    agent = Agent(normal, {"action": np.array([0]), "reward": [1.0]}, weights={})
+    agent = Agent(normal, ONE, weights={})
     agent.update()
     assert agent["states-value/bias"] == pytest.approx([expected], rel=1e-5)
 
@@ -314,14 +314,14 @@ def test_optimizing_step(mode: str, parameter: float, expected: float) -> None:
 def test_multi_step_and_clipping_step() -> None:
     clipping = {"type": "clipping_step", "threshold": 0.25, "mode": "value", "optimizer": sgd(0.5)}
     normal = form(objective=value("state"), optimizer={"type": "multi_step", "num_steps": 3, "optimizer": clipping})
-    agent = Agent(normal, {"action": np.array([0]), "reward": [1.0]}, weights={})
+    agent = Agent(normal, ONE, weights={})
     assert agent.update()["loss"] == pytest.approx((1 + 0.75**2 + 0.5**2) / 6)
     assert agent["states-value/bias"] == pytest.approx([0.75])
 
 
 def test_a_baseline_with_an_optimizer_is_trained_before_the_policy() -> None:
     own = baseline(policy=policy(), objective=value("state"), optimizer=sgd(1.0))
-    agent = Agent(form(advantage=True, baseline=own), {"action": np.array([0]), "reward": [1.0]}, weights={})
+    agent = Agent(form(advantage=True, baseline=own), ONE, weights={})
     found = agent.update()
     assert agent["baseline/states-value/bias"] == pytest.approx([1])
     assert found["baseline_loss"] == pytest.approx(0.5)
@@ -331,7 +331,7 @@ def test_a_baseline_with_an_optimizer_is_trained_before_the_policy() -> None:
 
 def test_a_baseline_with_a_weight_is_trained_with_the_policy() -> None:
     own = baseline(policy=policy(), objective=value("state"), weight=0.5)
-    agent = Agent(form(advantage=True, baseline=own), {"action": np.array([0]), "reward": [1.0]}, weights={})
+    agent = Agent(form(advantage=True, baseline=own), ONE, weights={})
     found = agent.update()
     assert found["loss"] == pytest.approx(np.log(3) + 0.5 * 0.5, rel=1e-5)
     assert agent["baseline/states-value/bias"] == pytest.approx([0.5])
@@ -339,17 +339,14 @@ def test_a_baseline_with_a_weight_is_trained_with_the_policy() -> None:
 
 def test_values_beside_likelihoods_learn_returns_and_not_advantages() -> None:
     both = {"type": "plus", "objective1": LIKELIHOOD, "objective2": value("state")}
-    batch = {"action": np.array([0]), "reward": [1.0]}
-    agent = Agent(form(advantage=True, objective=both), batch, weights={"states-value/bias": 0.5})
+    agent = Agent(form(advantage=True, objective=both), ONE, weights={"states-value/bias": 0.5})
     assert agent.update()["loss"] == pytest.approx(0.5 * np.log(3) + 0.5 * 0.5**2, rel=1e-5)
     assert agent["states-value/bias"] == pytest.approx([1.0])
 
 
 def test_a_baseline_alone_is_trained_through_the_advantage() -> None:
     agent = Agent(
-        form(advantage=True, baseline=baseline(policy=policy())),
-        {"action": np.array([0]), "reward": [1.0]},
-        weights={"baseline/states-value/bias": 0.25},
+        form(advantage=True, baseline=baseline(policy=policy())), ONE, weights={"baseline/states-value/bias": 0.25}
     )
     assert agent.update()["estimated_reward"] == 0.75
     change = agent["baseline/states-value/bias"] - 0.25
@@ -387,7 +384,7 @@ def test_natural_gradient_diverges_by_the_learning_rate() -> None:
 
 def test_a_natural_gradient_of_policy_and_baseline_together_moves_both() -> None:
     own = baseline(policy=policy(), objective=value("state"), weight=1.0)
-    agent = Agent(form(optimizer=NATURAL, baseline=own), {"action": np.array([0]), "reward": [1.0]}, weights={})
+    agent = Agent(form(optimizer=NATURAL, baseline=own), ONE, weights={})
     kl = agent.update()["kl"]
     # Along the gradients (2, -1, -1) / 3 and 1, whose Fisher information is 1 / 3 and 1: the policy goes 3 times as far
     # as its gradient, so that 3 * 2 / 3 = 2 parts of 3 of the radius are its own.

@@ -101,19 +101,6 @@ def test_the_wrapper_becomes_steps_around_its_optimizer() -> None:
     }
 
 
-def test_parameters_stay_and_keep_to_json() -> None:
-    schedule = {"type": "piecewise_constant", "unit": "updates", "boundaries": (5,), "values": [0.1, 0.0]}
-    found = resolve("m", {"type": "adam", "learning_rate": schedule}, "optimizer")["learning_rate"]
-    assert found == {**schedule, "boundaries": [5]}
-    assert resolve("m", {"type": "adam", "learning_rate": "ornstein_uhlenbeck"}, "optimizer")["learning_rate"] == {
-        "type": "ornstein_uhlenbeck"
-    }
-    assert (
-        resolve("m", {"type": "adam", "learning_rate": {"type": "constant", "value": 1}}, "optimizer")["learning_rate"]
-        == 1
-    )
-
-
 @pytest.mark.parametrize(
     ("spec", "room", "argument"),
     [

@@ -1,6 +1,5 @@
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,13 +274,3 @@ def test_wrong_keys_and_rewards_are_named(spec: Any, argument: Any) -> None:
     with pytest.raises(TensorforceError) as caught:
         make_preprocessing("preprocessing", spec, {"state": ValueSpec("state", "float", (2,))}, 1)
     assert caught.value.argument == argument
-
-
-def test_layers_may_be_in_files_and_have_the_names_of_tensorforces_classes(tmp_path: Path) -> None:
-    clipping = {"type": "tensorforce.core.layers.Clipping", "upper": 2.0, "summary_labels": None}
-    layers, whole = tmp_path / "layers.json", tmp_path / "preprocessing.json"
-    layers.write_text(json.dumps([clipping]))
-    whole.write_text(json.dumps({"state": str(layers)}))
-    states = {"state": ValueSpec("state", "float", (2,))}
-    made = make_preprocessing("preprocessing", str(whole), states, 1)
-    assert made.spec == {"state": [{"type": "clipping", "upper": 2.0, "lower": None}]}
