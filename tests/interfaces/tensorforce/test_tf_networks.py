@@ -122,6 +122,19 @@ def test_pooling_and_windows_by_hand() -> None:
     assert call(halves, state=x).tolist() == [[3, 4, -5, 6]]
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("crelu", [0, 0, 2, 1, 0, 0]),
+        ("leaky-relu", [-0.2, 0, 2]),
+        ("swish", [-1 / (1 + np.e), 0, 2 / (1 + np.exp(-2))]),
+    ],
+)
+def test_activations(name: str, expected: Any) -> None:
+    found = call(built(layer("activation", nonlinearity=name)), state=np.array([[-1.0, 0.0, 2.0]], F32))
+    np.testing.assert_allclose(found, [expected], atol=1e-6)
+
+
 def test_dropout_in_training_only() -> None:
     network = built(layer("dropout", rate=0.25))
     x = np.array([[3, 6, 9]], F32)
@@ -289,3 +302,9 @@ def test_a_window_equals_its_timesteps_and_padding_changes_nothing(kind: str) ->
 )
 def test_what_does_not_fit_is_refused(layers: list[Any], argument: str) -> None:
     assert refused(built, *layers).argument == argument
+
+
+def test_several_inputs_need_a_retrieve_and_ints_an_embedding() -> None:
+    dense = layer("dense", size=1)
+    assert refused(built, dense, a=FLOAT, b=FLOAT).argument == "net: layer 'dense0'"
+    assert refused(built, dense, a=ValueSpec("a", "int", (2,), 3)).argument == "net: layer 'dense0'"

@@ -90,6 +90,12 @@ def test_restarts_begin_where_they_should(t_mul: Any) -> None:
         assert parameter.value(Counts(round(begin * 10_000_000) + 1, 0, 0), RNG) > 0.999
 
 
+def test_a_schedule_follows_its_unit() -> None:
+    line = decaying("linear", 0, 10, final_value=10)
+    made = [make_parameter("rate", {**line, "unit": unit}) for unit in ("timesteps", "episodes", "updates")]
+    assert [parameter.value(Counts(1, 2, 3), RNG) for parameter in made] == [1, 2, 3]
+
+
 def test_piecewise_constant_keeps_the_left_value_at_a_boundary() -> None:
     spec = {"type": "piecewise_constant", "unit": "timesteps", "boundaries": (2, 5), "values": (3, 2, 1)}
     assert at(spec, 0, 2, 3, 5, 6) == [3, 3, 2, 2, 1]

@@ -19,12 +19,13 @@ TINY = [dict(type="linear", size=2)]
 
 
 @pytest.fixture(scope="module")
-def one_learner() -> Agent:
-    return generic(exploration=1.0, parallel_interactions=2)
+def one_learner(in_tensorflow: Any) -> Any:
+    with in_tensorflow():
+        return generic(exploration=1.0, parallel_interactions=2)
 
 
 @pytest.fixture
-def learner(one_learner: Agent) -> Agent:
+def learner(one_learner: Any) -> Any:
     """An agent with a model, in which no episode runs."""
     one_learner.reset()
     return one_learner
@@ -35,7 +36,7 @@ def decaying(decay: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def nested(in_tensorflow: Any) -> Agent:
+def nested(in_tensorflow: Any) -> Any:
     """An agent with actions of all types, each with a schedule of its own, at timestep 0."""
     turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
     exploration = {
@@ -51,7 +52,7 @@ def nested(in_tensorflow: Any) -> Agent:
         )
 
 
-def run(agent: Agent, episodes: int, length: int, **settings: Any) -> list[int]:
+def run(agent: Any, episodes: int, length: int, **settings: Any) -> list[int]:
     """Episodes of equal length; the episodes after which there was an update."""
     updated = []
     for _ in range(episodes):
@@ -102,7 +103,7 @@ def test_main_mode_refuses_what_is_for_independent_acts(extra: dict[str, Any]) -
     refused(make().act, S, **extra)
 
 
-def test_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> None:
+def test_evaluation_is_greedy_and_leaves_no_trace(learner: Any) -> None:
     before = learner.timesteps
     found = {int(learner.act(S, evaluation=True)) for _ in range(20)}
     assert len(found) == 1
@@ -112,7 +113,7 @@ def test_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> None:
     assert learner.act(S, internals=learner.initial_internals(), evaluation=True) == (action, {})
 
 
-def test_queries_and_values_for_one_call(learner: Agent) -> None:
+def test_queries_and_values_for_one_call(learner: Any) -> None:
     action, shown = learner.act(S, query="exploration", exploration=0.5)
     assert shown == 0.5
     assert isinstance(action, np.int32)
@@ -122,7 +123,7 @@ def test_queries_and_values_for_one_call(learner: Agent) -> None:
     assert learner.act(S, query="exploration")[1] == 1.0
 
 
-def test_schedules(nested: Agent) -> None:
+def test_schedules(nested: Any) -> None:
     shown = {"a": [0.1, 0.05, 0.025], "b/c": [0.1, 0.0, 0.0], "b/d": [1.0, 0.9, 0.8]}
     names = [f"{name}-exploration" for name in shown]
     found = []
@@ -132,7 +133,7 @@ def test_schedules(nested: Agent) -> None:
     assert np.array_equal(np.array(found).T, np.array(list(shown.values()), np.float32))
 
 
-def test_unknown_names(learner: Agent) -> None:
+def test_unknown_names(learner: Any) -> None:
     assert refused(learner.act, S, independent=True, explorations=0.5).argument == "explorations"
     assert refused(learner.act, S, independent=True, query="explorations").argument == "explorations"
     learner.act(S)
@@ -151,7 +152,7 @@ def test_nan_and_infinity_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "model"])
-def test_masks(kind: str, learner: Agent) -> None:
+def test_masks(kind: str, learner: Any) -> None:
     agent = make() if kind == "random" else learner
     states = dict(state=S, action_mask=[True, False, True])
     more: dict[str, Any] = {} if kind == "random" else dict(exploration=1.0)
@@ -161,7 +162,7 @@ def test_masks(kind: str, learner: Agent) -> None:
         refused(agent.act, dict(state=S, action_mask=mask), independent=True)
 
 
-def test_types_of_actions(nested: Agent) -> None:
+def test_types_of_actions(nested: Any) -> None:
     for agent in (make(actions=nested.actions_spec), nested):
         action = agent.act(S, independent=True)
         assert isinstance(action["a"], np.int32)
@@ -169,7 +170,7 @@ def test_types_of_actions(nested: Agent) -> None:
         assert (action["b"]["d"].dtype, action["b"]["d"].shape) == (np.bool_, (2,))
 
 
-def test_noise_stays_within_bounds(nested: Agent) -> None:
+def test_noise_stays_within_bounds(nested: Any) -> None:
     noise: dict[str, Any] = {"b/c-exploration": 10.0}
     found = np.array([nested.act(S, independent=True, **noise)["b"]["c"] for _ in range(60)])
     assert found.min() == -1.0
@@ -186,7 +187,7 @@ def test_updates_by_episodes() -> None:
     assert agent.updates == 6
 
 
-def updated_at(agent: Agent, last: int, **settings: Any) -> list[int]:
+def updated_at(agent: Any, last: int, **settings: Any) -> list[int]:
     """The timesteps up to the last one at which there was an update; the 20th ends an episode."""
     updated = []
     for t in range(1, last + 1):
@@ -219,7 +220,7 @@ def test_updates_by_timesteps(agent: str, arguments: dict[str, Any], last: int, 
         assert updated_at(made, 17, update_start=10) == [10, 13, 16]
 
 
-def test_lanes(learner: Agent) -> None:
+def test_lanes(learner: Any) -> None:
     agent = learner
     moves = agent.act([S, S], parallel=[0, 1])
     assert len(moves) == 2
@@ -268,7 +269,7 @@ def test_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
     assert values == pytest.approx([value] * 3, abs=0.15)
 
 
-def experience(agent: Agent, at_once: bool) -> None:
+def experience(agent: Any, at_once: bool) -> None:
     rng = np.random.default_rng(0)
     for length in (3, 4):
         states = rng.normal(size=(length, 3)).astype(np.float32)
@@ -298,6 +299,7 @@ def test_experience_and_update() -> None:
     assert np.isfinite(losses[0])
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
     found = []
     for independent in (False, True):
@@ -313,7 +315,7 @@ def test_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
 
 
-def test_variables(learner: Agent) -> None:
+def test_variables(learner: Any) -> None:
     name = "policy/policy-network/dense0/weights"
     assert name in learner.get_variables()
     value = learner.get_variable(name)
@@ -325,7 +327,7 @@ def test_variables(learner: Agent) -> None:
         refused(learner.assign_variable, *wrong)
 
 
-def test_output_tensors(learner: Agent) -> None:
+def test_output_tensors(learner: Any) -> None:
     assert learner.get_output_tensors("act") == ["action", "timestep"]
     assert learner.get_output_tensors("observe") == ["updated", "episode", "update"]
     refused(learner.get_output_tensors, "fly")
@@ -357,10 +359,10 @@ def test_ways_to_create(tmp_path: Path) -> None:
     given: dict[str, Any] = {key: value for key, value in spec.items() if key != "agent"}
     agents = [
         make("random", **given),
-        make(spec),  # type: ignore[arg-type]
+        make(spec),
         make(str(file)),
         make("axonrl.interfaces.tensorforce.agents.RandomAgent", **given),
-        make(RandomAgent, **given),  # type: ignore[arg-type]
+        make(RandomAgent, **given),
     ]
     again = Agent.create(agents[0], states=STATES)
     assert again is agents[0]
