@@ -22,15 +22,23 @@ from .agents import DQN, equal, make_dqn, records, refused
 pytestmark = pytest.mark.usefixtures("traced_once")
 
 STATE = np.array([0.3, -0.7])
-PREPROCESSED: dict[str, Any] = {"preprocessing_spec": [{"type": "divide", "divisor": 2}]}
-BUFFERED: dict[str, Any] = {"observe_spec": {"buffer_size": 3}, "store_last_memory_batch": True}
+HALVED: dict[str, Any] = {
+    "preprocessing_spec": [{"type": "divide", "divisor": 2}],
+    "observe_spec": {"buffer_size": 3},
+    "store_last_memory_batch": True,
+}
+"""States are halved, and three records at a time are stored."""
 
 
 def epsilon(**decay: Any) -> dict[str, Any]:
     return {"exploration_spec": {"epsilon_spec": {"decay_spec": decay}}}
 
 
-ALWAYS = epsilon(type="constant_decay", constant_value=1.0)
+ALWAYS: dict[str, Any] = {
+    **epsilon(type="constant_decay", constant_value=1.0),
+    "memory_spec": {"type": "prioritized_replay", "capacity": 30},
+}
+"""All actions are random."""
 
 
 def bellman(agent: DQNAgent, batch: dict[str, Any], target: dict[str, Any], *, double: bool) -> np.ndarray[Any, Any]:
@@ -199,7 +207,7 @@ def test_epsilon_follows_the_timesteps() -> None:
 
 
 def test_extras_come_in_their_order() -> None:
-    agent = make_dqn(**PREPROCESSED)
+    agent = make_dqn(**HALVED)
     action, states = agent.get_action(STATE, extra_returns="preprocessed_states")
     np.testing.assert_allclose(states, STATE / 2, rtol=1e-6)
     names = {"used_exploration", "internal_states", "preprocessed_states"}
@@ -209,7 +217,7 @@ def test_extras_come_in_their_order() -> None:
 
 
 def test_states_are_preprocessed_unless_they_are_already() -> None:
-    agent = make_dqn(**PREPROCESSED)
+    agent = make_dqn(**HALVED)
     np.testing.assert_array_equal(agent.preprocess_states([2.0, 4.0]), [1.0, 2.0])
     x = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
     found = agent.get_action(x, use_exploration=False)
@@ -218,7 +226,7 @@ def test_states_are_preprocessed_unless_they_are_already() -> None:
 
 
 def test_buffers_by_environment() -> None:
-    agent = make_dqn(**BUFFERED)
+    agent = make_dqn(**HALVED)
 
     def observe(name: str | None, *, terminal: bool = False) -> None:
         agent.observe(STATE, 1, [], 1.0, STATE, terminal, env_id=name)
@@ -250,14 +258,14 @@ def test_buffers_by_environment() -> None:
     [("actions", 3), ("rewards", np.nan), ("next_states", [1.0]), ("preprocessed_states", [np.inf, 0]), ("env_id", 3)],
 )
 def test_observe_refuses_without_storing(name: str, value: Any) -> None:
-    agent = make_dqn(**BUFFERED)
+    agent = make_dqn(**HALVED)
     good = {"preprocessed_states": STATE, "actions": 1, "internals": [], "rewards": 1.0, "next_states": STATE}
     assert refused(agent.observe, **{**good, name: value}).argument == f"DQNAgent.observe: {name}"
     assert (len(agent.memory), agent.rewards_buffer) == (0, {})
 
 
 def test_a_batch_is_cut_at_its_terminals() -> None:
-    agent = make_dqn(**BUFFERED)
+    agent = make_dqn(**HALVED)
     states, rewards = np.array([[k, 0] for k in range(4)]), [1.0, 2.0, 4.0, 8.0]
     agent.observe(states, [0] * 4, None, rewards, states, [False, True, False, False], "a")
     assert (len(agent.memory), agent.rewards_buffer) == (2, {"a": [4.0, 8.0]})
@@ -295,6 +303,7 @@ def test_import_observations() -> None:
     assert "next_states" in str(refused(agent.import_observations, without))
     refused(agent.import_observations, [records(3), {**records(3), "actions": [0, 1, 9]}])
     assert len(agent.memory) == 7
+    assert "prioritized_replay" in str(refused(agent.memory.update_records, [0], [1.0]))
 
 
 @pytest.mark.usefixtures("unconverted")
@@ -427,7 +436,6 @@ def test_priorities() -> None:
     assert set(agent.last_memory_batch["indices"].tolist()) == {5}
     assert agent.num_updates == 2
     refused(agent.memory.update_records, [8], [1.0])
-    assert "prioritized_replay" in str(refused(make_dqn().memory.update_records, [0], [1.0]))
 
 
 def test_equal_seeds_and_drawn_ones() -> None:
@@ -469,8 +477,8 @@ def test_several_actions_and_dueling_streams() -> None:
 
 
 def test_store_and_load(tmp_path: Path) -> None:
-    memory = {"memory_spec": {"type": "prioritized_replay", "capacity": 30}}
-    agent = make_dqn(**ALWAYS, **memory)
+    agent, other = make_dqn(**ALWAYS), make_dqn(**ALWAYS)
+    other.get_action(np.stack([STATE] * 7))  # has drawn something else
     agent.import_observations(records(40))
     for _ in range(3):
         agent.get_action(STATE)
@@ -478,7 +486,6 @@ def test_store_and_load(tmp_path: Path) -> None:
     agent.observe(STATE, 1, [], 2.0, STATE, env_id="a")
     folder = agent.store_model(tmp_path)
     assert folder == str(tmp_path / "model.ckpt-3")
-    other = make_dqn(**ALWAYS, **memory, execution_spec={"seed": 9})
     other.load_model(tmp_path)
     assert equal(agent.get_weights(), other.get_weights())
     assert (other.timesteps, other.updates, len(other.memory)) == (3, 3, 30)
@@ -511,7 +518,7 @@ def test_checkpoints_that_are_kept(tmp_path: Path) -> None:
 
 
 def test_api_methods_by_name() -> None:
-    agent = make_dqn(**PREPROCESSED)
+    agent = make_dqn(**HALVED)
     call = agent.call_api_method
     seen, action = call("get_preprocessed_state_and_action", [STATE, 5, False])
     np.testing.assert_allclose(seen, STATE / 2, rtol=1e-6)
