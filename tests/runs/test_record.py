@@ -43,9 +43,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", r"is damaged: it is not JSON \(.*\)\. Restore it from a copy, or train the run again in a new folder\."),
-        ("{", r"is damaged: it is not JSON"),
         ("[1]", r"is damaged: it holds a list, not a mapping\. Restore it"),
-        ("{}", r"is damaged: it is not the record of a run \('format' is missing\)\. Restore it"),
         ('{"format": 2}', r"was written by another version of axonrl \(this one reads format 1\)"),
         ('{"format": 1, "seed": 3}', "is damaged: it is not the record of a run"),
     ],
@@ -68,9 +66,8 @@ def test_a_record_with_another_space_is_no_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "is_recorded"),
     [
-        *((value, True) for value in (None, True, 3, 10**30, 0.1, "x", [], [1, [2]], (1, 2), {"a": {"b": 1.5}})),
-        *((value, False) for value in (math.inf, math.nan, [math.nan], np.float32(1), np.zeros(2))),
-        *((value, False) for value in ({1: 2}, {"a": len})),
+        *((value, True) for value in (None, 10**30, [1, [2]], (1, 2), {"a": {"b": 1.5}})),
+        *((value, False) for value in (math.inf, [math.nan], np.float32(1), {1: 2}, {"a": len})),
     ],
     ids=str,
 )
