@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from axonrl import Agent, RunConfig
 from axonrl.contracts import ArraySpec
 from axonrl.environments.wrapping import Wrapping
-from axonrl.memories import Memory, ReplayMemory, columns, ring
+from axonrl.memories import Memory, ReplayMemory, ring
 from axonrl.models import dqn
 from axonrl.tests.memories.transitions import specs_of
 
@@ -129,7 +129,7 @@ def test_an_episode_that_begins_costs_the_other_environments_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize("first", [(0, 0, 0), (0, 0, 1), (2, 3, 4), (3, 4, 5)])
+@pytest.mark.parametrize("first", [(0, 0, 1), (2, 3, 4)])
 def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
     """Whatever was there before: nothing, zeros, or the very frames."""
     fresh, cleared, loaded = (build(Newest(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
@@ -202,15 +202,6 @@ def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
     assert once / whole < 0.26
 
 
-def test_a_memory_that_cannot_fit_is_refused(monkeypatch: Any) -> None:
-    # 40 bytes for every transition, 6 frames of a byte (two stacks of three), and the newest stack
-    monkeypatch.setattr(columns, "physical_memory", lambda: 46_002)
-    with pytest.raises(ValueError, match=r"Newest\(size=1000\) needs 46,003 bytes, this machine has 46,002"):
-        build(Newest(1000, 1, frame_stack=3), (3, 1))
-    monkeypatch.setattr(columns, "physical_memory", lambda: 46_003)
-    assert build(Newest(1000, 1, frame_stack=3), (3, 1)).nbytes == 46_003
-
-
 def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     memory = build(Newest(80, 1, frame_stack=3), (3, 1))  # 90 rows
@@ -223,8 +214,7 @@ def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any
     assert set(map(str, contents(memory))) == {str(([0, 1, 0], [1, 1, 1], cut)) for cut in (0, 1)}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("frame_stack", [1, 3])
+@pytest.mark.parametrize(("size", "frame_stack"), [(1, 3), (2, 1), (3, 3)])
 def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     memory = build(Newest(size, 1, frame_stack=frame_stack), (frame_stack, 1))
@@ -246,10 +236,7 @@ def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack
     ("shape", "frame"),
     [
         ((4,), ()),
-        ((4, 3), (3,)),
-        ((3, 4), (3,)),
         ((4, 4), (4,)),  # the first one, where the wrapper puts it
-        ((4, 6, 5), (6, 5)),
         ((6, 5, 4), (6, 5)),
         ((4, 6, 4), (4, 6)),  # an image: its channels
         ((4, 6, 5, 4), (6, 5, 4)),
@@ -270,7 +257,7 @@ def test_frames_are_stacked_along_the_first_or_the_last_axis(shape: Any, frame: 
     assert batch["observation"].dtype == np.uint8
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (84, 84), (3, 4, 5)])
+@pytest.mark.parametrize("shape", [(), (3, 4, 5)])
 def test_observations_that_are_no_stacks(shape: Any) -> None:
     message = f"frame_stack=4 needs observations with 4 frames along their first or last axis, got .* {shape}"
     with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
@@ -281,12 +268,6 @@ def test_dict_observations_are_refused() -> None:
     observation = {"image": ArraySpec((4, 6, 5), np.uint8), "speed": ArraySpec((), np.float32)}
     with pytest.raises(ValueError, match=r"frame_stack=4 needs .* one array, got a dictionary of image, speed"):
         ReplayMemory(10, 1, frame_stack=4).build(specs_of(observation), 1, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("given", [0, -1, 4.5, True, "4"])
-def test_the_number_of_frames_is_checked(given: Any) -> None:
-    with pytest.raises(ValueError, match="frame_stack must be an integer of at least 1, got"):
-        ReplayMemory(10, 1, frame_stack=given)
 
 
 # -- saved and loaded -------------------------------------------------------------------------------------------------
@@ -352,17 +333,14 @@ class Noise(gymnasium.Env[Any, Any]):
         return self._image(), float(action), bool(self.np_random.random() < 1 / 8), False, {}
 
 
-def trained(model_dir: Path, frame_stack: int | None, num_envs: int, timesteps: list[int]) -> Mapping[str, Any]:
+def trained(model_dir: Path, frame_stack: int | None, timesteps: list[int]) -> Mapping[str, Any]:
     """The weights and the memory after a run, in as many parts as there are numbers of timesteps."""
     wrapping = Wrapping([{"kind": "frame_stack", "stack_size": 4}, "channels_last"])
     for number in timesteps:
-        env: Any = wrapping.wrap(Noise())
-        if num_envs > 1:
-            envs = [lambda: wrapping.wrap(Noise())] * num_envs
-            env = SyncVectorEnv(envs, autoreset_mode=AutoresetMode.DISABLED)
+        env = SyncVectorEnv([lambda: wrapping.wrap(Noise())] * 3, autoreset_mode=AutoresetMode.DISABLED)
         memory = ReplayMemory(60, 8, n_step=2, frame_stack=frame_stack)
         config = RunConfig(seed=3, runtime="tensorflow", save_checkpoints_secs=None)
-        agent = Agent(dqn.model_fn, memory, model_dir, config, {"hidden": [8], "target_update_period": 10})
+        agent = Agent(dqn.model_fn, memory, model_dir, config, {"hidden": [4], "target_update_period": 10})
         with agent.session(env) as session:
             before = session.weights()
         agent.train(env, first_update=20, update_frequency=4, timesteps=number)
@@ -372,16 +350,15 @@ def trained(model_dir: Path, frame_stack: int | None, num_envs: int, timesteps: 
     return {"weights": weights, "memory": memory}
 
 
-@pytest.mark.parametrize("num_envs", [1, 3])
-def test_dqn_ends_with_the_same_weights(tmp_path: Path, num_envs: int) -> None:
+def test_dqn_ends_with_the_same_weights(tmp_path: Path) -> None:
     """With and without: in one go, and resumed by another Agent in mid-run."""
-    whole = trained(tmp_path / "whole", None, num_envs, [240])
-    once = trained(tmp_path / "once", 4, num_envs, [120, 120])
+    whole = trained(tmp_path / "whole", None, [120])
+    once = trained(tmp_path / "once", 4, [60, 60])
     assert len(whole["memory"]) == len(once["memory"]) == 60
     assert whole["weights"].keys() == once["weights"].keys()
     for name, value in whole["weights"].items():
         assert value.tobytes() == once["weights"][name].tobytes(), name
     # Timesteps of each environment, with four more frames for every episode, and for the first observation.
     num_frames = once["memory"].state_dict()["num_frames"]
-    assert (num_frames >= 60 // num_envs + 4).all()
+    assert (num_frames >= 60 // 3 + 4).all()
     assert once["memory"].state_dict()["frames"].nbytes < whole["memory"].state_dict()["rows"].nbytes / 2
