@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
@@ -28,7 +27,6 @@ from axonrl.tests.runs.states import flip, truncate
 
 CONTENT = bytes(range(200))
 BOTH, ACTOR = "litert/actor-and-learner.safetensors", "litert/actor.safetensors"
-DQN = {"hidden": [8], "epsilon": 0.5}
 
 
 def never() -> bytes:
@@ -277,55 +275,33 @@ def conversions(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[str
     return found
 
 
-FRESH = """
-import json, logging, sys
-import numpy as np
-import axonrl.runtimes.choosing as choosing
-from axonrl import Agent, RunConfig
-from axonrl.memories import ReplayMemory
-from axonrl.tests.estimators.fakes import Counting
+def test_a_new_agent_goes_on_without_converting(
+    conversions: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For training, for evaluation and for predictions; and to the same weights."""
 
-def convert(functions, variables):
-    raise AssertionError("it converts")
-
-choosing.convert = convert
-model_dir = sys.argv[1]
-one = Agent(None, model_dir=model_dir)
-print(json.dumps(one.evaluate(Counting(5), 3)))
-print(json.dumps({name: value.tolist() for name, value in one.predict(np.ones((2, 2), np.float32)).items()}))
-config = RunConfig(save_checkpoints_secs=None, progress=False)
-Agent(None, ReplayMemory(100, 4), model_dir, config).train(Counting(), 8, 2, max_timesteps=60)
-"""
-
-
-def test_a_fresh_process_goes_on_without_converting(conversions: list[tuple[str, ...]], tmp_path: Path) -> None:
-    """For training, for evaluation and for predictions; and to the same weights as in this process."""
-
-    def train(name: str, timesteps: int) -> Agent:
-        one = agent(tmp_path / name, ReplayMemory(100, 4), dqn.model_fn, DQN)
+    def train(name: str, timesteps: int, **model: Any) -> Agent:
+        one = agent(tmp_path / name, ReplayMemory(100, 4), **model)
         return one.train(Counting(), 8, 2, max_timesteps=timesteps)
 
-    train("whole", 60)
-    train("parts", 30)
-    here = Agent(None, model_dir=tmp_path / "parts")
-    evaluation = here.evaluate(Counting(5), 3)
-    predictions = here.predict(np.ones((2, 2), np.float32))
+    def acts() -> tuple[Any, list[Any]]:
+        one = Agent(None, model_dir=tmp_path / "parts")
+        predictions = one.predict(np.ones((2, 2), np.float32))
+        return one.evaluate(Counting(5), 3), [value.tolist() for value in predictions.values()]
+
+    for name, timesteps in (("whole", 60), ("parts", 30)):
+        train(name, timesteps, model=dqn.model_fn, params={"hidden": [4], "epsilon": 0.5})
+    expected = acts()
     # Equal models convert once; acting alone is another program.
     assert conversions == [("act", "train"), ("act",)]
     assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
     assert (tmp_path / "whole" / BOTH).read_bytes() == (tmp_path / "parts" / BOTH).read_bytes()  # both keep it
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
 
-    result = subprocess.run(
-        [sys.executable, "-c", FRESH, str(tmp_path / "parts")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, programs.VARIABLE: ""},
-    )
-    first, second = result.stdout.splitlines()
-    assert json.loads(first) == evaluation
-    assert json.loads(second) == {name: value.tolist() for name, value in predictions.items()}
+    monkeypatch.setenv(programs.VARIABLE, "")  # what is in the run folder is enough
+    assert acts() == expected
+    train("parts", 60, model=None)
+    assert len(conversions) == 2
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")} == files
 
