@@ -10,7 +10,7 @@ from axonrl.memories import Prioritized, SequenceMemory
 from axonrl.tests.memories.transitions import specs_of
 
 DISCOUNT, ALPHA, BETA, EPSILON, ETA = 0.75, 0.5, 0.25, 0.125, 0.75
-TIMESTEPS, BATCH_SIZE, STEPS = 40, 4, 300
+TIMESTEPS, BATCH_SIZE, STEPS = 40, 4, 240
 
 
 class Case(NamedTuple):

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert import arithmetic, rewriting
-from axonrl.runtimes.litert.conversion import ConversionError, convert
-from axonrl.runtimes.litert.executor import lite_executor
-from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.runtimes.litert.conversion import convert
 
 Make = Callable[..., Any]
 nan, inf = math.nan, math.inf
@@ -145,72 +142,6 @@ def test_functions_keep_their_digits_near_0_and_far_from_it() -> None:
 
 
 # -- in LiteRT --------------------------------------------------------------------------------------------------------
-
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "relu6": lambda x: tf.nn.relu6(4 * x),
-    "elu": tf.nn.elu,
-    "selu": tf.nn.selu,
-    "leaky_relu": tf.nn.leaky_relu,
-    "leaky_relu with another slope": lambda x: tf.nn.leaky_relu(x, 0.01),
-    "softsign": tf.nn.softsign,
-    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
-    "exp": lambda x: tf.exp(0.3 * x),
-    "atanh": lambda x: tf.math.atanh(0.5 * tf.tanh(x)),
-    "rsqrt": lambda x: tf.math.rsqrt(1 + tf.square(x)),
-    "slices": lambda x: tf.concat([x[:, -1:], x[..., 1, None], x[:, :2], x[-8:, 3:], 0 * x[2, :1] + x[:, :1]], axis=1),
-}
-
-
-def every_activation(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    """A network for each activation, all trained on the sum of their losses."""
-    rng = np.random.default_rng(1)
-    kernels = {name: tf.Variable(rng.standard_normal((4, 5)).astype(np.float32), name="kernel") for name in ACTIVATIONS}
-    if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {"action": tf.add_n([features @ kernel for kernel in kernels.values()])})
-
-    variables = list(kernels.values())
-    with tf.GradientTape() as tape:  # tf.gradients: see the sweep
-        hidden = {name: activation(features @ kernels[name]) for name, activation in ACTIVATIONS.items()}
-        each = {name: tf.reduce_mean(tf.square(h - labels["reward"][:, None])) for name, h in hidden.items()}
-        loss = tf.add_n(list(each.values()))
-    gradients = tape.gradient(loss, variables)
-    for variable, gradient in zip(variables, gradients, strict=True):
-        variable.assign_sub(0.02 * gradient)
-    return EstimatorSpec(mode, loss=loss, metrics={name.replace(" ", "_"): each[name] for name in each})
-
-
-def test_both_executors_train_alike_through_every_rewritten_gradient(
-    trace: Make, batch_specs: Make, batch_of: Make
-) -> None:
-    program = trace(every_activation)
-    specs = batch_specs(8)
-    train = program.trace_train(specs)
-    listed = list(program.store.variables().values())
-    content = convert({"act": program.predict.function, "train": train.function}, listed)
-    lite, theirs = lite_executor(program, train, content), TensorFlowExecutor(program, train)
-    for step in range(10):
-        batch = batch_of(specs, seed=step)
-        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
-        expected, found = theirs.train(batch, counters, []).scalars, lite.train(batch, counters, []).scalars
-        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=f"{train.metrics}")
-    weights, before = lite.get_weights(), program.store.variables()
-    assert len(weights) == len(ACTIVATIONS)
-    for (name, found), activation in zip(weights.items(), ACTIVATIONS, strict=True):
-        np.testing.assert_allclose(found, before[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=activation)
-
-
-def test_each_rewritten_gradient_has_no_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has one by now should leave the table."""
-    activations = (tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.leaky_relu, tf.nn.softsign)
-
-    def function(x: Any) -> Any:
-        return tf.gradients([activation(x) for activation in activations], x)[0] + tf.math.erf(x)
-
-    monkeypatch.setattr(rewriting, "REWRITES", {})
-    concrete = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([3]))
-    ops = "EluGrad, Erf, LeakyReluGrad, Relu6Grad, ReluGrad, SoftsignGrad"
-    with pytest.raises(ConversionError, match=f"^LiteRT has no kernel for {ops}$"):
-        convert({"f": concrete}, [])
 
 
 def plus_0(x: Any) -> Any:
