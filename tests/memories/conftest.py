@@ -10,7 +10,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Memory
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep
 
 
 @pytest.fixture
@@ -42,14 +42,9 @@ def step() -> Callable[..., None]:
         terminated: bool = False,
         truncated: bool = False,
     ) -> None:
-        memory.step(
-            observation=np.array([now], np.float32),
-            action=int(now),
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            next_observation=np.array([following], np.float32),
-        )
+        ends = {"terminated": terminated, "truncated": truncated}
+        stored, then = np.array([now], np.float32), np.array([following], np.float32)
+        memory.step(**timestep(stored, then, action=int(now), reward=reward, **ends))
 
     return store
 

@@ -19,7 +19,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.environments.wrapping import Wrapping
 from axonrl.memories import Memory, ReplayMemory, ring
 from axonrl.models import dqn
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 
 
 class Newest(Memory):
@@ -40,26 +40,11 @@ def stack(*frames: Any) -> Any:
 
 
 def step(memory: Any, observation: Any, following: Any, terminated: bool = False) -> None:
-    memory.step(
-        observation=observation,
-        action=0,
-        reward=0.0,
-        terminated=terminated,
-        truncated=False,
-        next_observation=following,
-    )
+    memory.step(**timestep(observation, following, terminated=terminated))
 
 
 def extend(memory: Any, observation: Any, following: Any) -> None:
-    zeros = np.zeros(len(observation))
-    memory.extend(
-        observation=observation,
-        action=zeros,
-        reward=zeros,
-        terminated=zeros,
-        truncated=zeros,
-        next_observation=following,
-    )
+    memory.extend(**timesteps(observation, following))
 
 
 def run(memory: Any, episode: int, length: int) -> None:
@@ -156,18 +141,6 @@ def test_frames_are_compared_bit_for_bit() -> None:
     assert memory.state_dict()["num_frames"].tolist() == [5]  # 1 NaN 0, and two frames for the last stack
     assert np.signbit(memory.get_by_index(1)["next_observation"]).tolist() == [True, False]
     assert memory.get_by_index(0)["truncated"] == 0
-
-
-def test_frames_are_copied() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
-    first, second = stack(1, 2, 3), stack(2, 3, 4)
-    step(memory, first, second)
-    first[:] = second[:] = 9
-    memory.get_by_index(0)["observation"][:] = 9
-    memory.state_dict()["frames"][:] = 9
-    assert contents(memory) == [([1, 2, 3], [2, 3, 4], 0)]
-    step(memory, stack(2, 3, 4), stack(3, 4, 5))
-    assert contents(memory)[0] == ([1, 2, 3], [2, 3, 4], 0)
 
 
 def test_what_is_refused_leaves_the_frames_alone() -> None:
@@ -271,15 +244,6 @@ def test_dict_observations_are_refused() -> None:
 
 
 # -- saved and loaded -------------------------------------------------------------------------------------------------
-
-
-def test_a_state_has_the_used_frames_only() -> None:
-    memory = build(Newest(4, 1, frame_stack=3), (3, 1))
-    run(memory, 0, 6)
-    state = memory.state_dict()
-    assert state["frames"].reshape(-1).tolist() == [0, 1, 2, 3, 4, 5, 6]
-    assert (state["rows"] - state["first_frame"]).reshape(-1).tolist() == [0, 1, 2, 3, 4]
-    assert (state["frame_stack"], state["stack_axis"], state["num_frames"].tolist()) == (3, 0, [7])
 
 
 def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:

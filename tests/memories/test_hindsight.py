@@ -13,7 +13,7 @@ from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory, Prioritized
 from axonrl.memories.bounds import Bounds
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep
 
 Numbers = list[float]
 CARTPOLE: Any = Box(-1, 1, (4,))
@@ -44,14 +44,9 @@ def walk(memory: Any, positions: Numbers, goal: float, *, terminated: bool = Fal
     """Store an episode through these positions, whose last transition ends it or does not."""
     for index, (now, then) in enumerate(itertools.pairwise(positions)):
         last = index == len(positions) - 2
-        memory.step(
-            observation=observed(now, goal),
-            action=int(now),
-            reward=float(reward(np.array([then]), np.array([goal]), {})),
-            terminated=last and terminated,
-            truncated=last and truncated,
-            next_observation=observed(then, goal),
-        )
+        paid = float(reward(np.array([then]), np.array([goal]), {}))
+        ends = {"terminated": last and terminated, "truncated": last and truncated}
+        memory.step(**timestep(observed(now, goal), observed(then, goal), reward=paid, **ends))
 
 
 class Draws:
@@ -212,9 +207,9 @@ def test_bounds_of_random_episodes(specs: Any) -> None:
     rng = np.random.default_rng(0)
     memory = built(HindsightMemory(24, 1, compute_reward=reward), num_envs=3)
     ring = memory._ring
-    for timestep in range(200):
-        mask = None if timestep < 60 else rng.random(3) < 0.7
-        place = np.full(3, float(timestep))
+    for t in range(200):
+        mask = None if t < 60 else rng.random(3) < 0.7
+        place = np.full(3, float(t))
         memory.extend(
             mask,
             observation=observed(place, place * 0),

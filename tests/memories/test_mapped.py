@@ -20,7 +20,7 @@ from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
 from axonrl.tests.memories.test_memory_against_model import CASES, World, assert_same_state, build
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep
 
 SPECS = specs_of(ArraySpec((3,), np.float32))
 
@@ -33,7 +33,7 @@ def mapped(folder: Path, size: int = 16, specs: Any = SPECS) -> Any:
 
 def step(memory: Any, t: int) -> None:
     now, following = np.full(3, t, np.float32), np.full(3, t + 1, np.float32)
-    memory.step(observation=now, action=1, reward=t, terminated=False, truncated=False, next_observation=following)
+    memory.step(**timestep(now, following, reward=t))
 
 
 def test_the_same_bits_as_in_ram(tmp_path: Path, monkeypatch: Any) -> None:
@@ -230,9 +230,7 @@ def test_saving_and_loading_need_no_ram(tmp_path: Path) -> None:
     value = np.zeros(4096, np.uint8)
     for t in range(8192):
         following = np.full(4096, t % 251, np.uint8)
-        memory.step(
-            observation=value, action=1, reward=t, terminated=False, truncated=False, next_observation=following
-        )
+        memory.step(**timestep(value, following))
         value = following
     before = resident()
     with as_views():

@@ -11,6 +11,7 @@ import pytest
 from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.memories import Memory, ReplayMemory, columns, ring
+from axonrl.tests.memories.transitions import timestep, timesteps
 
 
 class NewestMemory(Memory):
@@ -70,40 +71,14 @@ def test_an_array_that_is_filled_again_in_place_after_an_end(built: Any, cut: An
     memory = built(NewestMemory(4, 1))
     memory.trust_identity()
     buffer = np.array([1.0], np.float32)
-    rest = {"action": 0, "reward": 0.0, "truncated": False}
-    first = np.array([0.0], np.float32)
-    memory.step(observation=first, next_observation=buffer, terminated=not cut, **rest)
+    memory.step(**timestep(np.array([0.0], np.float32), buffer, terminated=not cut))
     if cut:
-        memory.step(observation=buffer.copy() + 6, next_observation=buffer + 7, terminated=False, **rest)
+        memory.step(**timestep(buffer.copy() + 6, buffer + 7))
         assert contents(memory) == [(0, 1, 0, 1), (7, 8, 0, 0)]
     else:
         buffer[:] = 7
-        memory.step(observation=buffer, next_observation=buffer + 1, terminated=False, **rest)
+        memory.step(**timestep(buffer, buffer + 1))
         assert contents(memory) == [(0, 1, 1, 0), (7, 8, 0, 0)]
-
-
-def test_observations_are_stored_once(built: Any, step: Any, specs: Any) -> None:
-    memory = built(NewestMemory(1000, 1))
-    # 1000 times action, reward, two flags and the index, and a ring of 2000 float32 observations.
-    assert memory.nbytes == 1000 * (4 + 4 + 4 + 4 + 8) + 2000 * 4
-    before = memory.nbytes
-    for t in range(10):
-        step(memory, t, t + 1)
-    saved = memory.state_dict()
-    assert saved["rows"].reshape(-1).tolist() == list(range(11))
-    assert memory.nbytes == before
-
-
-def test_large_observations_cost_an_eighth_more_at_most(built: Any, step: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = built(NewestMemory(8, 1))  # 9 rows
-    for t in range(50):
-        step(memory, t, t + 1)
-    assert contents(memory) == [(t, t + 1, 0, 0) for t in range(42, 50)]
-    memory.clear()
-    for t in range(50):  # two rows each: four of them fit
-        step(memory, 10 * t, 10 * t + 1, terminated=True)
-    assert contents(memory) == [(10 * t, 10 * t + 1, 1, 0) for t in range(46, 50)]
 
 
 def test_room_is_made_for_as_many_observations_as_come(built: Any, step: Any, monkeypatch: Any) -> None:
@@ -173,14 +148,7 @@ def test_specs_that_cannot_be_stored(specs: Any) -> None:
 
 def test_keys_are_checked(built: Any) -> None:
     memory = built(NewestMemory(4, 1))
-    good = {
-        "observation": np.zeros(1),
-        "action": 0,
-        "reward": 0.0,
-        "terminated": False,
-        "truncated": False,
-        "next_observation": np.zeros(1),
-    }
+    good = timestep(np.zeros(1), np.zeros(1))
     with pytest.raises(KeyError, match="unexpected key 'done'; expected are action, reward"):
         memory.step(**good, done=False)
     good.pop("reward")
@@ -203,14 +171,7 @@ def test_keys_are_checked(built: Any) -> None:
 def test_shapes_are_checked_before_anything_is_stored(built: Any, step: Any, key: Any, value: Any) -> None:
     memory = built(NewestMemory(1, 1))
     step(memory, 0, 1)
-    good = {
-        "observation": np.full(1, 5),
-        "action": 0,
-        "reward": 0.0,
-        "terminated": False,
-        "truncated": False,
-        "next_observation": np.full(1, 6),
-    }
+    good = timestep(np.full(1, 5), np.full(1, 6))
     with pytest.raises(ValueError, match=rf"^{key} must have shape"):
         memory.step(**good | {key: value})
     vector = {name: np.asarray(each)[None] for name, each in good.items()}
@@ -222,10 +183,9 @@ def test_shapes_are_checked_before_anything_is_stored(built: Any, step: Any, key
 def test_what_cannot_be_stored_leaves_no_trace(built: Any, step: Any) -> None:
     memory = built(NewestMemory(4, 3))
     step(memory, 0, 1)
-    stored = {"observation": np.ones(1, np.float32), "next_observation": np.full(1, 2, np.float32)}
     for _ in range(3):
         with pytest.raises((OverflowError, ValueError)):
-            memory.step(action=2**40, reward=0.0, terminated=False, truncated=False, **stored)
+            memory.step(**timestep(np.ones(1, np.float32), np.full(1, 2, np.float32), action=2**40))
     step(memory, 1, 2)
     step(memory, 2, 3)
     assert contents(memory) == [(0, 1, 0, 0), (1, 2, 0, 0), (2, 3, 0, 0)]
@@ -270,26 +230,15 @@ def test_an_array_that_is_filled_again_and_again(built: Any) -> None:
     """Identity says nothing about the contents, unless the caller promises that."""
     memory = built(NewestMemory(16, 1), num_envs=2)
     buffer = np.zeros((2, 1), np.float32)
-    flags = np.zeros(2, np.bool_)
-
-    def store() -> None:
-        memory.extend(
-            observation=buffer,
-            action=flags,
-            reward=flags,
-            terminated=flags,
-            truncated=flags,
-            next_observation=buffer,
-        )
 
     for number in (1, 2):
         buffer[:] = number
-        store()
+        memory.extend(**timesteps(buffer, buffer))
     assert contents(memory) == [(1, 1, 0, 1)] * 2 + [(2, 2, 0, 0)] * 2
     memory.trust_identity()
     for number in (3, 4):
         buffer[:] = number
-        store()
+        memory.extend(**timesteps(buffer, buffer))
     # 4 was taken for the 3 that is stored: the promise was broken.
     assert [one[0] for one in contents(memory)[4::2]] == [3, 3]
 
@@ -314,8 +263,7 @@ def test_values_that_the_dtype_would_change_are_refused(specs: Any, dtype: Any, 
         key = "observation" if given is None else "action"
         shapes = {"observation": spec, "next_observation": spec} if given is None else {"action": spec}
         memory.build({**specs, **shapes}, 1, np.random.default_rng(0))
-        values: dict[str, Any] = {name: np.zeros(1) for name in ("observation", "next_observation")}
-        values |= {"action": 0, "reward": 0, "terminated": False, "truncated": False}
+        values = timestep(np.zeros(1), np.zeros(1))
         if given is None:
             values |= {"observation": {"one": [value, value]}, "next_observation": {"one": np.zeros(2, dtype)}}
         else:
@@ -339,8 +287,7 @@ def test_dict_observations_are_dicts_of_columns(specs: Any) -> None:
         return {"position": np.full((2, 2), number, np.float64), "seen": np.full(2, number % 2 == 1)}
 
     def extend(now: Any, following: Any, **changes: Any) -> None:
-        numbers = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(2))
-        memory.extend(**{"observation": now, "next_observation": following, **numbers, **changes})
+        memory.extend(**timesteps(now, following, **changes))
 
     extend(observe(1), observe(2), terminated=np.ones(2))
     extend(observe(3), observe(4))
@@ -404,25 +351,11 @@ def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built: Any, step: A
     arrays |= state.pop("columns")
     newest = state.pop("newest")  # apart from the others, as a cut may mark it as truncated
     assert newest["action"].tolist() == [2]
-    assert json.loads(json.dumps(state)) == {
-        "size": 100,
-        "num_envs": 1,
-        "batch_size": 1,
-        "discount": 0.99,
-        "frame_stack": None,
-        "lockstep": True,
-    }
+    settings = {"size": 100, "num_envs": 1, "batch_size": 1, "discount": 0.99, "frame_stack": None}
+    assert json.loads(json.dumps(state)) == {**settings, "lockstep": True}
     assert {key: len(array) for key, array in arrays.items()} == {
-        "start": 3,
-        "rows": 4,
-        "begin": 1,
-        "end": 1,
-        "first_row": 1,
-        "used_rows": 1,
-        "action": 2,
-        "reward": 2,
-        "terminated": 2,
-        "truncated": 2,
+        **{"start": 3, "rows": 4, "begin": 1, "end": 1, "first_row": 1, "used_rows": 1},
+        **{"action": 2, "reward": 2, "terminated": 2, "truncated": 2},
     }
     step(memory, 3, 4)
     assert len(arrays["rows"]) == 4

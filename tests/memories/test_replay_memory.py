@@ -5,7 +5,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory
 
@@ -145,25 +144,6 @@ def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
         masked.sample()
     extend(masked, [3, 103], [4, 104])
     assert masked.can_sample()
-
-
-def test_what_is_recorded_and_continuous_actions_are_stored_too(specs: Any) -> None:
-    specs |= {"action": ArraySpec((2,), np.float32), "log_prob": ArraySpec((), np.float32)}
-    memory: Any = ReplayMemory(3, 1)
-    memory.build(specs, 1, np.random.default_rng(0))
-    memory.step(
-        observation=[0.0],
-        action=np.array([0.25, -0.5]),
-        reward=np.float64(1),
-        terminated=np.bool_(False),
-        truncated=False,
-        next_observation=[1.0],
-        log_prob=-2.0,
-    )
-    batch = memory.sample()
-    assert batch["action"].tolist() == [[0.25, -0.5]]
-    assert batch["action"].dtype == np.float32
-    assert batch["log_prob"].tolist() == [-2.0]
 
 
 def test_bad_arguments_are_named(built: Any) -> None:

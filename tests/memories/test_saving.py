@@ -14,7 +14,7 @@ from axonrl.memories import ReplayMemory, SequenceMemory, ring
 from axonrl.runs import checkpoints, parts
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 from axonrl.tests.runs.states import flip
 
 
@@ -94,14 +94,7 @@ def filled(timesteps: int, size: int = 64, **kwargs: Any) -> tuple[Any, Any]:
     def store(more: int) -> None:
         for t in (next(count) for _ in range(more)):
             now, following = (np.full(3, number, np.float32) for number in (t, t + 1))
-            memory.step(
-                observation=now,
-                action=t % 5,
-                reward=t / 2,
-                terminated=False,
-                truncated=False,
-                next_observation=following,
-            )
+            memory.step(**timestep(now, following, action=t % 5, reward=t / 2))
 
     store(timesteps)
     return memory, store
@@ -134,15 +127,8 @@ def test_of_sequences_only_what_is_new_is_written(tmp_path: Path) -> None:
 
     def store_more(memory: Any, first: int, last: int) -> None:
         for t in range(first, last):
-            memory.extend(
-                observation=np.full((2, 3), t, np.float32),
-                action=np.full(2, t),
-                reward=np.full(2, t / 2),
-                terminated=np.array([t % 11 == 10, False]),
-                truncated=np.zeros(2, np.bool_),
-                next_observation=np.full((2, 3), t + 1, np.float32),
-                state={"h": np.arange(10, dtype=np.float32).reshape(2, 5) + t},
-            )
+            now, state = np.full((2, 3), t, np.float32), {"h": np.arange(10, dtype=np.float32).reshape(2, 5) + t}
+            memory.extend(**timesteps(now, now + 1, terminated=np.array([t % 11 == 10, False]), state=state))
 
     memory, folder = built(), CheckpointStore(tmp_path)
     store_more(memory, 0, 20)
@@ -172,7 +158,7 @@ def test_a_cut_after_a_save_is_saved(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save({"memory": views(memory)})
     other = np.full(3, 9.5, np.float32)  # not the newest next observation: the episode before was cut
-    memory.step(observation=other, action=1, reward=0, terminated=False, truncated=False, next_observation=other)
+    memory.step(**timestep(other, other))
     store.save({"memory": views(memory)})
 
     resumed = loaded(CheckpointStore(tmp_path), filled(0)[0])
@@ -294,7 +280,7 @@ def test_a_state_of_the_first_format() -> None:
     assert batch["next_observation"][:, 0].tolist() == [3, 6, 12]
     assert batch["truncated"].tolist() == [0, 1, 0]
     now, following = np.array([12, 13, 14], np.float32), np.full(3, 20, np.float32)
-    memory.step(observation=now, action=0, reward=0, terminated=False, truncated=False, next_observation=following)
+    memory.step(**timestep(now, following))
     assert memory.gather(np.arange(4))["observation"][:, 0].tolist() == [0, 3, 9, 12]
 
 
@@ -328,9 +314,7 @@ def test_each_frame_is_written_once(tmp_path: Path) -> None:
     store, stack = CheckpointStore(tmp_path), np.zeros((8, 8, 4), np.uint8)
     for t in range(1, 41):
         following = np.concatenate([stack[..., 1:], np.full((8, 8, 1), t, np.uint8)], -1)
-        memory.step(
-            observation=stack, action=0, reward=0.0, terminated=False, truncated=False, next_observation=following
-        )
+        memory.step(**timestep(stack, following))
         stack = following
         if t % 10 == 0:
             folder = store.save({"memory": views(memory)})

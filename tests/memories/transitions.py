@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from axonrl.contracts import ArraySpec, SpecTree
@@ -17,3 +19,15 @@ def specs_of(observation: SpecTree) -> dict[str, SpecTree]:
         "truncated": ArraySpec((), np.bool_),
         "next_observation": observation,
     }
+
+
+def timestep(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
+    """What a memory's ``step`` takes; and ``extend``, if ``changes`` have arrays for the rest."""
+    rest = {"action": 0, "reward": 0.0, "terminated": False, "truncated": False}
+    return {"observation": now, "next_observation": following, **rest, **changes}
+
+
+def timesteps(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
+    """What ``extend`` takes: the same for each lane."""
+    rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(len(now)))
+    return timestep(now, following, **{**rest, **changes})
