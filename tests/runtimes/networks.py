@@ -25,6 +25,16 @@ def predict(q: Any) -> EstimatorSpec:
     return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
 
 
+def learning(train: Callable[[Any, Any, Any], EstimatorSpec]) -> Callable[..., EstimatorSpec]:
+    """A linear model whose TRAIN is ``train(weight, q, labels)``."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        return predict(q) if mode == Modes.PREDICT else train(weight, q, labels)
+
+    return model_fn
+
+
 def minimize(loss: Any, variables: list[Any]) -> EstimatorSpec:
     keras.optimizers.SGD(0.1, name="sgd").apply(tf.gradients(loss, [v.value for v in variables]), variables)
     return EstimatorSpec(Modes.TRAIN, loss=loss)

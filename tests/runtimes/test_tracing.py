@@ -16,7 +16,7 @@ import tensorflow as tf
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.errors import ArgumentError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import COUNTERS, Make, linear, minimize, predict
+from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, linear, minimize, predict
 
 # -- what the function sees -------------------------------------------------------------------------------------------
 
@@ -36,34 +36,20 @@ def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
     return model_fn
 
 
-@pytest.mark.parametrize(
-    ("stored", "shown"),
-    [
-        (np.bool_, tf.float32),
-        (np.uint8, tf.uint8),
-        (np.int32, tf.int32),
-    ],
-)
-def test_types_of_observations(stored: Any, shown: Any, trace: Make, batch_specs: Make) -> None:
+def test_types_of_observations(trace: Make, batch_specs: Make) -> None:
     seen: list[Any] = []
-    spec = ArraySpec((2, 3), stored)
+    types = {"image": (np.uint8, tf.uint8), "bits": (np.int8, tf.float32), "flags": (np.bool_, tf.float32)}
+    types |= {"count": (np.int32, tf.int32)}
+    spec = {name: ArraySpec((2, 3), stored) for name, (stored, _) in types.items()}
     trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
-    assert {(x.dtype, tuple(x.shape)) for x, labels in seen if labels is None} == {(shown, (None, 2, 3))}
-    train = [(x, labels["next_observation"]) for x, labels in seen if labels is not None]
-    assert {(x.dtype, tuple(x.shape)) for pair in train for x in pair} == {(shown, (5, 2, 3))}
-
-
-def test_dict_observations_arrive_as_dicts(trace: Make, batch_specs: Make) -> None:
-    seen: list[Any] = []
-    spec = {"image": ArraySpec((2, 2), np.uint8), "bits": ArraySpec((3,), np.int8)}
-    trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
+    assert {name: (x.dtype, tuple(x.shape)) for name, x in seen[0][0].items()} == {
+        name: (shown, (None, 2, 3)) for name, (_, shown) in types.items()
+    }
     features, labels = seen[-1]
-    for x in (features, labels["next_observation"]):
-        assert {name: (v.dtype, tuple(v.shape)) for name, v in x.items()} == {
-            "image": (tf.uint8, (5, 2, 2)),
-            "bits": (tf.float32, (5, 3)),
+    for given in (features, labels["next_observation"]):
+        assert {name: (x.dtype, tuple(x.shape)) for name, x in given.items()} == {
+            name: (shown, (5, 2, 3)) for name, (_, shown) in types.items()
         }
-    assert {name: tuple(v.shape) for name, v in seen[0][0].items()} == {"image": (None, 2, 2), "bits": (None, 3)}
 
 
 def test_labels(trace: Make, batch_specs: Make) -> None:
@@ -177,15 +163,12 @@ def test_acting_changes_no_variable(trace: Make) -> None:
     ],
 )
 def test_what_train_must_not_return(returned: dict[str, Any], message: str, trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         weight.assign_sub(weight)
         fields: dict[str, Any] = {"loss": tf.reduce_sum, **returned}
-        return EstimatorSpec(mode, **{name: make(q) for name, make in fields.items()})
+        return EstimatorSpec(Modes.TRAIN, **{name: make(q) for name, make in fields.items()})
 
-    program = trace(model_fn)
+    program = trace(learning(train))
     with pytest.raises(ValueError, match=re.escape(f"{program.name}: {message}")):
         program.trace_train(batch_specs(3))
 
@@ -225,13 +208,10 @@ def test_an_error_inside_is_the_users_own(trace: Make) -> None:
 
 @pytest.mark.parametrize("name", [1, "../x"])
 def test_names_of_metrics_that_no_summary_or_file_can_carry(name: Any, trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         weight.assign_sub(weight)
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q), metrics={"ok/ü b": 1.0, name: 2.0})
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), metrics={"ok/ü b": 1.0, name: 2.0})
 
     with pytest.raises(ArgumentError, match=r"metrics has the key ") as error:
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
     assert (error.value.argument, error.value.value) == ("metrics", name)

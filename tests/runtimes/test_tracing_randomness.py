@@ -15,7 +15,7 @@ from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.noise import Request
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import COUNTERS, Make, linear, minimize, predict
+from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, minimize, predict
 
 
 class Late(keras.layers.Layer):  # type: ignore[misc]
@@ -96,22 +96,19 @@ def test_the_callers_generators_are_left_as_they_were(fails: bool, trace: Make) 
     assert found + numbers() == expected
 
 
-def noisy(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    weight, q = linear(features)
-    if mode == Modes.PREDICT:
-        return predict(q)
+def noisy(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
     normal = noise.normal([2])
     order = noise.permutation(3)
     uniform = noise.uniform([], 5, 6)
     tf.Variable(0.0, name="count").assign_add(1.0)  # what creates variables is called twice
     weight.assign_sub(weight)
-    metrics = {"normal": normal[1], "uniform": uniform, "first": order[0]}
-    return EstimatorSpec(mode, loss=tf.reduce_sum(normal), metrics=metrics, td_error=tf.gather(labels["reward"], order))
+    metrics, td_error = {"normal": normal[1], "uniform": uniform, "first": order[0]}, tf.gather(labels["reward"], order)
+    return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(normal), metrics=metrics, td_error=td_error)
 
 
 def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
     specs = batch_specs(3)
-    program = trace(noisy)
+    program = trace(learning(noisy))
     executor = TensorFlowExecutor(program)
     train = program.trace_train(specs)
     assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
@@ -131,30 +128,26 @@ def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) ->
 
 
 def test_noise_of_unknown_size_is_refused(trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        _, q = linear(features)
-        return predict(q) if mode == Modes.PREDICT else EstimatorSpec(mode, loss=noise.normal([tf.shape(q)[0]]))
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        return EstimatorSpec(Modes.TRAIN, loss=noise.normal([tf.shape(q)[0]]))
 
     with pytest.raises(ValueError, match="needs a static shape of positive integers"):
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
 
 
 @pytest.mark.parametrize("later", [[], [3]])
 def test_noise_that_changes_from_call_to_call_is_refused(later: list[int], trace: Make, batch_specs: Make) -> None:
-    calls: list[str] = []
+    calls: list[int] = []
 
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
-        calls.append(mode)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        calls.append(1)
         for n in [2] if len(calls) == 1 else later:  # TRAIN creates no variable: one call asks, the next one is fed
             noise.normal([n])
         weight.assign_sub(weight)
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q))
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q))
 
     with pytest.raises(ValueError, match="must request the same noise at every call: first"):
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
 
 
 def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make, batch_specs: Make) -> None:

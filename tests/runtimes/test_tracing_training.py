@@ -16,7 +16,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import START, Make, linear, minimize, network, predict
+from axonrl.tests.runtimes.networks import START, Make, learning, linear, minimize, network, predict
 
 
 def trained(program: Any, specs: Any, *batches: Any, step: int = 0) -> TensorFlowExecutor:
@@ -55,20 +55,17 @@ def test_one_step_of_gradient_descent(differentiate: Make, trace: Make, batch_sp
 
 
 def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         rate = 0.1 / (1.0 + tf.cast(labels["global_step"], tf.float32))
         optimizer = keras.optimizers.SGD(lambda: rate)
         variable = keras.Variable(weight, name="weight")
         loss = tf.reduce_sum(q)
         optimizer.apply(tf.gradients(loss, [weight]), [variable])
-        return EstimatorSpec(mode, loss=loss, metrics={"rate": rate})
+        return EstimatorSpec(Modes.TRAIN, loss=loss, metrics={"rate": rate})
 
     specs = batch_specs(3)
     batch = batch_of(specs)
-    executor = trained(trace(model_fn), specs, batch, batch, step=3)
+    executor = trained(trace(learning(train)), specs, batch, batch, step=3)
     # Steps 3 and 4: rates 0.1 / 4 and 0.1 / 5.
     gradient = batch["observation"].sum(axis=0)[:, None]
     expected = np.array(START, np.float32) - (0.025 + 0.02) * gradient
@@ -78,29 +75,25 @@ def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, bat
 
 
 def test_a_train_op_is_run(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         train_op = weight.assign_add(tf.ones_like(weight))
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=tf.group(train_op))
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), train_op=tf.group(train_op))
 
     specs = batch_specs(3)
-    weights = trained(trace(model_fn), specs, *[batch_of(specs)] * 2).get_weights()
+    weights = trained(trace(learning(train)), specs, *[batch_of(specs)] * 2).get_weights()
     np.testing.assert_array_equal(weights["0000.weight"], np.array(START, np.float32) + 2)
 
 
 def test_a_training_that_assigns_nothing_is_refused(trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        _, q = linear(features)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         keras.optimizers.SGD(0.1)  # made, but not applied
-        return predict(q) if mode == Modes.PREDICT else EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op="a tensor")
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), train_op="a tensor")
 
     message = re.escape(
         "in mode 'train' assigns no variable, with or without a train_op: it would never learn; call opt"
     )
     with pytest.raises(ValueError, match=message):
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
 
 
 def test_updates_call_nothing_again(
