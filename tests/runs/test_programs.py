@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl import Agent, EstimatorSpec
+from axonrl import Agent
 from axonrl.errors import CheckpointError
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
@@ -22,8 +22,8 @@ from axonrl.runs.programs import ProgramCache
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.tests.estimators.dying import DYING
-from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
-from axonrl.tests.runs.states import flip, truncate
+from axonrl.tests.estimators.fakes import Counting, agent, differences, snapshot
+from axonrl.tests.runs.states import truncate
 
 CONTENT = bytes(range(200))
 BOTH, ACTOR = "litert/actor-and-learner.safetensors", "litert/actor.safetensors"
@@ -304,52 +304,6 @@ def test_a_new_agent_goes_on_without_converting(
     assert len(conversions) == 2
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")} == files
-
-
-def test_a_damaged_program_is_said_and_made_again(
-    conversions: list[tuple[str, ...]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    for name in ("whole", "parts"):
-        agent(tmp_path / name).train(Counting(), 8, 2, max_timesteps=20)
-    path = tmp_path / "parts" / BOTH
-    whole = path.read_bytes()
-    flip(path)
-    agent(tmp_path / "whole").train(Counting(), 8, 2, max_timesteps=40)
-    monkeypatch.setenv(programs.VARIABLE, "")
-    agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=40)
-
-    assert conversions == [("act", "train")] * 2
-    [message] = said(caplog, logging.WARNING)
-    assert message.startswith(f"{path} is damaged, and is made again: ")
-    assert len(path.read_bytes()) == len(whole)
-    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
-    agent(tmp_path / "parts").train(Counting(), 8, 2, max_timesteps=44)
-    assert len(conversions) == 2
-
-
-def test_the_program_of_another_model_is_said_and_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The same variables, but another loss: an old program would train on with the old one."""
-    caplog.set_level(logging.INFO, "axonrl")
-
-    def other(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        spec = linear_model(features, labels, mode)
-        if labels is None:
-            return spec
-        return EstimatorSpec(mode, loss=2 * spec.loss, train_op=spec.train_op)
-
-    for name, runtime in (("litert", "auto"), ("tensorflow", "tensorflow")):
-        agent(tmp_path / name, runtime=runtime).train(Counting(), 8, 2, max_timesteps=20)
-        agent(tmp_path / name, model=other, runtime=runtime).train(Counting(), 8, 2, max_timesteps=40)
-    message = f"{tmp_path / 'litert' / BOTH} is of another model or of other versions, and is made again"
-    assert caplog.messages.count(message) == 1
-    weights, expected = (snapshot(tmp_path / name)["weights"] for name in ("litert", "tensorflow"))
-    for name, value in expected.items():
-        np.testing.assert_allclose(weights[name], value, rtol=1e-5)
 
 
 def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(

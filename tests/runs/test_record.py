@@ -18,6 +18,8 @@ from axonrl.models import dqn
 from axonrl.runs import record
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
 
+pytestmark = pytest.mark.usefixtures("unconverted")
+
 SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
 WHY = {"actor": {"code": "small", "detail": ""}, "learner": {"code": "large", "detail": "op Conv2D"}}
 RUNTIME = {"runtime": {"actor": "litert", "learner": "tensorflow"}, "runtime_why": WHY}

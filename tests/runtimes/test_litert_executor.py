@@ -24,7 +24,7 @@ from axonrl.tests.runtimes.networks import COUNTERS, Make
 def dqn_executor(runtime: str, batch_specs: Make) -> Executor:
     observations, actions = spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(2)
     config = dataclasses.replace(RunConfig(), observation_space=observations, action_space=actions)
-    params = {"hidden": [16, 16], "target_update_period": 50}
+    params = {"hidden": [16, 16], "target_update_period": 25}
     program = Program(BoundModelFn(dqn.model_fn, params, config, None), ArraySpec((4,), np.float32), 0)
     return choose(program, program.trace_train(batch_specs(32)), runtime, None, shared)[0]
 
@@ -44,7 +44,7 @@ def losses(executor: Executor, batch_specs: Make, updates: int) -> Any:
 
 def test_both_executors_have_the_same_losses_over_many_updates_of_dqn(batch_specs: Make) -> None:
     found, expected = (
-        losses(dqn_executor(runtime, batch_specs), batch_specs, 200) for runtime in ("litert", "tensorflow")
+        losses(dqn_executor(runtime, batch_specs), batch_specs, 100) for runtime in ("litert", "tensorflow")
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert np.ptp(found) > 0.1
