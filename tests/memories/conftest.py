@@ -73,36 +73,3 @@ def extend() -> Callable[..., None]:
         )
 
     return store
-
-
-class FakeGenerator:
-    """Instead of numbers in [0, 1) hands out ones that come to the given offsets once they are multiplied and cut.
-
-    ``calls`` are (what they were multiplied with, size).
-    """
-
-    def __init__(self, *offsets: list[int]) -> None:
-        self.offsets = list(offsets)
-        self.calls: list[tuple[int, int]] = []
-
-    def random(self, size: int) -> FakeUniform:
-        return FakeUniform(self, size)
-
-
-class FakeUniform:
-    """What a :class:`FakeGenerator` draws: only good for being multiplied."""
-
-    def __init__(self, generator: FakeGenerator, size: int) -> None:
-        self.generator, self.size = generator, size
-
-    def __mul__(self, number: int) -> np.ndarray[Any, Any]:
-        self.generator.calls.append((number, self.size))
-        chosen = self.generator.offsets.pop(0)
-        assert len(chosen) == self.size
-        assert max(chosen) < number
-        return np.array(chosen) + 0.75
-
-
-@pytest.fixture
-def fake_generator() -> type[FakeGenerator]:
-    return FakeGenerator

@@ -14,7 +14,7 @@ from axonrl.environments import read_episodes, write_episodes
 from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import DemonstrationMemory, Prioritized, ReplayMemory
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import numbers, specs_of
 
 SPACES: Any = (Box(-1000, 1000, (1,), np.float32), Discrete(1000))
 SPECS = specs_of(ArraySpec((1,), np.float32))
@@ -47,11 +47,6 @@ def built(memory: Any, num_envs: int = 1, seed: int = 0) -> Any:
 def act(memory: Any, timesteps: int, first: int = 0) -> None:
     """The agent's own timesteps, of one episode that goes on."""
     memories.fill(memory, [{**episode(first, [0.0] * timesteps), "terminated": np.zeros(timesteps, np.bool_)}])
-
-
-def numbers(values: Any) -> list[float]:
-    flat: list[float] = np.asarray(values).reshape(-1).tolist()
-    return flat
 
 
 @pytest.mark.parametrize(("ratio", "batch_size", "expected"), [(0.5, 5, 2), (0.01, 8, 1), (0.99, 8, 7)])

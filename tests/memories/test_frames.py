@@ -4,21 +4,13 @@ That batches are what was stored is tested in test_memory_against_model.py.
 """
 
 import itertools
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl import Agent, RunConfig
 from axonrl.contracts import ArraySpec
-from axonrl.environments.wrapping import Wrapping
 from axonrl.memories import Memory, ReplayMemory, ring
-from axonrl.models import dqn
 from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 
 
@@ -274,55 +266,3 @@ def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     with pytest.raises(ValueError, match="the saved memory has 125 frames of a lane, this one has room for 45"):
         new().load_state_dict(memory.state_dict())
-
-
-# -- in a run ---------------------------------------------------------------------------------------------------------
-
-
-class Noise(gymnasium.Env[Any, Any]):
-    """Tiny images of noise; one action in eight ends the episode."""
-
-    def __init__(self) -> None:
-        self.observation_space = Box(0, 255, (6, 5), np.uint8)
-        self.action_space = Discrete(2)
-
-    def _image(self) -> Any:
-        return self.np_random.integers(0, 256, (6, 5), np.uint8)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        super().reset(seed=seed)
-        return self._image(), {}
-
-    def step(self, action: Any) -> Any:
-        return self._image(), float(action), bool(self.np_random.random() < 1 / 8), False, {}
-
-
-def trained(model_dir: Path, frame_stack: int | None, timesteps: list[int]) -> Mapping[str, Any]:
-    """The weights and the memory after a run, in as many parts as there are numbers of timesteps."""
-    wrapping = Wrapping([{"kind": "frame_stack", "stack_size": 4}, "channels_last"])
-    for number in timesteps:
-        env = SyncVectorEnv([lambda: wrapping.wrap(Noise())] * 3, autoreset_mode=AutoresetMode.DISABLED)
-        memory = ReplayMemory(60, 8, n_step=2, frame_stack=frame_stack)
-        config = RunConfig(seed=3, runtime="tensorflow", save_checkpoints_secs=None)
-        agent = Agent(dqn.model_fn, memory, model_dir, config, {"hidden": [4], "target_update_period": 10})
-        with agent.session(env) as session:
-            before = session.weights()
-        agent.train(env, first_update=20, update_frequency=4, timesteps=number)
-        with agent.session(env) as session:
-            weights = session.weights()
-        assert any((weights[name] != before[name]).any() for name in weights)
-    return {"weights": weights, "memory": memory}
-
-
-def test_dqn_ends_with_the_same_weights(tmp_path: Path) -> None:
-    """With and without: in one go, and resumed by another Agent in mid-run."""
-    whole = trained(tmp_path / "whole", None, [120])
-    once = trained(tmp_path / "once", 4, [60, 60])
-    assert len(whole["memory"]) == len(once["memory"]) == 60
-    assert whole["weights"].keys() == once["weights"].keys()
-    for name, value in whole["weights"].items():
-        assert value.tobytes() == once["weights"][name].tobytes(), name
-    # Timesteps of each environment, with four more frames for every episode, and for the first observation.
-    num_frames = once["memory"].state_dict()["num_frames"]
-    assert (num_frames >= 60 // 3 + 4).all()
-    assert once["memory"].state_dict()["frames"].nbytes < whole["memory"].state_dict()["rows"].nbytes / 2

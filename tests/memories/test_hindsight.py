@@ -13,7 +13,7 @@ from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory, Prioritized
 from axonrl.memories.bounds import Bounds
-from axonrl.tests.memories.transitions import specs_of, timestep
+from axonrl.tests.memories.transitions import Draws, numbers, specs_of, timestep
 
 Numbers = list[float]
 CARTPOLE: Any = Box(-1, 1, (4,))
@@ -49,18 +49,6 @@ def walk(memory: Any, positions: Numbers, goal: float, *, terminated: bool = Fal
         memory.step(**timestep(observed(now, goal), observed(then, goal), reward=paid, **ends))
 
 
-class Draws:
-    """In place of a generator: hands out these arrays, one for each call."""
-
-    def __init__(self, *draws: Any) -> None:
-        self.draws = [np.array(draw, np.float64) for draw in draws]
-
-    def random(self, size: int) -> Any:
-        draw = self.draws.pop(0)
-        assert draw.shape == (size,)
-        return draw
-
-
 def built(memory: Any, num_envs: int = 1, seed: int = 0) -> Any:
     memory.build(specs_of(POINT), num_envs, np.random.default_rng(seed))
     return memory
@@ -78,11 +66,6 @@ def sampled(memory: Any, index: list[int], chosen: Any, drawn: Any = None) -> di
     batch: dict[str, Any] = memory.sample()
     assert memory.rng.draws == []
     return batch
-
-
-def numbers(values: Any) -> list[float]:
-    flat: list[float] = np.asarray(values).reshape(-1).tolist()
-    return flat
 
 
 @pytest.mark.parametrize(

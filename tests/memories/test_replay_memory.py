@@ -7,11 +7,7 @@ import pytest
 
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory
-
-
-def numbers(array: Any) -> Any:
-    """[B] or [B, 1] as a list."""
-    return np.asarray(array).reshape(-1).tolist()
+from axonrl.tests.memories.transitions import Draws, in_order, numbers
 
 
 def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -> None:
@@ -31,12 +27,12 @@ def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -
     assert isinstance(memory, MemoryProtocol)
 
 
-def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, step: Any, fake_generator: Any) -> None:
+def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 3, discount=0.5))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2, truncated=True)
     step(memory, 10, 11, reward=3, terminated=True)
-    memory.rng = fake_generator([0, 1, 2])
+    memory.rng = in_order(3)
     batch = memory.sample()
     assert numbers(batch["observation"]) == [0, 1, 10]
     assert numbers(batch["next_observation"]) == [1, 2, 11]
@@ -46,24 +42,21 @@ def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, ste
     assert numbers(batch["discount"]) == [0.5, 0.5, 0]
 
 
-def test_every_transition_is_drawn_with_the_same_probability(built: Any, extend: Any, fake_generator: Any) -> None:
+def test_every_transition_is_drawn_with_the_same_probability(built: Any, extend: Any) -> None:
     memory = built(ReplayMemory(6, 6), num_envs=2)
     for t in range(5):  # wraps around
         assert memory.can_sample() == (t >= 3)
         extend(memory, [10 * t, 10 * t + 1], [10 * t + 10, 10 * t + 11])
-    memory.rng = fake_generator([0, 1, 2, 3, 4, 5])
+    memory.rng = in_order(6)
     drawn = numbers(memory.sample()["observation"])
-    assert memory.rng.calls == [(6, 6)]  # one call that is uniform over exactly the six stored transitions ...
-    assert drawn == [20, 21, 30, 31, 40, 41]  # ... each one once
+    assert drawn == [20, 21, 30, 31, 40, 41]  # all that there are, each one once
 
 
-def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(
-    built: Any, step: Any, fake_generator: Any
-) -> None:
+def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(2, 2))
     step(memory, 0, 1)
     step(memory, 1, 2)
-    memory.rng = fake_generator([1, 1], [0, 0])
+    memory.rng = Draws([0.75, 0.5], [0.25, 0.0])
     first = memory.sample()
     second = memory.sample()
     step(memory, 2, 3)
@@ -75,7 +68,7 @@ def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(
     assert numbers(memory.get_by_index(0)["observation"]) == [2]
 
 
-def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> None:
+def test_n_step_returns_by_hand(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 5, discount=0.5, n_step=3))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2)
@@ -84,10 +77,9 @@ def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> N
     step(memory, 11, 12, reward=16, truncated=True)
     step(memory, 20, 21, reward=32)
     step(memory, 21, 22, reward=64)
-    memory.rng = fake_generator([0, 1, 2, 3, 4])
+    memory.rng = in_order(5)
     batch = memory.sample()
-    assert memory.rng.calls == [(5, 5)]  # the newest two wait
-    assert numbers(batch["observation"]) == [0, 1, 2, 10, 11]
+    assert numbers(batch["observation"]) == [0, 1, 2, 10, 11]  # the newest two wait
     assert numbers(batch["action"]) == [0, 1, 2, 10, 11]
     # 1 + 2/2 + 4/4, 2 + 4/2, 4; 8 + 16/2, 16
     assert numbers(batch["reward"]) == [3, 4, 4, 16, 16]
@@ -99,11 +91,11 @@ def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> N
     assert batch["reward"].dtype == batch["discount"].dtype == np.float32
 
 
-def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step: Any, fake_generator: Any) -> None:
+def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(4, 2, discount=0.5, n_step=3))
     for t in range(7):  # 3, 4, 5, 6 are stored, at the places 3, 0, 1, 2
         step(memory, t, t + 1, reward=2**t)
-    memory.rng = fake_generator([0, 1])
+    memory.rng = in_order(2)
     batch = memory.sample()
     assert numbers(batch["observation"]) == [3, 4]
     assert numbers(batch["reward"]) == [8 + 16 / 2 + 32 / 4, 16 + 32 / 2 + 64 / 4]
@@ -111,14 +103,14 @@ def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step:
     assert numbers(batch["discount"]) == [0.125, 0.125]
 
 
-def test_a_cut_episode_counts_as_truncated(built: Any, step: Any, fake_generator: Any) -> None:
+def test_a_cut_episode_counts_as_truncated(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 4, discount=0.5, n_step=2))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2)
     step(memory, 10, 11, reward=4)  # not 2: the episode was cut
     step(memory, 11, 12, reward=8)
     step(memory, 12, 13, reward=8)
-    memory.rng = fake_generator([0, 1, 2, 3])
+    memory.rng = in_order(4)
     batch = memory.sample()
     assert numbers(batch["reward"]) == [2, 2, 8, 12]
     assert numbers(batch["next_observation"]) == [2, 2, 12, 13]

@@ -1,7 +1,6 @@
 """SequenceMemory: batches written out by hand, recurrent state, priorities, and mistakes."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,9 @@ from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
 from axonrl.memories.describing import arguments_of
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import in_order, specs_of
 
 SPECS = {**specs_of(ArraySpec((1,), np.float32)), "state": {"h": ArraySpec((2,), np.float32)}}
-
-
-def in_order(number: int) -> Any:
-    """Instead of a generator: draws so many sequences of as many, the oldest first."""
-    return SimpleNamespace(random=lambda n: (np.arange(n) + 0.5) / number)
 
 
 def built(memory: SequenceMemory, num_envs: int = 1, rng: Any = None) -> Any:

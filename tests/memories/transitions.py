@@ -1,4 +1,4 @@
-"""What the transitions of these tests look like."""
+"""What the transitions of these tests look like, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -31,3 +31,26 @@ def timesteps(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
     """What ``extend`` takes: the same for each lane."""
     rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(len(now)))
     return timestep(now, following, **{**rest, **changes})
+
+
+class Draws:
+    """In place of a generator: hands out these numbers of [0, 1), an array for each call."""
+
+    def __init__(self, *draws: Any) -> None:
+        self.draws = [np.array(draw, np.float64) for draw in draws]
+
+    def random(self, size: int) -> Any:
+        draw = self.draws.pop(0)
+        assert draw.shape == (size,)
+        return draw
+
+
+def in_order(number: int) -> Draws:
+    """Draws so many of as many, the oldest first."""
+    return Draws((np.arange(number) + 0.5) / number)
+
+
+def numbers(values: Any) -> list[Any]:
+    """[B] or [B, 1] as a list."""
+    flat: list[Any] = np.asarray(values).reshape(-1).tolist()
+    return flat

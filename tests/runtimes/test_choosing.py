@@ -217,12 +217,12 @@ def test_litert_by_name_of_what_it_cannot_run_is_an_error(traced: Make) -> None:
 
 def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> None:
     small, large = traced(), traced(batch=512, layers=two_wide)
-    for what, runtime, kept, kind in (
+    for (program, train), runtime, kept, kind in (
         (small, "litert", BOTH_TENSORFLOW, TensorFlowExecutor),
         (small, "tensorflow", SPLIT, ActorAndLearner),
         (large, "auto", BOTH_LITERT, LiteRTExecutor),
     ):
-        executor, choice = choose(*what, runtime, kept, shared)
+        executor, choice = choose(program, train, runtime, kept, shared)
         assert isinstance(executor, kind)
         assert choice == Choice(kept, dict.fromkeys(kept, RECORDED))
     executor, choice = chosen(large, "litert")  # by name, nobody asks how large it is
