@@ -213,19 +213,11 @@ def test_another_run_finds_the_program(run: Path, folder: Path) -> None:
     (other / "run.json").write_text("{}")
     assert ProgramCache(other / "litert")("actor", "k", never) == CONTENT
     assert (other / "litert/actor.safetensors").read_bytes() == (folder / "actor-k.safetensors").read_bytes()
+    truncate(folder / "actor-k.safetensors")
+    assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert programs.shared("actor", "k", never) == CONTENT  # it was replaced
     assert ProgramCache(run / "none")("actor", "other", returning(b"new")) == b"new"
     assert ProgramCache(run / "none")("learner", "k", returning(b"its own")) == b"its own"
-
-
-def test_a_damaged_shared_program_is_replaced(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    programs.shared("actor", "k", returning(CONTENT))
-    path = folder / "actor-k.safetensors"
-    whole = path.read_bytes()
-    truncate(path)
-    assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
-    assert path.read_bytes() == whole
-    [message] = said(caplog, logging.WARNING)
-    assert message.startswith(f"{path} is damaged")
 
 
 def test_the_programs_used_longest_ago_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,29 +67,6 @@ def test_a_target_built_before_the_online_network(trace: Make, batch_specs: Make
         trace(model_fn).trace_train(batch_specs(8))
 
 
-def test_an_extra_variable_before_those_of_predict(trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        if mode == Modes.TRAIN:
-            tf.Variable(1.0, name="temperature")
-        return online_and_target(features, labels, mode)
-
-    created = "creates temperature float32() as its variable number 0, where mode 'predict' created online/kernel "
-    with pytest.raises(ValueError, match=f"{re.escape(created)}.*{re.escape(ORDER)}"):
-        trace(model_fn).trace_train(batch_specs(8))
-
-
-def test_a_variable_of_another_dtype(trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        step = tf.Variable(0, name="step", dtype=tf.int64 if mode == Modes.PREDICT else tf.int32)
-        if mode == Modes.PREDICT:
-            return predict(features * tf.cast(step, tf.float32))
-        step.assign_add(1)
-        return EstimatorSpec(mode, loss=0.0)
-
-    with pytest.raises(ValueError, match=r"creates step int32\(\) .* where mode 'predict' created step int64\(\)"):
-        trace(model_fn).trace_train(batch_specs(8))
-
-
 def test_a_variable_missing_in_train(trace: Make, batch_specs: Make) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         weight = tf.Variable(tf.ones([4, 2]), name="weight")
