@@ -49,19 +49,24 @@ def test_the_trained_variables_are_those_that_act(trace: Make, batch_specs: Make
     assert changed == ["0000.online/kernel", "0001.online/bias", "0004.sgd/iteration"]
 
 
-def test_a_target_built_before_the_online_network(trace: Make, batch_specs: Make) -> None:
+@pytest.mark.parametrize(
+    ("name", "dtype", "units"), [("net", "float32", 3), ("net", "float64", 2), ("w", "float32", 2)]
+)
+def test_a_target_built_before_the_online_network(
+    name: str, dtype: str, units: int, trace: Make, batch_specs: Make
+) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         if mode == Modes.TRAIN:
-            goal = keras.layers.Dense(3, name="net")(labels["next_observation"])
+            goal = keras.layers.Dense(units, name=name, dtype=dtype)(labels["next_observation"])
         online = keras.layers.Dense(2, name="net")
         q = online(features)
         if mode == Modes.PREDICT:
             return predict(q)
-        return minimize(tf.reduce_mean(q) - tf.reduce_mean(goal), online.trainable_variables)
+        return minimize(tf.reduce_mean(q) - tf.cast(tf.reduce_mean(goal), tf.float32), online.trainable_variables)
 
     message = (
-        f"{model_fn.__module__}.{model_fn.__qualname__} in mode 'train' creates net/kernel float32(4, 3) as its"
-        f" variable number 0, where mode 'predict' created net/kernel float32(4, 2): {ORDER}"
+        f"{model_fn.__module__}.{model_fn.__qualname__} in mode 'train' creates {name}/kernel {dtype}(4, {units}) as"
+        f" its variable number 0, where mode 'predict' created net/kernel float32(4, 2): {ORDER}"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         trace(model_fn).trace_train(batch_specs(8))
