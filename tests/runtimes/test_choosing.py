@@ -83,13 +83,17 @@ class Keeping:
         return self.contents[name, key]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def traced(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train]]:
-    """``traced(batch=4, observation=float32 [4], **params)``."""
+    """``traced(batch=4, observation=float32 [4], **params)``; the same model is traced once."""
+    kept: dict[str, tuple[Program, Train]] = {}
 
     def make(batch: int = 4, observation: Any = VECTOR, **params: Any) -> tuple[Program, Train]:
-        program = trace(model, observation=observation, params=params)
-        return program, program.trace_train(batch_specs(batch, observation=observation))
+        key = repr((batch, observation, params))
+        if key not in kept:
+            program = trace(model, observation=observation, params=params)
+            kept[key] = program, program.trace_train(batch_specs(batch, observation=observation))
+        return kept[key]
 
     return make
 

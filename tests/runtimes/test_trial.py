@@ -15,7 +15,6 @@ from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.trial import try_out
 
 Make = Callable[..., Any]
-Traced = tuple[Program, Train]
 
 
 def model(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
