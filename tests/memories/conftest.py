@@ -10,7 +10,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Memory
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep
 
 
 @pytest.fixture
@@ -42,14 +42,9 @@ def step() -> Callable[..., None]:
         terminated: bool = False,
         truncated: bool = False,
     ) -> None:
-        memory.step(
-            observation=np.array([now], np.float32),
-            action=int(now),
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            next_observation=np.array([following], np.float32),
-        )
+        ends = {"terminated": terminated, "truncated": truncated}
+        stored, then = np.array([now], np.float32), np.array([following], np.float32)
+        memory.step(**timestep(stored, then, action=int(now), reward=reward, **ends))
 
     return store
 
@@ -78,36 +73,3 @@ def extend() -> Callable[..., None]:
         )
 
     return store
-
-
-class FakeGenerator:
-    """Instead of numbers in [0, 1) hands out ones that come to the given offsets once they are multiplied and cut.
-
-    ``calls`` are (what they were multiplied with, size).
-    """
-
-    def __init__(self, *offsets: list[int]) -> None:
-        self.offsets = list(offsets)
-        self.calls: list[tuple[int, int]] = []
-
-    def random(self, size: int) -> FakeUniform:
-        return FakeUniform(self, size)
-
-
-class FakeUniform:
-    """What a :class:`FakeGenerator` draws: only good for being multiplied."""
-
-    def __init__(self, generator: FakeGenerator, size: int) -> None:
-        self.generator, self.size = generator, size
-
-    def __mul__(self, number: int) -> np.ndarray[Any, Any]:
-        self.generator.calls.append((number, self.size))
-        chosen = self.generator.offsets.pop(0)
-        assert len(chosen) == self.size
-        assert max(chosen) < number
-        return np.array(chosen) + 0.75
-
-
-@pytest.fixture
-def fake_generator() -> type[FakeGenerator]:
-    return FakeGenerator

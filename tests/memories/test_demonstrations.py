@@ -14,7 +14,7 @@ from axonrl.environments import read_episodes, write_episodes
 from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import DemonstrationMemory, Prioritized, ReplayMemory
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import numbers, specs_of
 
 SPACES: Any = (Box(-1000, 1000, (1,), np.float32), Discrete(1000))
 SPECS = specs_of(ArraySpec((1,), np.float32))
@@ -49,12 +49,7 @@ def act(memory: Any, timesteps: int, first: int = 0) -> None:
     memories.fill(memory, [{**episode(first, [0.0] * timesteps), "terminated": np.zeros(timesteps, np.bool_)}])
 
 
-def numbers(values: Any) -> list[float]:
-    flat: list[float] = np.asarray(values).reshape(-1).tolist()
-    return flat
-
-
-@pytest.mark.parametrize(("ratio", "batch_size", "expected"), [(0.25, 8, 2), (0.5, 5, 2), (0.01, 8, 1), (0.99, 8, 7)])
+@pytest.mark.parametrize(("ratio", "batch_size", "expected"), [(0.5, 5, 2), (0.01, 8, 1), (0.99, 8, 7)])
 def test_the_ratio(ratio: float, batch_size: int, expected: int) -> None:
     expert = [episode(100, [0.0] * 20)]
     memory = built(DemonstrationMemory(20, batch_size, demonstrations=expert, ratio=ratio))
@@ -126,10 +121,9 @@ def test_priorities_go_to_their_parts() -> None:
     np.testing.assert_equal(memory.state_dict(), state)
 
 
-@pytest.mark.parametrize("sampler", [None, Prioritized()])
-def test_a_loaded_memory_draws_on(sampler: Any) -> None:
+def test_a_loaded_memory_draws_on() -> None:
     def make(expert: Any = EXPERT) -> Any:
-        return built(DemonstrationMemory(10, 4, demonstrations=expert, ratio=0.5, sampler=copy.deepcopy(sampler)))
+        return built(DemonstrationMemory(10, 4, demonstrations=expert, ratio=0.5, sampler=Prioritized()))
 
     first, second = make(), make()
     act(first, 7)
@@ -201,13 +195,10 @@ def test_an_episode_ends_with_its_last_timestep() -> None:
 @pytest.mark.parametrize(
     ("expert", "argument", "told"),
     [
-        (3, "demonstrations", "3"),
         (EXPERT[0], "demonstrations", "list of episodes"),
-        ([7], "demonstrations[0]", "int"),
         ([EXPERT[0], {}], "demonstrations[1]", "none"),
         ([{**EXPERT[0], "action": np.zeros(2)}], "demonstrations[0]", "action 2, reward 3"),
         ([{key: value[:0] for key, value in EXPERT[0].items()}], "demonstrations[0]", "reward 0"),
-        ([{**EXPERT[0], "reward": 1.0}], "demonstrations[0]", "reward 0"),
         ([{**EXPERT[0], "reward": np.array([0, np.nan, 0])}], "demonstrations[0]", "reward of demonstrations[0]"),
     ],
 )

@@ -4,22 +4,14 @@ That batches are what was stored is tested in test_memory_against_model.py.
 """
 
 import itertools
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl import Agent, RunConfig
 from axonrl.contracts import ArraySpec
-from axonrl.environments.wrapping import Wrapping
-from axonrl.memories import Memory, ReplayMemory, columns, ring
-from axonrl.models import dqn
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.memories import Memory, ReplayMemory, ring
+from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 
 
 class Newest(Memory):
@@ -40,26 +32,11 @@ def stack(*frames: Any) -> Any:
 
 
 def step(memory: Any, observation: Any, following: Any, terminated: bool = False) -> None:
-    memory.step(
-        observation=observation,
-        action=0,
-        reward=0.0,
-        terminated=terminated,
-        truncated=False,
-        next_observation=following,
-    )
+    memory.step(**timestep(observation, following, terminated=terminated))
 
 
 def extend(memory: Any, observation: Any, following: Any) -> None:
-    zeros = np.zeros(len(observation))
-    memory.extend(
-        observation=observation,
-        action=zeros,
-        reward=zeros,
-        terminated=zeros,
-        truncated=zeros,
-        next_observation=following,
-    )
+    memory.extend(**timesteps(observation, following))
 
 
 def run(memory: Any, episode: int, length: int) -> None:
@@ -129,7 +106,7 @@ def test_an_episode_that_begins_costs_the_other_environments_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize("first", [(0, 0, 0), (0, 0, 1), (2, 3, 4), (3, 4, 5)])
+@pytest.mark.parametrize("first", [(0, 0, 1), (2, 3, 4)])
 def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
     """Whatever was there before: nothing, zeros, or the very frames."""
     fresh, cleared, loaded = (build(Newest(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
@@ -156,18 +133,6 @@ def test_frames_are_compared_bit_for_bit() -> None:
     assert memory.state_dict()["num_frames"].tolist() == [5]  # 1 NaN 0, and two frames for the last stack
     assert np.signbit(memory.get_by_index(1)["next_observation"]).tolist() == [True, False]
     assert memory.get_by_index(0)["truncated"] == 0
-
-
-def test_frames_are_copied() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
-    first, second = stack(1, 2, 3), stack(2, 3, 4)
-    step(memory, first, second)
-    first[:] = second[:] = 9
-    memory.get_by_index(0)["observation"][:] = 9
-    memory.state_dict()["frames"][:] = 9
-    assert contents(memory) == [([1, 2, 3], [2, 3, 4], 0)]
-    step(memory, stack(2, 3, 4), stack(3, 4, 5))
-    assert contents(memory)[0] == ([1, 2, 3], [2, 3, 4], 0)
 
 
 def test_what_is_refused_leaves_the_frames_alone() -> None:
@@ -202,15 +167,6 @@ def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
     assert once / whole < 0.26
 
 
-def test_a_memory_that_cannot_fit_is_refused(monkeypatch: Any) -> None:
-    # 40 bytes for every transition, 6 frames of a byte (two stacks of three), and the newest stack
-    monkeypatch.setattr(columns, "physical_memory", lambda: 46_002)
-    with pytest.raises(ValueError, match=r"Newest\(size=1000\) needs 46,003 bytes, this machine has 46,002"):
-        build(Newest(1000, 1, frame_stack=3), (3, 1))
-    monkeypatch.setattr(columns, "physical_memory", lambda: 46_003)
-    assert build(Newest(1000, 1, frame_stack=3), (3, 1)).nbytes == 46_003
-
-
 def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     memory = build(Newest(80, 1, frame_stack=3), (3, 1))  # 90 rows
@@ -223,8 +179,7 @@ def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any
     assert set(map(str, contents(memory))) == {str(([0, 1, 0], [1, 1, 1], cut)) for cut in (0, 1)}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("frame_stack", [1, 3])
+@pytest.mark.parametrize(("size", "frame_stack"), [(1, 3), (2, 1), (3, 3)])
 def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     memory = build(Newest(size, 1, frame_stack=frame_stack), (frame_stack, 1))
@@ -246,10 +201,7 @@ def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack
     ("shape", "frame"),
     [
         ((4,), ()),
-        ((4, 3), (3,)),
-        ((3, 4), (3,)),
         ((4, 4), (4,)),  # the first one, where the wrapper puts it
-        ((4, 6, 5), (6, 5)),
         ((6, 5, 4), (6, 5)),
         ((4, 6, 4), (4, 6)),  # an image: its channels
         ((4, 6, 5, 4), (6, 5, 4)),
@@ -270,7 +222,7 @@ def test_frames_are_stacked_along_the_first_or_the_last_axis(shape: Any, frame: 
     assert batch["observation"].dtype == np.uint8
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (84, 84), (3, 4, 5)])
+@pytest.mark.parametrize("shape", [(), (3, 4, 5)])
 def test_observations_that_are_no_stacks(shape: Any) -> None:
     message = f"frame_stack=4 needs observations with 4 frames along their first or last axis, got .* {shape}"
     with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
@@ -283,22 +235,7 @@ def test_dict_observations_are_refused() -> None:
         ReplayMemory(10, 1, frame_stack=4).build(specs_of(observation), 1, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("given", [0, -1, 4.5, True, "4"])
-def test_the_number_of_frames_is_checked(given: Any) -> None:
-    with pytest.raises(ValueError, match="frame_stack must be an integer of at least 1, got"):
-        ReplayMemory(10, 1, frame_stack=given)
-
-
 # -- saved and loaded -------------------------------------------------------------------------------------------------
-
-
-def test_a_state_has_the_used_frames_only() -> None:
-    memory = build(Newest(4, 1, frame_stack=3), (3, 1))
-    run(memory, 0, 6)
-    state = memory.state_dict()
-    assert state["frames"].reshape(-1).tolist() == [0, 1, 2, 3, 4, 5, 6]
-    assert (state["rows"] - state["first_frame"]).reshape(-1).tolist() == [0, 1, 2, 3, 4]
-    assert (state["frame_stack"], state["stack_axis"], state["num_frames"].tolist()) == (3, 0, [7])
 
 
 def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:
@@ -329,59 +266,3 @@ def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     with pytest.raises(ValueError, match="the saved memory has 125 frames of a lane, this one has room for 45"):
         new().load_state_dict(memory.state_dict())
-
-
-# -- in a run ---------------------------------------------------------------------------------------------------------
-
-
-class Noise(gymnasium.Env[Any, Any]):
-    """Tiny images of noise; one action in eight ends the episode."""
-
-    def __init__(self) -> None:
-        self.observation_space = Box(0, 255, (6, 5), np.uint8)
-        self.action_space = Discrete(2)
-
-    def _image(self) -> Any:
-        return self.np_random.integers(0, 256, (6, 5), np.uint8)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        super().reset(seed=seed)
-        return self._image(), {}
-
-    def step(self, action: Any) -> Any:
-        return self._image(), float(action), bool(self.np_random.random() < 1 / 8), False, {}
-
-
-def trained(model_dir: Path, frame_stack: int | None, num_envs: int, timesteps: list[int]) -> Mapping[str, Any]:
-    """The weights and the memory after a run, in as many parts as there are numbers of timesteps."""
-    wrapping = Wrapping([{"kind": "frame_stack", "stack_size": 4}, "channels_last"])
-    for number in timesteps:
-        env: Any = wrapping.wrap(Noise())
-        if num_envs > 1:
-            envs = [lambda: wrapping.wrap(Noise())] * num_envs
-            env = SyncVectorEnv(envs, autoreset_mode=AutoresetMode.DISABLED)
-        memory = ReplayMemory(60, 8, n_step=2, frame_stack=frame_stack)
-        config = RunConfig(seed=3, runtime="tensorflow", save_checkpoints_secs=None)
-        agent = Agent(dqn.model_fn, memory, model_dir, config, {"hidden": [8], "target_update_period": 10})
-        with agent.session(env) as session:
-            before = session.weights()
-        agent.train(env, first_update=20, update_frequency=4, timesteps=number)
-        with agent.session(env) as session:
-            weights = session.weights()
-        assert any((weights[name] != before[name]).any() for name in weights)
-    return {"weights": weights, "memory": memory}
-
-
-@pytest.mark.parametrize("num_envs", [1, 3])
-def test_dqn_ends_with_the_same_weights(tmp_path: Path, num_envs: int) -> None:
-    """With and without: in one go, and resumed by another Agent in mid-run."""
-    whole = trained(tmp_path / "whole", None, num_envs, [240])
-    once = trained(tmp_path / "once", 4, num_envs, [120, 120])
-    assert len(whole["memory"]) == len(once["memory"]) == 60
-    assert whole["weights"].keys() == once["weights"].keys()
-    for name, value in whole["weights"].items():
-        assert value.tobytes() == once["weights"][name].tobytes(), name
-    # Timesteps of each environment, with four more frames for every episode, and for the first observation.
-    num_frames = once["memory"].state_dict()["num_frames"]
-    assert (num_frames >= 60 // num_envs + 4).all()
-    assert once["memory"].state_dict()["frames"].nbytes < whole["memory"].state_dict()["rows"].nbytes / 2

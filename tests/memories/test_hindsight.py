@@ -13,7 +13,7 @@ from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory, Prioritized
 from axonrl.memories.bounds import Bounds
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import Draws, numbers, specs_of, timestep
 
 Numbers = list[float]
 CARTPOLE: Any = Box(-1, 1, (4,))
@@ -44,26 +44,9 @@ def walk(memory: Any, positions: Numbers, goal: float, *, terminated: bool = Fal
     """Store an episode through these positions, whose last transition ends it or does not."""
     for index, (now, then) in enumerate(itertools.pairwise(positions)):
         last = index == len(positions) - 2
-        memory.step(
-            observation=observed(now, goal),
-            action=int(now),
-            reward=float(reward(np.array([then]), np.array([goal]), {})),
-            terminated=last and terminated,
-            truncated=last and truncated,
-            next_observation=observed(then, goal),
-        )
-
-
-class Draws:
-    """In place of a generator: hands out these arrays, one for each call."""
-
-    def __init__(self, *draws: Any) -> None:
-        self.draws = [np.array(draw, np.float64) for draw in draws]
-
-    def random(self, size: int) -> Any:
-        draw = self.draws.pop(0)
-        assert draw.shape == (size,)
-        return draw
+        paid = float(reward(np.array([then]), np.array([goal]), {}))
+        ends = {"terminated": last and terminated, "truncated": last and truncated}
+        memory.step(**timestep(observed(now, goal), observed(then, goal), reward=paid, **ends))
 
 
 def built(memory: Any, num_envs: int = 1, seed: int = 0) -> Any:
@@ -83,11 +66,6 @@ def sampled(memory: Any, index: list[int], chosen: Any, drawn: Any = None) -> di
     batch: dict[str, Any] = memory.sample()
     assert memory.rng.draws == []
     return batch
-
-
-def numbers(values: Any) -> list[float]:
-    flat: list[float] = np.asarray(values).reshape(-1).tolist()
-    return flat
 
 
 @pytest.mark.parametrize(
@@ -212,9 +190,9 @@ def test_bounds_of_random_episodes(specs: Any) -> None:
     rng = np.random.default_rng(0)
     memory = built(HindsightMemory(24, 1, compute_reward=reward), num_envs=3)
     ring = memory._ring
-    for timestep in range(200):
-        mask = None if timestep < 60 else rng.random(3) < 0.7
-        place = np.full(3, float(timestep))
+    for t in range(200):
+        mask = None if t < 60 else rng.random(3) < 0.7
+        place = np.full(3, float(t))
         memory.extend(
             mask,
             observation=observed(place, place * 0),
@@ -250,18 +228,17 @@ def test_the_share_of_new_goals() -> None:
     assert {*numbers(memory.sample()["observation"]["desired_goal"])} == {-7}
 
 
-@pytest.mark.parametrize("sampler", [None, Prioritized()])
-def test_a_loaded_memory_draws_on(sampler: Any) -> None:
+def test_a_loaded_memory_draws_on() -> None:
     def episodes(memory: Any, count: int) -> None:
         for _ in range(count):
             walk(memory, [1, 2, 3, 4, 5], goal=9, truncated=True)
         walk(memory, [6, 7], goal=9)  # cut by what follows, or in flight
 
-    first = memory_of(4, n_step=2, sampler=copy.deepcopy(sampler))
+    first = memory_of(4, n_step=2, sampler=Prioritized())
     episodes(first, 4)
     first.sample()
     first.update_priorities(np.arange(4.0))
-    second = memory_of(4, n_step=2, sampler=copy.deepcopy(sampler))
+    second = memory_of(4, n_step=2, sampler=Prioritized())
     second.load_state_dict(first.state_dict())
     second.rng.bit_generator.state = first.rng.bit_generator.state
     for _ in range(3):
@@ -282,7 +259,6 @@ def test_a_function_of_a_single_pair_is_called_for_each() -> None:
 
     memory = memory_of(2, strategy="final", compute_reward=single, compute_terminated=always_false)
     walk(memory, [1, 2, 3], goal=3, terminated=True)
-    batch = sampled(memory, [0, 1], [True, True])
     walk(memory, [4, 5, 6], goal=99, truncated=True)
     batch = sampled(memory, [2, 3], [True, True])
     assert numbers(batch["reward"]) == [-1, 0]

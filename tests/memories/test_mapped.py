@@ -19,8 +19,8 @@ from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
-from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.test_memory_against_model import CASES, World, assert_same_state, build
+from axonrl.tests.memories.transitions import specs_of, timestep
 
 SPECS = specs_of(ArraySpec((3,), np.float32))
 
@@ -33,11 +33,11 @@ def mapped(folder: Path, size: int = 16, specs: Any = SPECS) -> Any:
 
 def step(memory: Any, t: int) -> None:
     now, following = np.full(3, t, np.float32), np.full(3, t + 1, np.float32)
-    memory.step(observation=now, action=1, reward=t, terminated=False, truncated=False, next_observation=following)
+    memory.step(**timestep(now, following, reward=t))
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[8], CASES[10]], ids=lambda case: "-".join(map(str, case)))
-def test_the_same_bits_as_in_ram(case: Case, tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_same_bits_as_in_ram(tmp_path: Path, monkeypatch: Any) -> None:
+    case = CASES[10]  # lanes that part, n steps, frames, priorities
     memory = build(case)
     defaults: Any = ReplayMemory.__init__.__kwdefaults__
     monkeypatch.setattr(ReplayMemory.__init__, "__kwdefaults__", {**defaults, "path": tmp_path})
@@ -187,7 +187,7 @@ class _Any:
 ANY = _Any()
 
 
-@pytest.mark.parametrize("path", ["", 3, b"x", True])
+@pytest.mark.parametrize("path", ["", 3])
 def test_a_path_that_is_none(path: Any) -> None:
     with pytest.raises(ArgumentError, match="path must be a folder") as caught:
         ReplayMemory(16, 4, path=path)
@@ -230,9 +230,7 @@ def test_saving_and_loading_need_no_ram(tmp_path: Path) -> None:
     value = np.zeros(4096, np.uint8)
     for t in range(8192):
         following = np.full(4096, t % 251, np.uint8)
-        memory.step(
-            observation=value, action=1, reward=t, terminated=False, truncated=False, next_observation=following
-        )
+        memory.step(**timestep(value, following))
         value = following
     before = resident()
     with as_views():
@@ -243,15 +241,13 @@ def test_saving_and_loading_need_no_ram(tmp_path: Path) -> None:
     assert_same_state(memory.state_dict(), loaded.state_dict())
 
 
-@pytest.mark.parametrize("num_envs", [1, 4])
 @pytest.mark.parametrize(
-    ("make", "observation"),
+    ("make", "observation", "num_envs"),
     [
-        (lambda: ReplayMemory(64, 4), ArraySpec((3,), np.float32)),
-        (lambda: ReplayMemory(640, 4, n_step=3, sampler="prioritized"), ArraySpec((), np.int64)),
-        (lambda: ReplayMemory(64, 4, frame_stack=4, sampler="prioritized"), ArraySpec((8, 8, 4), np.uint8)),
-        (lambda: ReplayMemory(64, 4), {"a": ArraySpec((2,), np.float64), "b": ArraySpec((), np.bool_)}),
-        (lambda: BatchMemory(64), ArraySpec((0,), np.float32)),
+        (lambda: ReplayMemory(640, 4, n_step=3, sampler="prioritized"), ArraySpec((), np.int64), 1),
+        (lambda: ReplayMemory(64, 4, frame_stack=4, sampler="prioritized"), ArraySpec((8, 8, 4), np.uint8), 4),
+        (lambda: ReplayMemory(64, 4), {"a": ArraySpec((2,), np.float64), "b": ArraySpec((), np.bool_)}, 4),
+        (lambda: BatchMemory(64), ArraySpec((0,), np.float32), 1),
     ],
 )
 def test_nbytes_before_and_after(make: Any, observation: Any, num_envs: int) -> None:

@@ -10,7 +10,7 @@ from axonrl.memories import Prioritized, ReplayMemory, ring
 from axonrl.schedules import Linear
 
 DISCOUNT, ALPHA, BETA, EPSILON = 0.75, 0.5, Linear(0.25, 1.0, 20), 0.125
-SIZE, BATCH_SIZE, STEPS, FRAMES = 24, 5, 300, 3
+SIZE, BATCH_SIZE, STEPS, FRAMES = 24, 5, 200, 3
 
 
 class Case(NamedTuple):

@@ -5,14 +5,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory
-
-
-def numbers(array: Any) -> Any:
-    """[B] or [B, 1] as a list."""
-    return np.asarray(array).reshape(-1).tolist()
+from axonrl.tests.memories.transitions import Draws, in_order, numbers
 
 
 def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -> None:
@@ -32,12 +27,12 @@ def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -
     assert isinstance(memory, MemoryProtocol)
 
 
-def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, step: Any, fake_generator: Any) -> None:
+def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 3, discount=0.5))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2, truncated=True)
     step(memory, 10, 11, reward=3, terminated=True)
-    memory.rng = fake_generator([0, 1, 2])
+    memory.rng = in_order(3)
     batch = memory.sample()
     assert numbers(batch["observation"]) == [0, 1, 10]
     assert numbers(batch["next_observation"]) == [1, 2, 11]
@@ -47,30 +42,21 @@ def test_termination_stops_bootstrapping_and_truncation_does_not(built: Any, ste
     assert numbers(batch["discount"]) == [0.5, 0.5, 0]
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_every_transition_is_drawn_with_the_same_probability(
-    built: Any, extend: Any, fake_generator: Any, num_envs: Any
-) -> None:
-    memory = built(ReplayMemory(6, 6), num_envs)
+def test_every_transition_is_drawn_with_the_same_probability(built: Any, extend: Any) -> None:
+    memory = built(ReplayMemory(6, 6), num_envs=2)
     for t in range(5):  # wraps around
-        extend(memory, [10 * t + e for e in range(num_envs)], [10 * (t + 1) + e for e in range(num_envs)])
-    memory.rng = fake_generator([0, 1, 2, 3, 4, 5])
-    if num_envs == 1:
-        assert not memory.can_sample()
-        extend(memory, [50], [60])
-        extend(memory, [60], [70])
+        assert memory.can_sample() == (t >= 3)
+        extend(memory, [10 * t, 10 * t + 1], [10 * t + 10, 10 * t + 11])
+    memory.rng = in_order(6)
     drawn = numbers(memory.sample()["observation"])
-    assert memory.rng.calls == [(6, 6)]  # one call that is uniform over exactly the six stored transitions ...
-    assert drawn == ([10, 20, 30, 40, 50, 60] if num_envs == 1 else [20, 21, 30, 31, 40, 41])  # ... each one once
+    assert drawn == [20, 21, 30, 31, 40, 41]  # all that there are, each one once
 
 
-def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(
-    built: Any, step: Any, fake_generator: Any
-) -> None:
+def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(2, 2))
     step(memory, 0, 1)
     step(memory, 1, 2)
-    memory.rng = fake_generator([1, 1], [0, 0])
+    memory.rng = Draws([0.75, 0.5], [0.25, 0.0])
     first = memory.sample()
     second = memory.sample()
     step(memory, 2, 3)
@@ -82,18 +68,7 @@ def test_sampling_is_with_replacement_and_leaves_earlier_batches_alone(
     assert numbers(memory.get_by_index(0)["observation"]) == [2]
 
 
-def test_same_generator_state_same_batches(built: Any, step: Any) -> None:
-    batches = []
-    for _ in range(2):
-        memory = built(ReplayMemory(50, 8), seed=3)
-        for t in range(60):
-            step(memory, t, t + 1)
-        batches.append([numbers(memory.sample()["observation"]) for _ in range(5)])
-    assert batches[0] == batches[1]
-    assert len({tuple(batch) for batch in batches[0]}) == 5
-
-
-def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> None:
+def test_n_step_returns_by_hand(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 5, discount=0.5, n_step=3))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2)
@@ -102,10 +77,9 @@ def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> N
     step(memory, 11, 12, reward=16, truncated=True)
     step(memory, 20, 21, reward=32)
     step(memory, 21, 22, reward=64)
-    memory.rng = fake_generator([0, 1, 2, 3, 4])
+    memory.rng = in_order(5)
     batch = memory.sample()
-    assert memory.rng.calls == [(5, 5)]  # the newest two wait
-    assert numbers(batch["observation"]) == [0, 1, 2, 10, 11]
+    assert numbers(batch["observation"]) == [0, 1, 2, 10, 11]  # the newest two wait
     assert numbers(batch["action"]) == [0, 1, 2, 10, 11]
     # 1 + 2/2 + 4/4, 2 + 4/2, 4; 8 + 16/2, 16
     assert numbers(batch["reward"]) == [3, 4, 4, 16, 16]
@@ -117,11 +91,11 @@ def test_n_step_returns_by_hand(built: Any, step: Any, fake_generator: Any) -> N
     assert batch["reward"].dtype == batch["discount"].dtype == np.float32
 
 
-def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step: Any, fake_generator: Any) -> None:
+def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(4, 2, discount=0.5, n_step=3))
     for t in range(7):  # 3, 4, 5, 6 are stored, at the places 3, 0, 1, 2
         step(memory, t, t + 1, reward=2**t)
-    memory.rng = fake_generator([0, 1])
+    memory.rng = in_order(2)
     batch = memory.sample()
     assert numbers(batch["observation"]) == [3, 4]
     assert numbers(batch["reward"]) == [8 + 16 / 2 + 32 / 4, 16 + 32 / 2 + 64 / 4]
@@ -129,62 +103,19 @@ def test_n_step_within_an_episode_and_over_the_end_of_the_ring(built: Any, step:
     assert numbers(batch["discount"]) == [0.125, 0.125]
 
 
-def test_n_step_of_a_vector_follows_each_environment(built: Any, extend: Any, fake_generator: Any) -> None:
-    memory = built(ReplayMemory(8, 4, discount=0.5, n_step=2), num_envs=2)
-    extend(memory, [0, 100], [1, 101], reward=[1, 10])
-    extend(memory, [1, 101], [2, 102], reward=[2, 20], terminated=[False, True])
-    extend(memory, [2, 200], [3, 201], reward=[4, 40], truncated=[False, True])
-    memory.rng = fake_generator([0, 1, 2, 3])
-    batch = memory.sample()
-    assert memory.rng.calls == [(4, 4)]
-    assert numbers(batch["observation"]) == [0, 100, 1, 101]
-    assert numbers(batch["reward"]) == [2, 20, 4, 20]
-    assert numbers(batch["next_observation"]) == [2, 102, 3, 102]
-    assert numbers(batch["terminated"]) == [0, 1, 0, 1]
-    assert numbers(batch["truncated"]) == [0, 0, 0, 0]
-    assert numbers(batch["discount"]) == [0.25, 0, 0.25, 0]
-
-
-def test_a_cut_episode_counts_as_truncated(built: Any, step: Any, fake_generator: Any) -> None:
+def test_a_cut_episode_counts_as_truncated(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(10, 4, discount=0.5, n_step=2))
     step(memory, 0, 1, reward=1)
     step(memory, 1, 2, reward=2)
     step(memory, 10, 11, reward=4)  # not 2: the episode was cut
     step(memory, 11, 12, reward=8)
     step(memory, 12, 13, reward=8)
-    memory.rng = fake_generator([0, 1, 2, 3])
+    memory.rng = in_order(4)
     batch = memory.sample()
     assert numbers(batch["reward"]) == [2, 2, 8, 12]
     assert numbers(batch["next_observation"]) == [2, 2, 12, 13]
     assert numbers(batch["truncated"]) == [1, 1, 0, 0]
     assert numbers(batch["discount"]) == [0.25, 0.5, 0.25, 0.25]
-
-
-def test_a_cut_in_one_environment_leaves_the_others(built: Any, extend: Any, fake_generator: Any) -> None:
-    memory = built(ReplayMemory(8, 4, discount=0.5, n_step=2), num_envs=2)
-    extend(memory, [0, 100], [1, 101], reward=[1, 1])
-    extend(memory, [1, 200], [2, 201], reward=[2, 2])
-    extend(memory, [2, 201], [3, 202], reward=[4, 4])
-    memory.rng = fake_generator([0, 1, 2, 3])
-    batch = memory.sample()
-    assert numbers(batch["next_observation"]) == [2, 101, 3, 202]
-    assert numbers(batch["reward"]) == [2, 1, 4, 4]
-    assert numbers(batch["truncated"]) == [0, 1, 0, 0]
-
-
-def test_lanes_of_different_lengths_are_drawn_from_alike(built: Any, extend: Any, fake_generator: Any) -> None:
-    memory = built(ReplayMemory(8, 5, discount=0.5, n_step=2), num_envs=2)
-    extend(memory, [0, 100], [1, 101], reward=[1, 1])
-    extend(memory, [1, 101], [2, 200], reward=[2, 99], mask=[True, False])  # lane 1 was reset in this step
-    extend(memory, [2, 200], [3, 201], reward=[4, 4])
-    extend(memory, [3, 201], [4, 202], reward=[8, 8])
-    memory.rng = fake_generator([0, 1, 2, 3, 4])
-    batch = memory.sample()
-    assert memory.rng.calls == [(5, 5)]  # the newest of each lane waits
-    assert numbers(batch["observation"]) == [100, 0, 200, 1, 2]
-    assert numbers(batch["reward"]) == [1, 2, 8, 4, 8]
-    assert numbers(batch["truncated"]) == [1, 0, 0, 0, 0]
-    assert numbers(batch["next_observation"]) == [101, 2, 202, 3, 4]
 
 
 def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
@@ -207,25 +138,6 @@ def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
     assert masked.can_sample()
 
 
-def test_what_is_recorded_and_continuous_actions_are_stored_too(specs: Any) -> None:
-    specs |= {"action": ArraySpec((2,), np.float32), "log_prob": ArraySpec((), np.float32)}
-    memory: Any = ReplayMemory(3, 1)
-    memory.build(specs, 1, np.random.default_rng(0))
-    memory.step(
-        observation=[0.0],
-        action=np.array([0.25, -0.5]),
-        reward=np.float64(1),
-        terminated=np.bool_(False),
-        truncated=False,
-        next_observation=[1.0],
-        log_prob=-2.0,
-    )
-    batch = memory.sample()
-    assert batch["action"].tolist() == [[0.25, -0.5]]
-    assert batch["action"].dtype == np.float32
-    assert batch["log_prob"].tolist() == [-2.0]
-
-
 def test_bad_arguments_are_named(built: Any) -> None:
     with pytest.raises(ValueError, match="n_step must be an integer of at least 1, got 0"):
         ReplayMemory(10, 2, n_step=0)
@@ -233,6 +145,8 @@ def test_bad_arguments_are_named(built: Any) -> None:
         ReplayMemory(10, 11)
     with pytest.raises(ValueError, match=r"discount must be a finite number of at least 0 and of at most 1, got 1\.5"):
         ReplayMemory(10, 2, discount=1.5)
+    with pytest.raises(ValueError, match="frame_stack must be an integer of at least 1, got 0"):
+        ReplayMemory(10, 1, frame_stack=0)
     with pytest.raises(ValueError, match=r"size must be an integer of at least 1, got 1\.5"):
         ReplayMemory(cast(int, 1.5), 1)
     with pytest.raises(ValueError, match="size must be at least 12 for batch_size=8 and n_step=3 with 2 env"):

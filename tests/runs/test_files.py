@@ -2,8 +2,6 @@ import errno
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,12 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import load_arrays, save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_atomically, write_json_atomically
+from axonrl.tests.runs.states import names
 
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 )
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def assert_same(a: Any, b: Any) -> None:
@@ -55,83 +50,14 @@ def save_and_load(folder: Path, state: Any) -> Any:
     return found[1]
 
 
-def random_array(rng: np.random.Generator) -> Any:
-    dtype = np.dtype(DTYPES[rng.integers(len(DTYPES))])
-    shape = tuple(rng.integers(0, 5, rng.integers(0, 4)))
-    array = np.frombuffer(rng.bytes(int(np.prod(shape)) * dtype.itemsize), np.uint8)
-    array = (array % 2).view(dtype) if dtype.kind == "b" else array.view(dtype)
-    array = array.reshape(shape)
-    layout = rng.integers(5)
-    if layout == 1:
-        array = array.T
-    elif layout == 2 and array.ndim:
-        array = array[::-1]
-    elif layout == 3:
-        array = array.astype(dtype.newbyteorder(">"))
-    elif layout == 4:
-        array = np.asfortranarray(array)
-    return array
-
-
-def random_json(rng: np.random.Generator, depth: int) -> Any:
-    kind = rng.integers(8 if depth else 6)
-    if kind == 0:
-        return None
-    if kind == 1:
-        return bool(rng.integers(2))
-    if kind == 2:
-        return int.from_bytes(rng.bytes(int(rng.integers(1, 40))), "little", signed=True)
-    if kind in (3, 4):
-        return float(np.frombuffer(rng.bytes(8), np.float64)[0])
-    if kind == 5:
-        return random_text(rng)
-    if kind == 6:
-        return [random_json(rng, depth - 1) for _ in range(rng.integers(4))]
-    return {random_text(rng): random_json(rng, depth - 1) for _ in range(rng.integers(4))}
-
-
-def random_text(rng: np.random.Generator) -> str:
-    return "".join(rng.choice(list('ab/~%$_:. \\"\n\0é\U0001f916\ud800'), rng.integers(0, 5)).tolist())
-
-
-def random_state(rng: np.random.Generator, depth: int = 3) -> dict[str, Any]:
-    state: dict[str, Any] = {}
-    for _ in range(rng.integers(6)):
-        kind = rng.integers(4 if depth else 3)
-        if kind == 0:
-            value = random_array(rng)
-        elif kind == 1:
-            value = random_json(rng, 2)
-        elif kind == 2:
-            value = np.dtype(DTYPES[rng.integers(len(DTYPES))]).type(rng.integers(2))
-        else:
-            value = random_state(rng, depth - 1)
-        state[random_text(rng)] = value
-    return state
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_any_state_comes_back_to_the_bit(tmp_path: Path, seed: int) -> None:
-    # NaNs that are JSON values keep being NaN; their payload is not part of JSON.
-    state = without_payloads(random_state(np.random.default_rng(seed)))
+def test_every_dtype_and_shape(tmp_path: Path) -> None:
+    shapes: tuple[tuple[int, ...], ...] = ((), (0,), (0, 3), (5,), (2, 3, 4))
+    state = {
+        dtype: (np.arange(np.prod(shape)).reshape(shape) % 2).astype(dtype)
+        for dtype, shape in zip(DTYPES, shapes * 3, strict=False)
+    }
 
     assert_same(save_and_load(tmp_path, state), state)
-
-
-def without_payloads(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_payloads(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_payloads(item) for item in value]
-    return float("nan") if type(value) is float and value != value else value
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (5,), (2, 3, 4)])
-def test_every_dtype_and_shape(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
-    array = (np.arange(np.prod(shape)).reshape(shape) % 2).astype(dtype)
-
-    assert_same(save_and_load(tmp_path, {"a": array}), {"a": array})
 
 
 def test_layouts(tmp_path: Path) -> None:
@@ -142,6 +68,7 @@ def test_layouts(tmp_path: Path) -> None:
         "backwards": base[::-1],
         "big_endian": base.astype(">i4"),
         "broadcast": np.broadcast_to(np.float32(2), (3, 3)),
+        "fortran": np.asfortranarray(base),
     }
 
     loaded = save_and_load(tmp_path, state)
@@ -150,7 +77,7 @@ def test_layouts(tmp_path: Path) -> None:
     assert loaded["strided"].tolist() == [[1, 4], [13, 16]]
     assert loaded["backwards"][0].tolist() == [18, 19, 20, 21, 22, 23]
     assert loaded["big_endian"].dtype == np.dtype("int32")
-    assert loaded["big_endian"].tolist() == base.tolist()
+    assert loaded["big_endian"].tolist() == loaded["fortran"].tolist() == base.tolist()
     assert loaded["broadcast"].tolist() == [[2, 2, 2]] * 3
     loaded["transposed"][0, 0] = -1  # arrays are writable: training goes on in them
     assert loaded["transposed"][0, 0] == -1
@@ -194,7 +121,7 @@ def test_numpy_scalars_stay_numpy_scalars(tmp_path: Path) -> None:
     assert loaded["n"] == 3
 
 
-@pytest.mark.parametrize("name", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+@pytest.mark.parametrize("name", ["PCG64", "MT19937"])  # large integers; an array
 def test_generators_go_on_exactly(tmp_path: Path, name: str) -> None:
     rng = np.random.Generator(getattr(np.random, name)(7))
     rng.integers(10, size=3, dtype=np.uint32)  # leaves half a word buffered
@@ -221,14 +148,11 @@ def test_awkward_keys(tmp_path: Path) -> None:
         "m": {"$int": "0x10"},
         "k": {"$scalar": {"$x": 1}},
         "\ud800": one * 9,
+        '~.\\ "\n\0é\U0001f916': {"": {"/": [None, {"~": ["\0"]}, {}]}},
         "dense/kernel:0": one * 10,
     }
 
     assert_same(save_and_load(tmp_path, state), state)
-
-
-def test_the_empty_state(tmp_path: Path) -> None:
-    assert save_and_load(tmp_path, {}) == {}
 
 
 class Thing:
@@ -238,15 +162,11 @@ class Thing:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"a": {"b": Thing()}}, r"state\['a'\]\['b'\] is of type Thing"),
+        ({"a": [1, {"b": Thing()}]}, r"state\['a'\]\[1\]\['b'\] is of type Thing"),
         ({"a": (1, 2)}, r"state\['a'\] is of type tuple"),
-        ({"a": [1, {"b": b"x"}]}, r"state\['a'\]\[1\]\['b'\] is of type bytes"),
         ({"a": {1: 2}}, r"the keys of state\['a'\] must be strings, got 1"),
         ({"a": [np.ones(2)]}, r"state\['a'\]\[0\] is a NumPy value inside a list"),
-        ({"a": np.array([None])}, r"state\['a'\] has the dtype object"),
         ({"a": np.ones(2, np.complex128)}, r"state\['a'\] has the dtype complex128"),
-        ({"a": np.array(["x"])}, r"state\['a'\] has the dtype <U1"),
-        ({"a": np.zeros(1, "M8[s]")}, r"state\['a'\] has the dtype datetime64\[s\]"),
         ({"a": np.zeros(2).view(np.ma.MaskedArray)}, r"state\['a'\] is of type MaskedArray"),
         ([1], "a state must be a mapping, got list"),
     ],
@@ -303,12 +223,8 @@ def test_arrays_file(tmp_path: Path) -> None:
         assert_same(loaded[name], array)
         assert_same(safetensors.numpy.load_file(path)[name], array)
     assert names(tmp_path) == ["best.safetensors"]
-
-
-def test_arrays_file_without_metadata_or_arrays(tmp_path: Path) -> None:
-    save_arrays(tmp_path / "empty", {})
-
-    assert load_arrays(tmp_path / "empty") == ({}, {})
+    save_arrays(path, {})
+    assert load_arrays(path) == ({}, {})
 
 
 def test_what_an_arrays_file_cannot_hold(tmp_path: Path) -> None:
@@ -330,12 +246,6 @@ def test_a_damaged_or_missing_arrays_file_is_an_error_that_names_it(tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
         load_arrays(path)
-
-
-def test_no_tensorflow_is_imported() -> None:
-    code = "import sys, axonrl.runs.checkpoints; print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\n"
 
 
 def test_who_reads_a_file_that_is_replaced_reads_the_old_one_to_its_end(tmp_path: Path) -> None:

@@ -10,10 +10,7 @@ import pytest
 from axonrl.errors import ArgumentError, CheckpointError
 from axonrl.runs.files import why_unwritable
 from axonrl.runs.folders import staged, target_of
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+from axonrl.tests.runs.states import names
 
 
 def test_what_a_writer_leaves_that_was_killed_is_put_back(tmp_path: Path) -> None:

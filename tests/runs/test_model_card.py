@@ -42,10 +42,11 @@ def test_returns_are_those_of_this_policy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("evaluated", "policy", "outputs", "status", "is_told"),
     [
-        *(("last", "last", (2000, 40), "succeeded", True), ("last", "9", (2000, 40), "succeeded", True)),
-        *(("last", "last", (2000, 41), "succeeded", False), ("last", "best", (3000, 60), "succeeded", False)),
-        *(("best", "best", (3000, 60), "succeeded", True), ("best", "last", (2000, 40), "succeeded", False)),
-        *(("best", "best", (3000, 60), "stopped", False), ("last", "last", (2000, 40), "resuming", False)),
+        ("last", "9", (2000, 40), "succeeded", True),
+        ("last", "last", (2000, 41), "succeeded", False),
+        ("best", "best", (3000, 60), "succeeded", True),
+        ("best", "last", (2000, 40), "succeeded", False),
+        ("last", "last", (2000, 40), "resuming", False),
     ],
 )
 def test_the_evaluation_at_the_end_of_the_run_is_told_first(

@@ -12,6 +12,8 @@ from axonrl import __version__
 from axonrl.runs import provenance
 from axonrl.tests.estimators.fakes import Counting, agent
 
+pytestmark = pytest.mark.usefixtures("unconverted")
+
 
 def test_versions_machine_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "surely-not-installed"))

@@ -18,6 +18,8 @@ from axonrl.models import dqn
 from axonrl.runs import record
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
 
+pytestmark = pytest.mark.usefixtures("unconverted")
+
 SPACE = Dict({"a": Box(-np.inf, 1.0, (2,), np.float32), "b": MultiDiscrete([2, 3])})
 WHY = {"actor": {"code": "small", "detail": ""}, "learner": {"code": "large", "detail": "op Conv2D"}}
 RUNTIME = {"runtime": {"actor": "litert", "learner": "tensorflow"}, "runtime_why": WHY}
@@ -43,9 +45,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", r"is damaged: it is not JSON \(.*\)\. Restore it from a copy, or train the run again in a new folder\."),
-        ("{", r"is damaged: it is not JSON"),
         ("[1]", r"is damaged: it holds a list, not a mapping\. Restore it"),
-        ("{}", r"is damaged: it is not the record of a run \('format' is missing\)\. Restore it"),
         ('{"format": 2}', r"was written by another version of axonrl \(this one reads format 1\)"),
         ('{"format": 1, "seed": 3}', "is damaged: it is not the record of a run"),
     ],
@@ -68,9 +68,8 @@ def test_a_record_with_another_space_is_no_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "is_recorded"),
     [
-        *((value, True) for value in (None, True, 3, 10**30, 0.1, "x", [], [1, [2]], (1, 2), {"a": {"b": 1.5}})),
-        *((value, False) for value in (math.inf, math.nan, [math.nan], np.float32(1), np.zeros(2))),
-        *((value, False) for value in ({1: 2}, {"a": len})),
+        *((value, True) for value in (None, 10**30, [1, [2]], (1, 2), {"a": {"b": 1.5}})),
+        *((value, False) for value in (math.inf, [math.nan], np.float32(1), {1: 2}, {"a": len})),
     ],
     ids=str,
 )

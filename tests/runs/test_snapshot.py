@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from axonrl.runs.snapshot import Counters, PolicySnapshot, load_snapshot, snapshot_of
 
@@ -34,8 +32,3 @@ def test_the_policy_of_a_checkpoint() -> None:
     counters = {"global_step": 4, "global_timestep": 5, "global_episode": 6}
     made = snapshot_of("last", {"weights": WEIGHTS, "statistics": {}, "counters": counters, "memory": {}})
     assert made == PolicySnapshot("last", WEIGHTS, {}, Counters(4, 5, 6))
-
-
-def test_it_is_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        PolicySnapshot("last", {}, None, Counters()).name = "best"  # type: ignore[misc]

@@ -52,9 +52,6 @@ def recurrent(x: Any) -> Any:
         (dropout, "StatelessRandomGetKeyCounter, StatelessRandomUniformV2"),
         (gradient_of_a_convolution, "Conv2DBackpropFilter"),
         (lambda x: tf.linalg.inv(tf.reshape(x, [2, 2])), "MatrixInverse"),
-        (lambda x: tf.numpy_function(np.sin, [x], tf.float32), "PyFunc"),
-        (lambda x: (tf.print(x), x)[1], "PrintV2, StringFormat"),
-        (lambda x: tf.cast(x, tf.float16) * 2, "Mul"),
         (lambda x: tf.cast(x, tf.float64) * 2, "Mul"),
     ],
 )
@@ -79,9 +76,7 @@ def test_variables_of_a_type_that_it_does_not_keep_are_refused() -> None:
     "function",
     [
         lambda x: x + tf.constant(np.array([np.inf, 1, 2, 3], np.float32)),
-        lambda x: x - np.inf,
         lambda x: x + tf.math.log(tf.constant([0.0, 1.0, 1.0, 0.0])),
-        lambda x: tf.minimum(x, tf.exp(tf.constant(100.0))),
     ],
 )
 def test_infinite_constants_are_refused_even_if_they_have_yet_to_be_computed(function: Function) -> None:
@@ -138,19 +133,15 @@ def test_outputs_may_be_inputs_and_may_be_the_same() -> None:
 
 def test_inputs_and_outputs_are_in_the_order_in_which_tensorflow_flattens() -> None:
     traced = concrete(
-        lambda tree, scalar: {"b": tree["z"] - tree["a"], "a": (scalar, tree["a"])},
+        lambda tree, scalar, more: {"b": tree["z"] - tree["a"], "a": (scalar, [2 * x for x in reversed(more)])},
         {"z": tf.TensorSpec([]), "a": tf.TensorSpec([])},
         tf.TensorSpec([], tf.int64),
+        [tf.TensorSpec([])] * 12,  # by their names the tenth would come before the second
     )
     signature = LiteProgram(convert({"f": traced}, [])).signatures["f"]
-    found = signature([np.array(1, np.float32), np.array(10, np.float32), np.array(2**62)])
-    assert [array.tolist() for array in found] == [2**62, 1, 9]
-
-
-def test_more_than_ten_inputs_keep_their_order() -> None:
-    traced = concrete(lambda inputs: [x * 2 for x in reversed(inputs)], [tf.TensorSpec([])] * 12)
-    found = LiteProgram(convert({"f": traced}, [])).signatures["f"]([np.array(i, np.float32) for i in range(12)])
-    assert [float(array) for array in found] == [2 * i for i in reversed(range(12))]
+    more = [np.array(i, np.float32) for i in range(12)]
+    found = signature([np.array(1, np.float32), np.array(10, np.float32), np.array(2**62), *more])
+    assert [array.tolist() for array in found] == [2**62, *range(22, -1, -2), 9]
 
 
 def test_a_program_without_variables_has_neither_get_nor_set() -> None:
@@ -169,7 +160,7 @@ def test_functions_share_their_variables() -> None:
     functions = {"change": concrete(change, tf.TensorSpec([2])), "look": concrete(lambda: [w + 0, v + 0.0])}
     signatures = LiteProgram(convert(functions, [w, v])).signatures
     assert set(signatures) == {"change", "look", "get", "set"}
-    signatures["set"]([np.array(2**60 + 1), np.array([3, 4], np.float32)])
+    signatures["set"]([np.array(2**60 + 1), np.array([3, 4], np.float32)])  # float64 would have rounded
     assert signatures["change"]([np.array([10, 20], np.float32)])[0].tolist() == [13, 24]
     for name in ("get", "look"):
         assert [array.tolist() for array in signatures[name]([])] == [2**60 + 2, [13, 24]]
@@ -195,37 +186,6 @@ def test_assignments_and_reads_keep_their_order() -> None:
     for _ in range(3):
         found, expected = signatures["f"]([x]), traced(tf.constant(x))
         assert [array.tolist() for array in found] == [tensor.numpy().tolist() for tensor in expected]
-
-
-def test_conditions_and_loops_assign() -> None:
-    v, count = tf.Variable(1.0), tf.Variable(0, dtype=tf.int64)
-
-    def function(x: Any) -> list[Any]:
-        count.assign_add(1)
-        tf.cond(tf.equal(count % 2, 0), lambda: v.assign(x), lambda: v.assign_add(x))
-        (last,) = tf.while_loop(lambda i: i < 3, lambda i: ([v.assign(v * 2.0)], i + 1)[1:], [0])
-        return [last, v.read_value()]
-
-    traced = concrete(function, tf.TensorSpec([]))
-    signatures = LiteProgram(convert({"f": traced}, [v, count])).signatures
-    signatures["set"]([v.numpy(), count.numpy()])
-    assert [[float(array) for array in signatures["f"]([np.array(x, np.float32)])] for x in (2, 3, 4)] == [
-        [3, 24],
-        [3, 24],
-        [3, 224],
-    ]
-
-
-def test_numbers_that_others_might_have_rounded() -> None:
-    """Integers beyond 2**53 and floats on half way."""
-    big = np.array([2**53 + 1, -(2**60) - 1], np.int64)
-    assert run(lambda n: n + 1, big)[0].tolist() == [2**53 + 2, -(2**60)]
-    assert run(lambda n: n % 7, np.array([-8, 8], np.int64))[0].tolist() == [6, 1]
-    assert run(lambda n: n // 3, np.array([-7, 7], np.int32))[0].tolist() == [-3, 2]
-    assert run(lambda x: tf.round(x) + 0, np.array([0.5, 1.5, -2.5], np.float32))[0].tolist() == [0, 2, -2]
-    assert run(lambda x: tf.cast(x, tf.int32), np.array([-1.9, 1.9], np.float32))[0].tolist() == [-1, 1]
-    assert run(lambda n: tf.one_hot(n, 2), np.array([0, 5, -1], np.int32))[0].tolist() == [[1, 0], [0, 0], [0, 0]]
-    assert run(lambda x: tf.argmax(x, 0), np.array([1, 3, 3], np.float32))[0] == 1
 
 
 def test_keras_layers_and_optimizers_convert() -> None:

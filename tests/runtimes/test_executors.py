@@ -12,22 +12,21 @@ import tensorflow as tf
 
 from axonrl import noise
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
-from axonrl.policies.executors import Executor
+from axonrl.policies.executors import Executor, check_weights
 from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
-from axonrl.tests.runtimes.networks import network
+from axonrl.tests.runtimes.networks import Make, network
 
-Make = Callable[..., Any]
 COUNTERS = {"global_step": 7, "global_timestep": 2**40, "progress": 0.0}
 
 
-@pytest.fixture(params=["tensorflow", "litert"])
+@pytest.fixture(scope="module", params=["tensorflow", "litert"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def execute(kind: str) -> Callable[..., Executor]:
     """``execute(program, train=None)`` returns the executor; what was converted once is not converted again."""
 
@@ -37,10 +36,20 @@ def execute(kind: str) -> Callable[..., Executor]:
     return make
 
 
-@pytest.fixture
-def executor(execute: Callable[..., Executor], trace: Make, batch_specs: Make) -> Executor:
+@pytest.fixture(scope="module")
+def made(execute: Callable[..., Executor], trace: Make, batch_specs: Make) -> tuple[Executor, dict[str, Any]]:
+    """The network's executor, and the weights that it begins with."""
     program = trace(network)
-    return execute(program, program.trace_train(batch_specs(6)))
+    executor = execute(program, program.trace_train(batch_specs(6)))
+    return executor, executor.get_weights()
+
+
+@pytest.fixture
+def executor(made: tuple[Executor, dict[str, Any]]) -> Executor:
+    """The network's, as it begins."""
+    executor, weights = made
+    executor.set_weights(weights)
+    return executor
 
 
 def test_actions_and_updates_are_those_of_the_network(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
@@ -61,24 +70,11 @@ def test_actions_and_updates_are_those_of_the_network(executor: Executor, batch_
     np.testing.assert_allclose(result.scalars, [np.mean(error**2), 1, 7], rtol=1e-5)
 
 
-def test_the_batch_axis_is_free(executor: Executor) -> None:
-    observations = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
-    together, _ = executor.act(observations)
-    for row in range(5):
-        alone, _ = executor.act(observations[row : row + 1])
-        np.testing.assert_allclose(alone["q"][0], together["q"][row], atol=1e-6)
-
-
 def test_arrays_need_not_be_contiguous(executor: Executor) -> None:
     observations = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
     np.testing.assert_array_equal(
         executor.act(observations.T)[0]["q"], executor.act(np.ascontiguousarray(observations.T))[0]["q"]
     )
-
-
-def test_an_executor_may_be_made_to_act_only(execute: Make, trace: Make) -> None:
-    with pytest.raises(ValueError, match="only acts"):
-        execute(trace(network)).train({}, COUNTERS, [])
 
 
 def with_all_dtypes(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
@@ -134,15 +130,6 @@ def test_weights_got_are_copies(executor: Executor, batch_specs: Make, batch_of:
     )
 
 
-def test_training_goes_on_from_weights_set(executor: Executor, batch_specs: Make, batch_of: Make) -> None:
-    batch = batch_of(batch_specs(6))
-    executor.train(batch, COUNTERS, [])
-    weights = executor.get_weights()
-    first = executor.train(batch, COUNTERS, []).scalars
-    executor.set_weights(weights)
-    np.testing.assert_array_equal(executor.train(batch, COUNTERS, []).scalars, first)
-
-
 def test_the_variables_of_predict_may_be_set_alone(executor: Executor) -> None:
     zeros = {name: np.zeros_like(value) for name, value in executor.get_predict_weights().items()}
     others = {name: value for name, value in executor.get_weights().items() if name not in zeros}
@@ -153,29 +140,37 @@ def test_the_variables_of_predict_may_be_set_alone(executor: Executor) -> None:
     }
 
 
-KERNEL = "0000.sequential/dense/kernel"
+FLOATS, COUNT = ArraySpec((4, 8), np.float32), ArraySpec((), np.int64)
+GIVEN: dict[str, Any] = {"0.kernel": np.zeros((4, 8), np.float32), "1.count": np.zeros((), np.int64)}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("weights", "message"),
     [
-        (lambda w: {**w, "0099.other": w[KERNEL]}, "unknown ['0099.other'], missing []; it has 0000.sequential/dense/"),
-        (lambda w: {k: v for k, v in w.items() if k != KERNEL}, f"unknown [], missing ['{KERNEL}']; it has 0000."),
-        (lambda w: {k: v for k, v in w.items() if "iter" not in k}, "missing ['0004.adam/iteration']"),
-        (lambda w: {KERNEL: w[KERNEL]}, "missing ['0001.sequential/dense/bias', '0002.sequential/dense/kernel', '000"),
-        (lambda w: {}, f"missing ['{KERNEL}',"),
-        (lambda w: {**w, KERNEL: w[KERNEL].T}, f"{KERNEL} of HERE is float32(4, 8), given was float32(8, 4)"),
         (
-            lambda w: {**w, KERNEL: w[KERNEL].astype(np.float64)},
-            f"{KERNEL} of HERE is float32(4, 8), given was float64(4, 8)",
+            {**GIVEN, "9.other": 0},
+            "not the weights of it: unknown ['9.other'], missing []; it has 0.kernel, 1.count",
         ),
+        ({"1.count": GIVEN["1.count"]}, "unknown [], missing ['0.kernel']; it has"),
+        ({}, "missing ['0.kernel']"),
+        ({**GIVEN, "0.kernel": np.zeros((8, 4), np.float32)}, "of it is float32(4, 8), given was float32(8, 4)"),
+        ({**GIVEN, "1.count": np.zeros((), np.int32)}, "1.count of it is int64(), given was int32()"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_and_nothing_is_set(change: Make, message: str, executor: Executor) -> None:
+def test_weights_that_do_not_fit_are_refused(weights: dict[str, Any], message: str) -> None:
+    predict, every = {"0.kernel": FLOATS}, {"0.kernel": FLOATS, "1.count": COUNT}
+    check_weights("it", GIVEN, predict, every)
+    check_weights("it", {"0.kernel": GIVEN["0.kernel"]}, predict, every)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_weights("it", weights, predict, every)
+
+
+def test_nothing_is_set_of_weights_that_do_not_fit(executor: Executor) -> None:
     before = executor.get_weights()
-    ones = {name: np.ones_like(value) for name, value in before.items()}
-    with pytest.raises(ValueError, match=re.escape(message.replace("HERE", f"{network.__module__}.network"))):
-        executor.set_weights(change(ones))
+    ones = {name: np.ones_like(value) for name, value in before.items() if "iter" not in name}
+    message = f"these are not the weights of {network.__module__}.network: unknown [], missing ['0004.adam/iteration']"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        executor.set_weights(ones)
     for name, value in executor.get_weights().items():
         np.testing.assert_array_equal(value, before[name])
 
@@ -194,16 +189,14 @@ def test_specs_of_nested_features(execute: Make, trace: Make, batch_specs: Make,
         return EstimatorSpec(mode, loss=loss + labels["reward"][0] * 1e6)
 
     spec = {name: ArraySpec((), np.float32) for name in ("z", "a", "m")}
-    program = trace(model_fn, observation=spec)
-    executor = execute(program)
+    program, specs = trace(model_fn, observation=spec), batch_specs(1, observation=spec)
+    executor = execute(program, program.trace_train(specs))
 
     def digits(z: int, a: int, m: int) -> dict[str, Any]:
         return {"z": np.array([z], "f"), "m": np.array([m], "f"), "a": np.array([a], "f")}
 
     predictions, _ = executor.act(digits(1, 2, 3))
     assert {name: value.tolist() for name, value in predictions.items()} == {"z": [1], "action": [321], "a": [2]}
-    specs = batch_specs(1, observation=spec)
-    executor = execute(program, program.trace_train(specs))
     batch = {**batch_of(specs), "observation": digits(1, 2, 3), "next_observation": digits(4, 5, 6)}
     batch["reward"] = np.array([7], "f")
     assert executor.train(batch, COUNTERS, []).scalars.tolist() == [7654321]
@@ -261,16 +254,14 @@ def test_the_bits_go_on_the_same_in_another_executor(
             found.append(executor.act(batch["observation"])[0]["q"].tobytes())
         return found + [weight.tobytes() for weight in executor.get_weights().values()]
 
-    one = made()
+    one, other = made(), made()
     first = updates(one, 0)
     weights = one.get_weights()
     second = updates(one, 5)
-    other = made()
     assert updates(other, 0) == first
+    assert updates(other, 0) != first
+    other.set_weights(weights)
     assert updates(other, 5) == second
-    third = made()
-    third.set_weights(weights)
-    assert updates(third, 5) == second
 
 
 def test_recurrent_state_goes_in_and_comes_out(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:

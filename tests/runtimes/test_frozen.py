@@ -68,6 +68,12 @@ def counting(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     return EstimatorSpec(mode, {"action": action})
 
 
+@pytest.fixture(scope="module")
+def program(trace: Trace) -> Program:
+    """Of the convolutional model: to freeze it changes nothing."""
+    return trace(convolutional, FRAME)
+
+
 def random_weights(program: Program, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     variables = program.store.predict_variables()
@@ -103,10 +109,11 @@ def test_placements_as_json() -> None:
 # -- freezing ---------------------------------------------------------------------------------------------------------
 
 
-def test_written_over_weights_give_the_file_that_a_conversion_gives(trace: Trace) -> None:
+def test_written_over_weights_give_the_file_that_a_conversion_gives(program: Program) -> None:
     """And other weights than those that the placements were found and proved with."""
-    program = trace(convolutional, FRAME)
+    before = {name: variable.numpy() for name, variable in program.store.variables().items()}
     made = freeze(program, keeping)
+    assert all(np.array_equal(before[name], variable.numpy()) for name, variable in program.store.variables().items())
     weights = random_weights(program, 5)
     variables = program.store.predict_variables()
     assert made.with_weights(weights) == frozen._converted(program.predict.function, variables, weights)
@@ -116,8 +123,7 @@ def test_written_over_weights_give_the_file_that_a_conversion_gives(trace: Trace
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_it_acts_as_tensorflow_does_with_the_weights_of_the_moment(trace: Trace, threads: int) -> None:
-    program = trace(convolutional, FRAME)
+def test_it_acts_as_tensorflow_does_with_the_weights_of_the_moment(program: Program, threads: int) -> None:
     actor = FrozenActor(freeze(program, keeping), ["action", "values"], None, threads)
     theirs = TensorFlowExecutor(program)
     for seed in (1, 2):
@@ -130,14 +136,6 @@ def test_it_acts_as_tensorflow_does_with_the_weights_of_the_moment(trace: Trace,
             assert found["action"].tolist() == expected["action"].tolist()
 
 
-def test_freezing_changes_no_variable(trace: Trace) -> None:
-    program = trace(convolutional, FRAME)
-    before = {name: variable.numpy() for name, variable in program.store.variables().items()}
-    freeze(program, keeping)
-    after = {name: variable.numpy() for name, variable in program.store.variables().items()}
-    assert all(np.array_equal(before[name], after[name]) for name in before)
-
-
 def test_a_weight_may_be_unused_or_used_twice(trace: Trace) -> None:
     program = trace(spare)
     actor = FrozenActor(freeze(program, keeping), ["action", "values"], None)
@@ -147,23 +145,16 @@ def test_a_weight_may_be_unused_or_used_twice(trace: Trace) -> None:
     assert actor.act(np.ones((1, 4), np.float32))[0]["values"].tolist() == [[10, 40, 90, 160]]
 
 
-@pytest.mark.parametrize(
-    ("model", "observation", "message"),
-    [
-        (normalized, FRAME, "the converter computed with the weights"),
-        (counting, ArraySpec((4,), np.float32), r"no floats cannot be frozen: 0000.count int32"),
-    ],
-)
-def test_what_cannot_be_frozen_is_refused(trace: Trace, model: Any, observation: Any, message: str) -> None:
-    with pytest.raises(ConversionError, match=message):
-        freeze(trace(model, observation), keeping)
+def test_what_cannot_be_frozen_is_refused(trace: Trace) -> None:
+    with pytest.raises(ConversionError, match=r"no floats cannot be frozen: 0000.count int32"):
+        freeze(trace(counting), keeping)
 
 
-def test_the_same_model_with_other_weights_needs_no_other_program(trace: Trace) -> None:
+def test_the_same_model_with_other_weights_needs_no_other_program(program: Program, trace: Trace) -> None:
     def unneeded(name: str, key: str, make: Callable[[], bytes]) -> bytes:
         return KEPT[name, key]
 
-    first = freeze(trace(convolutional, FRAME), keeping)
+    first = freeze(program, keeping)
     assert freeze(trace(convolutional, FRAME, seed=1), unneeded) == first
     with pytest.raises(KeyError):
         freeze(trace(convolutional, ArraySpec((8, 8, 1), np.uint8)), unneeded)
@@ -178,8 +169,8 @@ def test_an_actor_without_weights_says_so(trace: Trace) -> None:
 # -- which kind -------------------------------------------------------------------------------------------------------
 
 
-def test_constants_where_that_pays_and_variables_elsewhere(trace: Trace, caplog: Any) -> None:
-    assert isinstance(acting_program(trace(convolutional, FRAME), keeping), FrozenProgram)
+def test_constants_where_that_pays_and_variables_elsewhere(program: Program, trace: Trace, caplog: Any) -> None:
+    assert isinstance(acting_program(program, keeping), FrozenProgram)
     assert isinstance(acting_program(trace(spare), keeping), bytes)
     assert caplog.messages == []
 

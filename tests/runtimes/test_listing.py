@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,24 @@ from axonrl.tests.runtimes.sweep import Swept, rows, sweep
 DOCS = Path(__file__).parents[2] / "docs" / "executors.md"
 
 
-@pytest.fixture(scope="module")
-def swept() -> Mapping[str, Swept]:
-    return sweep(rows())
+NAMES = list(rows())
 
 
-@pytest.mark.parametrize("name", rows())
-def test_both_executors_agree(name: str, swept: Mapping[str, Swept]) -> None:
-    assert swept[name].differences == ()
+@functools.cache
+def swept(part: int) -> Mapping[str, Swept]:
+    """A third of the rows: all at once would be the longest test."""
+    return sweep({name: row for name, row in rows().items() if NAMES.index(name) % 3 == part})
 
 
-def test_the_list_is_what_the_sweep_has_proven(swept: Mapping[str, Swept]) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_both_executors_agree(name: str) -> None:
+    assert swept(NAMES.index(name) % 3)[name].differences == ()
+
+
+def test_the_list_is_what_the_sweep_has_proven() -> None:
     proven: dict[str, set[str]] = {}
-    for result in swept.values():
-        for op, kind in result.ops - {(op, kind) for op, kind in result.ops if op in STRUCTURE}:
+    for part in range(3):
+        for op, kind in {pair for result in swept(part).values() for pair in result.ops if pair[0] not in STRUCTURE}:
             proven.setdefault(op, set()).add(kind)
     assert {op: sorted(types) for op, types in LISTED.items()} == {op: sorted(types) for op, types in proven.items()}
 
@@ -48,14 +53,8 @@ UNPROVEN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "stateful random op": (lambda y: y + tf.random.normal([4]), "op RandomStandardNormal"),
     "stateless random op": (lambda y: tf.nn.experimental.stateless_dropout(y, 0.5, seed=[1, 2]), "op Stateless"),
     "infinite constant": (lambda y: tf.where(y > 100, float("inf"), y), "an infinite constant"),
-    "check of numbers": (lambda y: tf.debugging.check_numerics(y, "y"), "op CheckNumerics"),
-    "assertion": (lambda y: (tf.debugging.assert_less(y, 1e9), y)[1], "op Assert"),
     "cast to bytes": (lambda y: tf.cast(y, tf.uint8), "op Cast of float32 to uint8"),
-    "sums of segments": (lambda y: tf.math.segment_sum(y, [1, 1, 3, 3]), "op SegmentSum"),
-    "quantization": (lambda y: tf.quantization.fake_quant_with_min_max_args(y, -1, 1), "op FakeQuantWithMinMaxArgs"),
-    "updates of a tensor": (lambda y: tf.tensor_scatter_nd_update(y, [[0], [0]], [1.0, 2.0]), "op TensorScatterUpdate"),
     "float64": (lambda y: tf.cast(tf.cast(y, tf.float64) * 2, tf.float32), "op "),
-    "fourier transform": (lambda y: tf.abs(tf.signal.rfft(y)), "op "),
     "gradient of a slice with steps": (
         lambda y: tf.gradients(tf.square(y[::2]), y)[0],
         "op StridedSliceGrad of float32",

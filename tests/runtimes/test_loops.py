@@ -127,23 +127,24 @@ def branches() -> Made:
     return function, [a, b], [0.0, 0.0], [[33.0, 3.0, 30.0], [30.0, 0.0, 30.0]]
 
 
-MADE = [one_loop, loop_in_a_loop, the_same_loop_twice, a_variable_for_the_condition, branches]
+LOOPS = [
+    *((one_loop, 1), (loop_in_a_loop, 2), (the_same_loop_twice, 2)),
+    *((a_variable_for_the_condition, 1), (branches, 2)),
+]
 
 
-@pytest.mark.parametrize("make", MADE)
-def test_loops_compute_what_they_should(make: Callable[[], Made]) -> None:
+@pytest.mark.parametrize(("make", "loops"), LOOPS)
+def test_loops_compute_what_they_should_and_are_handed_no_handle(make: Callable[[], Made], loops: int) -> None:
     function, variables, values, expected = make()
-    assert results(converted(function, variables), values) == expected
+    content = converted(function, variables)
+    assert results(content, values) == expected
+    assert handed_over(content) == [0] * loops
 
 
-@pytest.mark.parametrize(
-    ("make", "loops"), [(one_loop, 1), (loop_in_a_loop, 2), (a_variable_for_the_condition, 1), (branches, 2)]
-)
-def test_no_loop_is_handed_a_handle(make: Callable[[], Made], loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    function, variables, _, _ = make()
-    assert handed_over(converted(function, variables)) == [0] * loops
+def test_the_converter_alone_hands_handles_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversion, "with_own_handles", lambda content: content)
-    assert min(handed_over(converted(function, variables))) > 0  # the converter alone hands them over
+    function, variables, _, _ = branches()
+    assert min(handed_over(converted(function, variables))) > 0
 
 
 def test_a_program_without_variables_in_loops_stays_as_it_is() -> None:

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert import arithmetic, rewriting
-from axonrl.runtimes.litert.conversion import ConversionError, convert
-from axonrl.runtimes.litert.executor import lite_executor
-from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.runtimes.litert.conversion import convert
 
 Make = Callable[..., Any]
 nan, inf = math.nan, math.inf
 TINY = float(np.finfo(np.float32).tiny)
 AWKWARD = [
-    nan,
-    inf,
-    -inf,
-    0.0,
-    -0.0,
-    6.0,
-    np.nextafter(np.float32(6), 7),
-    1.0,
-    -1.0,
-    1e30,
-    -1e30,
-    TINY,
-    -TINY,
-    -0.25,
-    3.5,
+    *(nan, inf, -inf, 0.0, -0.0, 6.0, np.nextafter(np.float32(6), 7), 1.0, -1.0, 1e30, -1e30, TINY, -TINY, -0.25, 3.5),
 ]
 
 
@@ -59,49 +42,18 @@ def rewritten(function: Callable[..., Any], *specs: Any) -> tuple[set[str], Call
     return {node.op for body in definition.library.function for node in body.node_def}, run
 
 
-# -- gradients, one by one --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (arithmetic.relu_grad, lambda g, x: tf.raw_ops.ReluGrad(gradients=g, features=x)),
-        (arithmetic.relu6_grad, lambda g, x: tf.raw_ops.Relu6Grad(gradients=g, features=x)),
-        (arithmetic.elu_grad, lambda g, x: tf.raw_ops.EluGrad(gradients=g, outputs=x)),
-        (arithmetic.selu_grad, lambda g, x: tf.raw_ops.SeluGrad(gradients=g, outputs=x)),
-        (
-            lambda g, x: arithmetic.leaky_relu_grad(g, x, 0.2),
-            lambda g, x: tf.raw_ops.LeakyReluGrad(gradients=g, features=x),
-        ),
-        (
-            lambda g, x: arithmetic.leaky_relu_grad(g, x, 3.0),
-            lambda g, x: tf.raw_ops.LeakyReluGrad(gradients=g, features=x, alpha=3.0),
-        ),
-        (arithmetic.softsign_grad, lambda g, x: tf.raw_ops.SoftsignGrad(gradients=g, features=x)),
-    ],
-)
-def test_gradients_of_awkward_numbers_are_tensorflows(ours: Make, theirs: Make) -> None:
-    features = tf.constant(AWKWARD)
-    for gradient in (tf.linspace(-3.0, 5.0, len(AWKWARD)), tf.zeros_like(features)):
-        np.testing.assert_allclose(ours(gradient, features).numpy(), theirs(gradient, features).numpy(), rtol=2e-7)
+# -- gradients ---------------------------------------------------------------------------------------------------------
 
 
 SLICES = {
     "last column": lambda x: x[:, -1],
     "from the end": lambda x: x[-3:-1],
-    "ellipsis, then a number": lambda x: x[..., -2],
     "ellipsis in the middle": lambda x: x[1:, ..., 0],
     "ellipsis of nothing": lambda x: x[:, 1:3, ..., 0],
-    "new axes": lambda x: x[:, None, 1:, tf.newaxis],
     "new axis, ellipsis and a number": lambda x: x[None, ..., None, 1],
-    "a row": lambda x: x[2],
-    "one element": lambda x: x[0, -1, 2],
-    "everything": lambda x: x[...],
     "without a beginning": lambda x: x[:2, :4],
     "beyond the end": lambda x: x[:, 2:100],
-    "before the beginning": lambda x: x[-100:2],
     "the end before the beginning": lambda x: x[3:1],
-    "beginning beyond the end": lambda x: x[:, 10:],
 }
 
 
@@ -120,13 +72,9 @@ def test_gradients_of_slices(take: Make) -> None:
     ("function", "op", "specs"),
     [
         (gradient_of(lambda x: x[::2]), "StridedSliceGrad", [tf.TensorSpec([5])]),
-        (gradient_of(lambda x: x[::-1]), "StridedSliceGrad", [tf.TensorSpec([5])]),
         (gradient_of(lambda x, n: x[n:]), "StridedSliceGrad", [tf.TensorSpec([5]), tf.TensorSpec([], tf.int32)]),
         (gradient_of(lambda x: x[1:]), "StridedSliceGrad", [tf.TensorSpec([None])]),
-        (gradient_of(lambda x: x[1:]), "StridedSliceGrad", [tf.TensorSpec([5], tf.float64)]),
-        (gradient_of(tf.nn.relu), "ReluGrad", [tf.TensorSpec([5], tf.float64)]),
         (gradient_of(tf.nn.leaky_relu), "LeakyReluGrad", [tf.TensorSpec([5], tf.float64)]),
-        (tf.exp, "Exp", [tf.TensorSpec([5], tf.float64)]),
         (lambda x: tf.tanh(x) * x, "Mul", [tf.TensorSpec([5])]),
         (lambda x: x / tf.tanh(x), "RealDiv", [tf.TensorSpec([5])]),
         (lambda x: x - tf.tanh(x), "Sub", [tf.TensorSpec([5])]),
@@ -140,14 +88,7 @@ def test_what_is_not_in_the_table_is_left_alone(function: Make, op: str, specs: 
     assert "PartitionedCall" not in ops
 
 
-def test_other_types_of_op_are_left_alone() -> None:
-    ops, run = rewritten(lambda x: tf.reduce_sum(tf.tanh(x @ x) / 2), tf.TensorSpec([2, 2]))
-    assert {"MatMul", "Tanh", "Sum"} <= ops
-    assert not any("PartitionedCall" in op for op in ops)
-    assert run(np.eye(2)) == pytest.approx(math.tanh(1))
-
-
-@pytest.mark.parametrize("alpha", [None, 0.2, 0.01])
+@pytest.mark.parametrize("alpha", [None, 0.01])
 def test_the_slope_of_leaky_relu_is_the_nodes(alpha: float | None) -> None:
     gradient = gradient_of(lambda x: tf.nn.leaky_relu(x) if alpha is None else tf.nn.leaky_relu(x, alpha))
     ops, run = rewritten(gradient, tf.TensorSpec([2]))
@@ -200,107 +141,7 @@ def test_functions_keep_their_digits_near_0_and_far_from_it() -> None:
     assert absolute_error(arithmetic.atanh, math.atanh, np.linspace(-0.99, 0.99, 501)) < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (arithmetic.exp, tf.exp),
-        (arithmetic.expm1, tf.math.expm1),
-        (arithmetic.log1p, tf.math.log1p),
-        (arithmetic.softplus, tf.math.softplus),
-        (arithmetic.selu, tf.nn.selu),
-        (arithmetic.rsqrt, tf.math.rsqrt),
-        (arithmetic.is_inf, tf.math.is_inf),
-        (arithmetic.difference_to_itself, lambda x: x - x),
-        (lambda x: arithmetic.product_of_reads(x, x), lambda x: x * x),
-        (lambda x: arithmetic.sum_of_reads(x, x), lambda x: x + x),
-    ],
-)
-def test_functions_of_awkward_numbers_are_tensorflows(ours: Make, theirs: Make) -> None:
-    # The reciprocal root of -0 may be either infinity, and the smallest numbers may count as 0.
-    x = tf.constant([v for v in AWKWARD if str(v) != "-0.0" and abs(v) != TINY])
-    np.testing.assert_allclose(ours(x).numpy(), theirs(x).numpy(), rtol=2e-6)
-
-
 # -- in LiteRT --------------------------------------------------------------------------------------------------------
-
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "relu": tf.nn.relu,
-    "relu6": lambda x: tf.nn.relu6(4 * x),
-    "elu": tf.nn.elu,
-    "selu": tf.nn.selu,
-    "leaky_relu": tf.nn.leaky_relu,
-    "leaky_relu with another slope": lambda x: tf.nn.leaky_relu(x, 0.01),
-    "softsign": tf.nn.softsign,
-    "softplus": tf.nn.softplus,
-    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
-    "exp": lambda x: tf.exp(0.3 * x),
-    "expm1": lambda x: tf.math.expm1(0.3 * x),
-    "log1p": lambda x: tf.math.log1p(tf.abs(x)),
-    "atanh": lambda x: tf.math.atanh(0.5 * tf.tanh(x)),
-    "rsqrt": lambda x: tf.math.rsqrt(1 + tf.square(x)),
-    "slices": lambda x: tf.concat([x[:, -1:], x[..., 1, None], x[:, :2], x[-8:, 3:], 0 * x[2, :1] + x[:, :1]], axis=1),
-}
-
-
-def every_activation(features: Any, labels: Any, mode: str, params: Mapping[str, Any]) -> EstimatorSpec:
-    """A network for each activation, all trained on the sum of their losses."""
-    rng = np.random.default_rng(1)
-    kernels = {name: tf.Variable(rng.standard_normal((4, 5)).astype(np.float32), name="kernel") for name in ACTIVATIONS}
-    if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {"action": tf.add_n([features @ kernel for kernel in kernels.values()])})
-
-    def losses() -> dict[str, Any]:
-        hidden = {name: activation(features @ kernels[name]) for name, activation in ACTIVATIONS.items()}
-        return {name: tf.reduce_mean(tf.square(h - labels["reward"][:, None])) for name, h in hidden.items()}
-
-    variables = list(kernels.values())
-    if params["tape"]:
-        with tf.GradientTape() as tape:
-            each = losses()
-            loss = tf.add_n(list(each.values()))
-        gradients = tape.gradient(loss, variables)
-    else:
-        each = losses()
-        loss = tf.add_n(list(each.values()))
-        gradients = tf.gradients(loss, variables)
-    for variable, gradient in zip(variables, gradients, strict=True):
-        variable.assign_sub(0.02 * gradient)
-    return EstimatorSpec(mode, loss=loss, metrics={name.replace(" ", "_"): each[name] for name in each})
-
-
-@pytest.mark.parametrize("tape", [False, True], ids=["tf.gradients", "GradientTape"])
-def test_both_executors_train_alike_through_every_rewritten_gradient(
-    tape: bool, trace: Make, batch_specs: Make, batch_of: Make
-) -> None:
-    program = trace(every_activation, params={"tape": tape})
-    specs = batch_specs(8)
-    train = program.trace_train(specs)
-    listed = list(program.store.variables().values())
-    content = convert({"act": program.predict.function, "train": train.function}, listed)
-    lite, theirs = lite_executor(program, train, content), TensorFlowExecutor(program, train)
-    for step in range(10):
-        batch = batch_of(specs, seed=step)
-        counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
-        expected, found = theirs.train(batch, counters, []).scalars, lite.train(batch, counters, []).scalars
-        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=f"{train.metrics}")
-    weights, before = lite.get_weights(), program.store.variables()
-    assert len(weights) == len(ACTIVATIONS)
-    for (name, found), activation in zip(weights.items(), ACTIVATIONS, strict=True):
-        np.testing.assert_allclose(found, before[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=activation)
-
-
-def test_each_rewritten_gradient_has_no_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has one by now should leave the table."""
-    activations = (tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.leaky_relu, tf.nn.softsign)
-
-    def function(x: Any) -> Any:
-        return tf.gradients([activation(x) for activation in activations], x)[0] + tf.math.erf(x)
-
-    monkeypatch.setattr(rewriting, "REWRITES", {})
-    concrete = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([3]))
-    ops = "EluGrad, Erf, LeakyReluGrad, Relu6Grad, ReluGrad, SoftsignGrad"
-    with pytest.raises(ConversionError, match=f"^LiteRT has no kernel for {ops}$"):
-        convert({"f": concrete}, [])
 
 
 def plus_0(x: Any) -> Any:
@@ -309,24 +150,10 @@ def plus_0(x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "exp": tf.exp,
-    "expm1": tf.math.expm1,
-    "log": tf.math.log,
-    "log1p": tf.math.log1p,
-    "atanh": tf.math.atanh,
-    "softplus": tf.nn.softplus,
     "log_sigmoid": tf.math.log_sigmoid,
-    "selu": tf.nn.selu,
-    "selu's gradient": gradient_of(tf.nn.selu),
-    "rsqrt": tf.math.rsqrt,
-    "rsqrt's gradient": gradient_of(tf.math.rsqrt),
     "1 / sqrt": lambda x: 1 / tf.sqrt(x),
-    "-1/2": lambda x: x**-0.5,
-    "cube": lambda x: x**3,
     "cube's gradient": gradient_of(lambda x: x**3),
     "-5": lambda x: x**-5.0,
-    "is_inf": tf.math.is_inf,
-    "is_finite": tf.math.is_finite,
     "x - x": lambda x: x - x,
     "scalars": lambda x: tf.stack([plus_0(tf.reduce_max(x[start:stop])) for start, stop in ((0, 1), (1, 3), (4, 6))]),
     "log_softmax's gradient": gradient_of(lambda x: tf.nn.log_softmax(x)[0]),
@@ -334,23 +161,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "clip_by_global_norm of 0": lambda x: tf.clip_by_global_norm([x[3:5]], 1.0)[0][0],
     "clip_by_global_norm of infinity": lambda x: tf.clip_by_global_norm([x[1:4]], 1.0)[0][0],
     "clip_by_global_norm of what overflows": lambda x: tf.clip_by_global_norm([x[9:12]], 1.0)[0][0],
-    "clip_by_global_norm": lambda x: tf.clip_by_global_norm([x[5:9]], 1.0)[0][0],
-    "abs": tf.abs,
-    "ceil": tf.math.ceil,
-    "elu": tf.nn.elu,
-    "floor": tf.floor,
-    "leaky_relu": tf.nn.leaky_relu,
     "quotient": lambda x: 3 / x,
-    "relu6": tf.nn.relu6,
-    "round": tf.round,
-    "sign": tf.sign,
-    "softsign": tf.nn.softsign,
-    "sqrt": tf.sqrt,
-    "square": tf.square,
-    "sum": lambda x: tf.reduce_sum(tf.stack([x, 2 * x]), 0),
-    "tanh": tf.tanh,
     "the largest number": lambda x: tf.where(x > 0, x, tf.float32.min),
 }
+"""What the sweep does not run."""
 
 
 def test_functions_of_awkward_numbers_in_litert() -> None:
@@ -376,11 +190,7 @@ def test_relu_of_a_product_in_litert() -> None:
         "nothing": lambda y: y,
         "a bias": lambda y: y + bias,
         "a bias of 0": lambda y: y + 0.0,
-        "a factor of 1": lambda y: 1.0 * y,
         "another shape": lambda y: tf.reshape(y, [-1]),
-        "other axes": tf.transpose,
-        "no gradient": tf.stop_gradient,
-        "a known shape": lambda y: tf.ensure_shape(y, [8, 5]),
         "a function": tf.function(lambda y: y),
     }
     relus: list[Callable[[Any], Any]] = [
@@ -388,7 +198,6 @@ def test_relu_of_a_product_in_litert() -> None:
         tf.nn.relu6,
         lambda y: tf.maximum(y, 0.0),
         lambda y: tf.clip_by_value(y, -1.0, 1.0),
-        tf.nn.softplus,
     ]
 
     def program(x: Any) -> list[Any]:
@@ -402,20 +211,6 @@ def test_relu_of_a_product_in_litert() -> None:
     for i in range(len(relus)):
         for name in between:
             np.testing.assert_allclose(next(found), next(expected), rtol=1e-5, atol=1e-6, err_msg=f"{i}: {name}")
-
-
-def test_nan_wins_in_litert() -> None:
-    x, y = np.array([nan, 1, 2, inf, nan], np.float32), np.array([1, nan, 3, 1, nan], np.float32)
-
-    def program(x: Any, y: Any) -> list[Any]:
-        return [tf.maximum(x, y), tf.minimum(x, y), tf.clip_by_value(x, -y, y)]
-
-    spec = tf.TensorSpec([5])
-    concrete = tf.function(program, autograph=False).get_concrete_function(spec, spec)
-    larger, smaller, clipped = LiteProgram(convert({"f": concrete}, [])).signatures["f"]([x, y])
-    np.testing.assert_array_equal(larger, np.array([nan, nan, 3, inf, nan], np.float32))
-    np.testing.assert_array_equal(smaller, np.array([nan, nan, 2, 1, nan], np.float32))
-    np.testing.assert_array_equal(clipped, np.array([nan, nan, 2, 1, nan], np.float32))
 
 
 def test_variables_with_themselves() -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +11,8 @@ import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import network
+from axonrl.tests.runtimes.networks import Make, network
 
-Make = Callable[..., Any]
 COUNTERS = {"global_step": 7, "global_timestep": 2**40, "progress": 0.0}
 
 
@@ -39,7 +34,7 @@ def test_large_programs_take_another_way_to_the_same_bits(
         train = program.trace_train(batch_specs(6))
         executor = TensorFlowExecutor(program, train)
         found = [train.large, program.predict.large]
-        for seed in range(5):
+        for seed in range(2):
             batch = batch_of(batch_specs(6), seed=seed)
             result = executor.train(batch, COUNTERS, [])
             found += [result.scalars.tobytes(), result.td_error is not None and result.td_error.tobytes()]
@@ -57,33 +52,9 @@ def test_large_programs_take_another_way_to_the_same_bits(
         assert small[2:] == large[2:]
 
 
-THREADS = """
-import json, os, sys
-import tensorflow as tf
-from axonrl.runtimes.tensorflow import _has_one_thread
-set_threads = tf.config.threading.set_intra_op_parallelism_threads, tf.config.threading.set_inter_op_parallelism_threads
-for given, configured in json.loads(sys.argv[1]):
-    for variable, threads in zip(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), given):
-        os.environ[variable] = threads
-    for values in (0, 0), configured:
-        for set_number, number in zip(set_threads, values):
-            set_number(number)
-        print(_has_one_thread())
-"""
-
-
-def test_the_number_of_threads_is_found() -> None:
-    """By the environment, and by what is configured; in a process where TensorFlow has not begun to use any."""
-    cases = [(("1", "1"), (0, 0)), (("1", "2"), (0, 0)), (("2", "1"), (1, 0))]
-    command = [sys.executable, "-c", THREADS, json.dumps(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
-    assert done.stdout.split() == ["True", "True", "False", "False", "False", "True"]
-
-
 @pytest.mark.parametrize(
     ("choose", "expected"),
     [
-        (lambda x: tf.cond(x > 1, lambda: x, lambda: 10 * x), [10.0, 2.0, 3.0]),
         (lambda x: tf.switch_case(tf.cast(x, tf.int32) - 1, [lambda: x, lambda: -x, lambda: 7.0]), [1.0, -2.0, 7.0]),
         (lambda x: tf.while_loop(lambda y: y < 10, lambda y: 2 * y, [x])[0], [16.0, 16.0, 12.0]),
         (tf.function(lambda x: tf.cond(x > 2, lambda: x, lambda: 0.0), autograph=False), [0.0, 0.0, 3.0]),
@@ -131,29 +102,3 @@ def test_variables_do_not_share_the_memory_of_a_batch(
     for array in batch.values():
         array[...] = 9
     assert executor.get_weights()["0000.last"].tolist() == [1.0] * 32
-
-
-def test_names_and_initial_weights_are_the_same_in_another_process(trace: Make, batch_specs: Make) -> None:
-    code = f"""
-import json, runpy, zlib
-import keras
-keras.layers.Dense(1), keras.Sequential(), keras.optimizers.Adam()  # Keras numbers the next ones higher
-module = runpy.run_path({__file__!r})
-from axonrl.contracts import ArraySpec, RunConfig
-from axonrl.runtimes.tracing.signature import BoundModelFn
-from axonrl.runtimes.tracing.program import Program
-program = Program(BoundModelFn(module["network"], None, RunConfig(), None), ArraySpec((4,), "float32"), 0)
-specs = dict.fromkeys(("reward", "discount"), ArraySpec((6,), "float32"))
-specs |= {{"action": ArraySpec((6,), "int32"), "observation": ArraySpec((6, 4), "float32")}}
-program.trace_train(specs)
-weights = module["TensorFlowExecutor"](program).get_weights()
-print(json.dumps({{name: zlib.crc32(value.tobytes()) for name, value in weights.items()}}))
-"""
-    program = trace(network)
-    program.trace_train(batch_specs(6))
-    executor = TensorFlowExecutor(program)
-    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    here = {name: zlib.crc32(value.tobytes()) for name, value in executor.get_weights().items()}
-    assert json.loads(output) == here
-    assert list(json.loads(output)) == list(here)
-    assert len(set(here)) == 14

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import traceback
 from collections.abc import Callable
@@ -15,20 +16,7 @@ import tensorflow as tf
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.errors import ArgumentError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-
-Make = Callable[..., Any]
-START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
-
-
-def linear(features: Any) -> tuple[Any, Any]:
-    """A weight with values known beforehand, and Q values [B, 2]."""
-    weight = tf.Variable(START, name="weight")
-    return weight, features @ weight
-
-
-def predict(q: Any) -> EstimatorSpec:
-    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
-
+from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, linear, minimize, predict
 
 # -- what the function sees -------------------------------------------------------------------------------------------
 
@@ -48,36 +36,20 @@ def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
     return model_fn
 
 
-@pytest.mark.parametrize(
-    ("stored", "shown"),
-    [
-        (np.bool_, tf.float32),
-        (np.int8, tf.float32),
-        (np.uint8, tf.uint8),
-        (np.int32, tf.int32),
-        (np.float32, tf.float32),
-    ],
-)
-def test_types_of_observations(stored: Any, shown: Any, trace: Make, batch_specs: Make) -> None:
+def test_types_of_observations(trace: Make, batch_specs: Make) -> None:
     seen: list[Any] = []
-    spec = ArraySpec((2, 3), stored)
+    types = {"image": (np.uint8, tf.uint8), "bits": (np.int8, tf.float32), "flags": (np.bool_, tf.float32)}
+    types |= {"count": (np.int32, tf.int32)}
+    spec = {name: ArraySpec((2, 3), stored) for name, (stored, _) in types.items()}
     trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
-    assert {(x.dtype, tuple(x.shape)) for x, labels in seen if labels is None} == {(shown, (None, 2, 3))}
-    train = [(x, labels["next_observation"]) for x, labels in seen if labels is not None]
-    assert {(x.dtype, tuple(x.shape)) for pair in train for x in pair} == {(shown, (5, 2, 3))}
-
-
-def test_dict_observations_arrive_as_dicts(trace: Make, batch_specs: Make) -> None:
-    seen: list[Any] = []
-    spec = {"image": ArraySpec((2, 2), np.uint8), "bits": ArraySpec((3,), np.int8)}
-    trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
+    assert {name: (x.dtype, tuple(x.shape)) for name, x in seen[0][0].items()} == {
+        name: (shown, (None, 2, 3)) for name, (_, shown) in types.items()
+    }
     features, labels = seen[-1]
-    for x in (features, labels["next_observation"]):
-        assert {name: (v.dtype, tuple(v.shape)) for name, v in x.items()} == {
-            "image": (tf.uint8, (5, 2, 2)),
-            "bits": (tf.float32, (5, 3)),
+    for given in (features, labels["next_observation"]):
+        assert {name: (x.dtype, tuple(x.shape)) for name, x in given.items()} == {
+            name: (shown, (5, 2, 3)) for name, (_, shown) in types.items()
         }
-    assert {name: tuple(v.shape) for name, v in seen[0][0].items()} == {"image": (None, 2, 2), "bits": (None, 3)}
 
 
 def test_labels(trace: Make, batch_specs: Make) -> None:
@@ -118,18 +90,15 @@ def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, bat
         if mode == Modes.PREDICT:
             return predict(q)
         shapes.append((tuple(q.shape), tuple(labels["reward"].shape)))
-        loss = tf.reduce_mean(q[..., 0] * labels["reward"])
-        keras.optimizers.SGD(0.1).apply(
-            tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables
-        )
-        return EstimatorSpec(mode, loss=loss, td_error=labels["reward"] - q[..., 0])
+        spec = minimize(tf.reduce_mean(q[..., 0] * labels["reward"]), net.trainable_variables)
+        return dataclasses.replace(spec, td_error=labels["reward"] - q[..., 0])
 
     shapes: list[Any] = []
     specs = batch_specs(6, 3)
     program = trace(model_fn)
     executor = TensorFlowExecutor(program, program.trace_train(specs))
     assert set(shapes) == {((6, 3, 2), (6, 3))}
-    result = executor.train(batch_of(specs), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, [])
+    result = executor.train(batch_of(specs), COUNTERS, [])
     assert result.td_error is not None
     assert result.td_error.shape == (6, 3)
 
@@ -151,14 +120,7 @@ def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         weight, q = linear(features)
         if mode == Modes.PREDICT:
-            predictions = {"q": q, "action": tf.argmax(q, -1, output_type=tf.int32)}
-            return EstimatorSpec(
-                mode,
-                predictions,
-                exploration=explore,
-                record=("q",),
-                evaluation_hooks=("b",),
-            )
+            return dataclasses.replace(predict(q), exploration=explore, record=("q",), evaluation_hooks=("b",))
         weight.assign_sub(weight)
         metrics = {"z": 1, "a": tf.reduce_max(q), "flag": True}
         return EstimatorSpec(mode, loss=tf.constant(2.0, tf.float64), metrics=metrics, training_hooks=("c",))
@@ -194,25 +156,19 @@ def test_acting_changes_no_variable(trace: Make) -> None:
             r"td_error must be floats of shape (3,), one for each transition of the batch; got",
         ),
         ({"td_error": lambda q: tf.argmax(q, 1)}, r"td_error must be floats of shape (3,), one for each transition"),
-        ({"loss": lambda q: q}, r"loss must be a scalar number, got float32 of shape (3, 2)"),
         ({"loss": lambda q: "low"}, r"loss must be a scalar number, got string of shape ()"),
         ({"metrics": lambda q: {"q": q}}, r"metrics['q'] must be a scalar number, got float32 of shape (3, 2)"),
-        ({"metrics": lambda q: {"q": None}}, r"metrics['q'] must be a tensor, got None"),
         ({"metrics": lambda q: [q]}, r"metrics must be a mapping of names to tensors, got ["),
         ({"metrics": lambda q: {"loss": 1.0}}, r"metrics must not contain 'loss', which has a field of its own"),
-        ({"td_error": lambda q: object()}, r"td_error must be a tensor, got <object"),
     ],
 )
 def test_what_train_must_not_return(returned: dict[str, Any], message: str, trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         weight.assign_sub(weight)
         fields: dict[str, Any] = {"loss": tf.reduce_sum, **returned}
-        return EstimatorSpec(mode, **{name: make(q) for name, make in fields.items()})
+        return EstimatorSpec(Modes.TRAIN, **{name: make(q) for name, make in fields.items()})
 
-    program = trace(model_fn)
+    program = trace(learning(train))
     with pytest.raises(ValueError, match=re.escape(f"{program.name}: {message}")):
         program.trace_train(batch_specs(3))
 
@@ -221,19 +177,12 @@ def test_what_train_must_not_return(returned: dict[str, Any], message: str, trac
     ("predictions", "message"),
     [
         (lambda x: {"q": x}, "predictions has no 'action', only ['q']"),
-        (lambda x: {"action": {}, "q": x}, "predictions has no 'action', only ['q']"),
         (lambda x: {"action": {"a": None}}, "predictions['action/a'] must be a tensor, got None"),
         (
             lambda x: {"action": {"a": x}, "action/a": x},
             "predictions has 'action/a', which is also a part of its 'action'",
         ),
-        (lambda x: {"action": None}, "predictions['action'] must be a tensor, got None"),
-        (lambda x: {"action": tf.constant(0)}, "predictions['action'] must have the shape [B, ...]"),
         (lambda x: {"action": x[0]}, "predictions['action'] must have the shape [B, ...]"),
-        (
-            lambda x: {"action": tf.reshape(x, [-1])[: tf.shape(x)[0]], "y": tf.reshape(x, [1, -1])},
-            "predictions['y'] must",
-        ),
         (lambda x: {"action": tf.reshape(x, [tf.shape(x)[0], -1])}, "predictions['action'] must have the shape"),
         (lambda x: {"action": tf.numpy_function(lambda y: y, [x], tf.float32)}, "got <unknown>"),
     ],
@@ -257,15 +206,12 @@ def test_an_error_inside_is_the_users_own(trace: Make) -> None:
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("name", [1, "", "a" * 101, "a\nb", "../x", "/x", "a//b", "a/."])
+@pytest.mark.parametrize("name", [1, "../x"])
 def test_names_of_metrics_that_no_summary_or_file_can_carry(name: Any, trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         weight.assign_sub(weight)
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q), metrics={"ok/ü b": 1.0, name: 2.0})
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), metrics={"ok/ü b": 1.0, name: 2.0})
 
     with pytest.raises(ArgumentError, match=r"metrics has the key ") as error:
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
     assert (error.value.argument, error.value.value) == ("metrics", name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,19 +15,7 @@ from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.noise import Request
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-
-Make = Callable[..., Any]
-START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
-
-
-def linear(features: Any) -> tuple[Any, Any]:
-    """A weight with values known beforehand, and Q values [B, 2]."""
-    weight = tf.Variable(START, name="weight")
-    return weight, features @ weight
-
-
-def predict(q: Any) -> EstimatorSpec:
-    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
+from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, minimize, predict
 
 
 class Late(keras.layers.Layer):  # type: ignore[misc]
@@ -49,12 +37,9 @@ def much_random(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     q += tf.Variable(np.random.normal(size=2).astype("f"), name="numpy") * tf.Variable(random.random(), name="python")  # noqa: NPY002
     if mode == Modes.PREDICT:
         return predict(q)
-    loss = tf.reduce_sum(q)
-    keras.optimizers.SGD(0.1).apply(
-        tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables
-    )
+    spec = minimize(tf.reduce_sum(q), net.trainable_variables)
     tf.Variable(tf.random.normal([3]), name="later")
-    return EstimatorSpec(mode, loss=loss)
+    return spec
 
 
 def initial(trace: Make, specs: Any, seed: int) -> dict[str, Any]:
@@ -86,7 +71,8 @@ def test_initial_weights_follow_from_the_seed_alone(trace: Make, batch_specs: Ma
     assert [name for name in drawn if np.array_equal(other[name], first[name])] == []
 
 
-def test_the_callers_generators_are_left_as_they_were(trace: Make, batch_specs: Make) -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_callers_generators_are_left_as_they_were(fails: bool, trace: Make) -> None:
     def numbers() -> list[float]:
         return [random.random(), np.random.random(), float(tf.random.uniform([]))]  # noqa: NPY002
 
@@ -95,41 +81,34 @@ def test_the_callers_generators_are_left_as_they_were(trace: Make, batch_specs: 
         np.random.seed(5)  # noqa: NPY002
         tf.random.set_seed(5)
 
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = much_random(features, labels, mode)
+        if fails:
+            raise RuntimeError("mine")
+        return spec
+
     seed_all()
     expected = numbers() + numbers()
     seed_all()
     found = numbers()
-    initial(trace, batch_specs(3), 1)
+    with pytest.raises(RuntimeError, match="mine") if fails else contextlib.nullcontext():
+        trace(model_fn)
     assert found + numbers() == expected
 
 
-def test_they_are_left_as_they_were_after_an_error_too(trace: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        raise RuntimeError("mine")
-
-    random.seed(5)
-    state = random.getstate()
-    with pytest.raises(RuntimeError, match="mine"):
-        trace(model_fn)
-    assert random.getstate() == state
-
-
-def noisy(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    weight, q = linear(features)
-    if mode == Modes.PREDICT:
-        return predict(q)
+def noisy(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
     normal = noise.normal([2])
     order = noise.permutation(3)
     uniform = noise.uniform([], 5, 6)
     tf.Variable(0.0, name="count").assign_add(1.0)  # what creates variables is called twice
     weight.assign_sub(weight)
-    metrics = {"normal": normal[1], "uniform": uniform, "first": order[0]}
-    return EstimatorSpec(mode, loss=tf.reduce_sum(normal), metrics=metrics, td_error=tf.gather(labels["reward"], order))
+    metrics, td_error = {"normal": normal[1], "uniform": uniform, "first": order[0]}, tf.gather(labels["reward"], order)
+    return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(normal), metrics=metrics, td_error=td_error)
 
 
 def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
     specs = batch_specs(3)
-    program = trace(noisy)
+    program = trace(learning(noisy))
     executor = TensorFlowExecutor(program)
     train = program.trace_train(specs)
     assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
@@ -140,48 +119,35 @@ def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) ->
     batch = batch_of(specs)
     for draws in (
         [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)],
-        [np.array([-1, 0], np.float32), np.array([1, 2, 0], np.int32), np.array(5.5, np.float32)],
+        [request.draw(np.random.default_rng(0)) for request in train.noise],
     ):
-        result = executor.train(batch, {"global_step": 0, "global_timestep": 0, "progress": 0.0}, draws)
+        result = executor.train(batch, COUNTERS, draws)
         assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
         assert result.td_error is not None
         np.testing.assert_array_equal(result.td_error, batch["reward"][draws[1]])
 
 
-def test_drawn_noise_fits_the_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    program = trace(noisy)
-    train = program.trace_train(batch_specs(3))
-    executor = TensorFlowExecutor(program, train)
-    draws = [request.draw(np.random.default_rng(0)) for request in train.noise]
-    result = executor.train(batch_of(batch_specs(3)), {"global_step": 0, "global_timestep": 0, "progress": 0.0}, draws)
-    assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
-
-
 def test_noise_of_unknown_size_is_refused(trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        _, q = linear(features)
-        return predict(q) if mode == Modes.PREDICT else EstimatorSpec(mode, loss=noise.normal([tf.shape(q)[0]]))
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        return EstimatorSpec(Modes.TRAIN, loss=noise.normal([tf.shape(q)[0]]))
 
     with pytest.raises(ValueError, match="needs a static shape of positive integers"):
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
 
 
-@pytest.mark.parametrize("later", [[], [2, 2], [3]])
+@pytest.mark.parametrize("later", [[], [3]])
 def test_noise_that_changes_from_call_to_call_is_refused(later: list[int], trace: Make, batch_specs: Make) -> None:
-    calls: list[str] = []
+    calls: list[int] = []
 
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
-        calls.append(mode)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        calls.append(1)
         for n in [2] if len(calls) == 1 else later:  # TRAIN creates no variable: one call asks, the next one is fed
             noise.normal([n])
         weight.assign_sub(weight)
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q))
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q))
 
     with pytest.raises(ValueError, match="must request the same noise at every call: first"):
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
 
 
 def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make, batch_specs: Make) -> None:

@@ -16,20 +16,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import network
-
-Make = Callable[..., Any]
-START = [[1.0, -1.0], [2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]
-
-
-def linear(features: Any) -> tuple[Any, Any]:
-    """A weight with values known beforehand, and Q values [B, 2]."""
-    weight = tf.Variable(START, name="weight")
-    return weight, features @ weight
-
-
-def predict(q: Any) -> EstimatorSpec:
-    return EstimatorSpec(Modes.PREDICT, {"action": tf.argmax(q, -1, output_type=tf.int32), "q": q})
+from axonrl.tests.runtimes.networks import START, Make, learning, linear, minimize, network, predict
 
 
 def trained(program: Any, specs: Any, *batches: Any, step: int = 0) -> TensorFlowExecutor:
@@ -68,20 +55,17 @@ def test_one_step_of_gradient_descent(differentiate: Make, trace: Make, batch_sp
 
 
 def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         rate = 0.1 / (1.0 + tf.cast(labels["global_step"], tf.float32))
         optimizer = keras.optimizers.SGD(lambda: rate)
         variable = keras.Variable(weight, name="weight")
         loss = tf.reduce_sum(q)
         optimizer.apply(tf.gradients(loss, [weight]), [variable])
-        return EstimatorSpec(mode, loss=loss, metrics={"rate": rate})
+        return EstimatorSpec(Modes.TRAIN, loss=loss, metrics={"rate": rate})
 
     specs = batch_specs(3)
     batch = batch_of(specs)
-    executor = trained(trace(model_fn), specs, batch, batch, step=3)
+    executor = trained(trace(learning(train)), specs, batch, batch, step=3)
     # Steps 3 and 4: rates 0.1 / 4 and 0.1 / 5.
     gradient = batch["observation"].sum(axis=0)[:, None]
     expected = np.array(START, np.float32) - (0.025 + 0.02) * gradient
@@ -90,35 +74,29 @@ def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, bat
     assert result.scalars[1] == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize("as_operation", [False, True])
-def test_a_train_op_is_run(as_operation: bool, trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight, q = linear(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
+def test_a_train_op_is_run(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         train_op = weight.assign_add(tf.ones_like(weight))
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=tf.group(train_op) if as_operation else train_op)
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), train_op=tf.group(train_op))
 
     specs = batch_specs(3)
-    weights = trained(trace(model_fn), specs, *[batch_of(specs)] * 2).get_weights()
+    weights = trained(trace(learning(train)), specs, *[batch_of(specs)] * 2).get_weights()
     np.testing.assert_array_equal(weights["0000.weight"], np.array(START, np.float32) + 2)
 
 
-@pytest.mark.parametrize("train_op", [None, "a tensor"])
-def test_a_training_that_assigns_nothing_is_refused(train_op: Any, trace: Make, batch_specs: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        _, q = linear(features)
+def test_a_training_that_assigns_nothing_is_refused(trace: Make, batch_specs: Make) -> None:
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         keras.optimizers.SGD(0.1)  # made, but not applied
-        return predict(q) if mode == Modes.PREDICT else EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=train_op)
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), train_op="a tensor")
 
     message = re.escape(
         "in mode 'train' assigns no variable, with or without a train_op: it would never learn; call opt"
     )
     with pytest.raises(ValueError, match=message):
-        trace(model_fn).trace_train(batch_specs(3))
+        trace(learning(train)).trace_train(batch_specs(3))
 
 
-def test_a_thousand_updates_call_nothing_again(
+def test_updates_call_nothing_again(
     trace: Make, batch_specs: Make, batch_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -144,7 +122,7 @@ def test_a_thousand_updates_call_nothing_again(
     assert calls == ["predict", "train"]
     before = list(calls), list(inner_traces)
     monkeypatch.setattr(tf, "function", None)
-    for step in range(1000):
+    for step in range(20):
         executor.train(batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, [])
         executor.act(batch["observation"][: 1 + step % 2])
     assert (calls, inner_traces) == before
@@ -159,11 +137,7 @@ def test_nothing_of_keras_is_kept(trace: Make, batch_specs: Make) -> None:
         q = net(features)
         if mode == Modes.PREDICT:
             return predict(q)
-        optimizer = keras.optimizers.Adam(0.1)
-        alive.add(optimizer)
-        loss = tf.reduce_sum(q)
-        optimizer.apply(tf.gradients(loss, [v.value for v in net.trainable_variables]), net.trainable_variables)
-        return EstimatorSpec(mode, loss=loss)
+        return minimize(tf.reduce_sum(q), net.trainable_variables)
 
     program = trace(model_fn)
     trained(program, batch_specs(3))

@@ -15,7 +15,6 @@ from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.trial import try_out
 
 Make = Callable[..., Any]
-Traced = tuple[Program, Train]
 
 
 def model(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
@@ -48,14 +47,16 @@ def made(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train, 
 
 def test_what_does_the_same_passes(made: Make) -> None:
     program, train, content = made()
+    (variable,) = program.store.variables().values()
+    variable.assign(7.5)
     try_out(program, train, content)
+    assert variable.numpy() == 7.5  # as it was
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"bias": 1.0}, r"predictions\['value'\] is 1\.\d+ instead of 0\.\d+"),
-        ({"factor": 1.1}, r"loss is 0\.\d+ instead of 0\.\d+"),
         ({"offset": 1.0}, r"chosen is 1\.\d+ instead of 0\.\d+"),
         ({"rate": 0.25}, r"loss is 0\.\d+ instead of 0\.\d+"),  # seen in the second update
         ({"bias": float("nan")}, r"predictions\['value'\] is nan instead of 0\.\d+"),
@@ -71,8 +72,7 @@ def test_a_conversion_that_computes_something_else_is_caught(change: Any, messag
     assert variable.numpy() == 1
 
 
-@pytest.mark.parametrize("factor", [1.0, -7.0])
-def test_images_are_not_black(factor: float, trace: Make) -> None:
+def test_images_are_not_black(trace: Make) -> None:
     def scaling(by: float) -> Any:
         def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
             q = tf.cast(features, tf.float32) * by
@@ -81,10 +81,7 @@ def test_images_are_not_black(factor: float, trace: Make) -> None:
         return trace(model_fn, observation=ArraySpec((4,), np.uint8))
 
     program = scaling(1.0)
-    content = convert({"act": scaling(factor).predict.function}, [])
-    if factor == 1:
-        try_out(program, None, content)
-        return
+    content = convert({"act": scaling(-7.0).predict.function}, [])
     with pytest.raises(ConversionError, match=r"predictions\['q'\] is"):
         try_out(program, None, content)
 
@@ -103,14 +100,6 @@ def test_where_tensorflow_refuses_bytes_zeros_are_tried(trace: Make) -> None:
     try_out(program, None, convert({"act": program.predict.function}, []))
     with pytest.raises(ConversionError, match=r"predictions\['q'\] is 2 instead of 1"):
         try_out(program, None, convert({"act": embedding(2.0).predict.function}, []))
-
-
-def test_variables_are_afterwards_as_they_were(made: Make) -> None:
-    program, train, content = made()
-    (variable,) = program.store.variables().values()
-    variable.assign(7.5)
-    try_out(program, train, content)
-    assert variable.numpy() == 7.5
 
 
 def test_what_tensorflow_itself_refuses_shows_nothing(made: Make) -> None:

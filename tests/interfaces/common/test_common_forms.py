@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.interfaces.common.forms.argument_checks import real, whole
+from axonrl.interfaces.common.forms.argument_checks import real
 from axonrl.interfaces.common.forms.files import JSON, YAML
 from axonrl.interfaces.common.forms.modules import resolve
 from axonrl.interfaces.common.forms.rooms import Argument, Entry, Room, without_case
@@ -33,14 +33,10 @@ def refused(spec: Any, room: str = "optimizer") -> ArgumentError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["rms_prop", "RMSProp", "rms-prop", "Root_Mean_Square"])
+@pytest.mark.parametrize("name", ["RMSProp", "Root_Mean_Square"])
 def test_case_and_dashes_do_not_count_where_the_room_says_so(name: str) -> None:
     assert resolve("m", name, "optimizer", ROOMS) == {"type": "rms_prop"}
     assert refused(name, "strict").argument == "m"
-
-
-def test_names_that_are_not_supported_are_alike_too() -> None:
-    assert str(refused({"type": "Natural-Gradient"})).endswith("not supported: use adam")
 
 
 def test_an_argument_under_one_of_its_names() -> None:
@@ -68,8 +64,3 @@ def test_yaml_files_where_the_room_has_them(tmp_path: Path) -> None:
     file.write_text("!!python/object/apply:os.getcwd []")
     assert "not valid YAML" in str(refused(str(file)))
     assert "cannot be read" in str(refused("missing.yaml"))
-
-
-def test_numbers_are_no_dictionaries() -> None:
-    with pytest.raises(ArgumentError):
-        whole(1)("m", {"value": 3})

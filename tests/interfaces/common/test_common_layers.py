@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -32,13 +31,6 @@ def test_an_array_is_the_kernel() -> None:
     assert [variable.name for variable in layer.variables] == ["kernel"]
 
 
-def test_an_initializer_of_keras() -> None:
-    layer = Dense("d", VECTOR, 400, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
-    largest = np.abs(layer.variables[0].numpy()).max()
-    limit = np.sqrt(6 / 403)
-    assert 0.9 * limit < largest <= limit  # an orthogonal one goes beyond
-
-
 def test_a_convolution() -> None:
     layer = Convolution2d(
         "c", IMAGE, 1, 2, (1, 2), "valid", kernel_initializer=1.0, bias_initializer=-7, activation="relu"
@@ -51,14 +43,7 @@ def test_a_convolution() -> None:
 
 @pytest.mark.parametrize(
     ("argument", "given"),
-    [
-        ("kernel_initializer", np.zeros((2, 3))),
-        ("kernel_initializer", np.zeros((3, 1))),  # would be repeated
-        ("kernel_initializer", [[0.0, 1.0], [0.0], [0.0]]),
-        ("kernel_initializer", float("nan")),
-        ("bias_initializer", [0.0, float("inf")]),
-        ("bias_initializer", "zeros"),
-    ],
+    [("kernel_initializer", np.zeros((3, 1))), ("kernel_initializer", float("nan")), ("bias_initializer", "zeros")],
 )
 def test_values_that_do_not_fit_are_refused(argument: str, given: Any) -> None:
     with pytest.raises(ArgumentError) as caught:

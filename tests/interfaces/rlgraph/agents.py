@@ -1,12 +1,18 @@
-"""Agents for the tests of RLgraph's interface: small ones, of which each shape is traced once."""
+"""What the tests of RLgraph's interface share: small agents, and what is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event
 
 from axonrl.contracts import Array
+from axonrl.interfaces.rlgraph import RLGraphError
 from axonrl.interfaces.rlgraph.agents import DQNAgent
 
 DQN: dict[str, Any] = {
@@ -42,3 +48,22 @@ def records(count: int, *, seed: int = 0) -> dict[str, Any]:
 def equal(first: dict[str, Array], second: dict[str, Array]) -> bool:
     """The same names and bits."""
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> RLGraphError:
+    """The error with which a call is refused; it is a ValueError, too."""
+    with pytest.raises(RLGraphError) as caught:
+        call(*args, **kwargs)
+    assert isinstance(caught.value, ValueError)
+    return caught.value
+
+
+def scalars(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """Of every event its step and numbers."""
+    (path,) = folder.glob("events.*")
+    events = [Event.FromString(record) for record in RawEventFileLoader(str(path)).Load()]
+    return [
+        (event.step, {value.tag: round(value.simple_value, 5) for value in event.summary.value})
+        for event in events
+        if event.HasField("summary")
+    ]

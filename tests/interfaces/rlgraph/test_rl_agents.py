@@ -1,4 +1,4 @@
-"""DQNAgent, ApexAgent and RandomAgent: the behaviours of the fact sheet, by their numbers."""
+"""DQNAgent, ApexAgent and RandomAgent: what they do, store and learn, by their numbers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,28 @@ from axonrl.interfaces.rlgraph import RLGraphError, RLGraphWarning
 from axonrl.interfaces.rlgraph.agents import Agent, ApexAgent, DQNAgent, RandomAgent
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
 
-from .agents import DQN, equal, make_dqn, records
+from .agents import DQN, equal, make_dqn, records, refused
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
 STATE = np.array([0.3, -0.7])
+HALVED: dict[str, Any] = {
+    "preprocessing_spec": [{"type": "divide", "divisor": 2}],
+    "observe_spec": {"buffer_size": 3},
+    "store_last_memory_batch": True,
+}
+"""States are halved, and three records at a time are stored."""
+
+
+def epsilon(**decay: Any) -> dict[str, Any]:
+    return {"exploration_spec": {"epsilon_spec": {"decay_spec": decay}}}
+
+
+ALWAYS: dict[str, Any] = {
+    **epsilon(type="constant_decay", constant_value=1.0),
+    "memory_spec": {"type": "prioritized_replay", "capacity": 30},
+}
+"""All actions are random."""
 
 
 def bellman(agent: DQNAgent, batch: dict[str, Any], target: dict[str, Any], *, double: bool) -> np.ndarray[Any, Any]:
@@ -39,30 +56,33 @@ def bellman(agent: DQNAgent, batch: dict[str, Any], target: dict[str, Any], *, d
     return td
 
 
-# -- creation ---------------------------------------------------------------------------------------------------------
-
-
-def test_01_importing_and_constructing_load_neither_tensorflow_nor_ray() -> None:
+def test_importing_and_constructing_load_nothing_heavy() -> None:
     code = (
         "import sys, axonrl.interfaces.rlgraph as rl\n"
-        "from axonrl.interfaces.rlgraph import agents, environments, spaces\n"
+        "from axonrl.interfaces.rlgraph import environments\n"
+        "rl.GridWorld('2x2').step(2); rl.FloatBox; assert 'gymnasium' not in sys.modules\n"
+        "from axonrl.interfaces.rlgraph import agents, spaces\n"
         "assert rl.DQNAgent is agents.DQNAgent and rl.GridWorld is environments.GridWorld\n"
-        "rl.GridWorld('2x2')\n"
-        "agent = rl.DQNAgent(state_space=rl.FloatBox(shape=(2,)), action_space=rl.IntBox(2), dueling_q=False,\n"
-        "    network_spec=[dict(type='dense', units=4)], auto_build=False)\n"
+        "spec = dict(dueling_q=False, network_spec=[dict(type='dense', units=4)])\n"
+        "spaces = dict(state_space=rl.FloatBox(shape=(2,)), action_space=rl.IntBox(2))\n"
+        "agent = rl.DQNAgent(**spaces, **spec, auto_build=False)\n"
         "assert not agent.graph_built\n"
+        "from axonrl.interfaces.rlgraph.execution.ray import ApexExecutor\n"
+        "replay = dict(memory_spec=dict(capacity=1000), min_sample_memory_size=100)\n"
+        "ray = dict(executor_spec={}, worker_spec={}, apex_replay_spec=replay)\n"
+        "execution = dict(execution_spec=dict(ray_spec=ray), optimizer_spec=dict(type='adam', learning_rate=0.01))\n"
+        "ApexExecutor(dict(type='grid_world', world='2x2'), dict(type='apex', **spec, **execution))\n"
         "assert not {'tensorflow', 'keras', 'ray'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_02_ways_to_create(tmp_path: Path) -> None:
+def test_ways_to_create(tmp_path: Path) -> None:
     spec = {"type": "DQN-Agent", **DQN, "auto_build": False, "double_q": False}
     before = copy.deepcopy(spec)
-    path = tmp_path / "dqn.json"
-    path.write_text(json.dumps(spec), "utf-8")
-    yaml = tmp_path / "dqn.yaml"
-    yaml.write_text(json.dumps(spec), "utf-8")  # JSON is YAML
+    path, yaml = tmp_path / "dqn.json", tmp_path / "dqn.yaml"
+    for file in (path, yaml):
+        file.write_text(json.dumps(spec), "utf-8")  # JSON is YAML
     rest = {key: value for key, value in spec.items() if key != "type"}
     agents = [
         Agent.from_spec(spec, discount=0.25),
@@ -72,7 +92,6 @@ def test_02_ways_to_create(tmp_path: Path) -> None:
         Agent.from_spec(DQNAgent, **{**rest, "discount": 0.25}),
         DQNAgent.from_spec(rest, discount=0.25),
         DQNAgent(str(path), discount=0.25),
-        DQNAgent(spec, discount=0.25),
         Agent.from_spec({**spec, "type": "axonrl.interfaces.rlgraph.agents.DQNAgent"}, discount=0.25),
     ]
     assert spec == before
@@ -86,32 +105,12 @@ def test_02_ways_to_create(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "argument", "words"),
     [
-        (lambda: Agent.from_spec({**DQN, "type": "dnq"}), "Agent.from_spec: type", "dqn"),
-        (lambda: Agent.from_spec(DQN), "Agent.from_spec: type", "random"),
         (lambda: RandomAgent.from_spec({**DQN, "type": "dqn"}), "RandomAgent.from_spec: type", "DQNAgent"),
         (lambda: Agent.from_spec("dqfd"), "Agent.from_spec: type", "import_observations"),
         (lambda: Agent(**DQN), "Agent", "DQNAgent"),
         (lambda: make_dqn(update_spec={"sync_intervall": 4}), "sync_intervall", "sync_interval"),
-        (lambda: make_dqn(network_specs=[]), "network_specs", "network_spec"),
         (lambda: make_dqn(dueling_q=True), "DQNAgent: action_adapter_spec", "units_state_value_stream"),
-        (
-            lambda: make_dqn(action_adapter_spec={"units_advantage_stream": 3, "units_state_value_stream": 3}),
-            "DQNAgent: action_adapter_spec",
-            "dueling_q=True",
-        ),
-        (lambda: make_dqn(action_space=FloatBox(0.0, 1.0)), "DQNAgent: action_space", "IntBox"),
         (lambda: make_dqn(memory_spec="ring_buffer"), "DQNAgent: memory_spec", "prioritized_replay"),
-        (lambda: make_dqn(discount=1.5), "DQNAgent: discount", "1.5"),
-        (lambda: make_dqn(exploration_spec={"noise_spec": {"type": "gaussian_noise"}}), None, "noise_spec"),
-        (lambda: make_dqn(network_spec=[{"type": "lstm", "units": 4}]), None, "IMPALAAgent"),
-        (lambda: make_dqn(network_spec=[{"type": "dense", "unit": 4}]), "unit", "units"),
-        (
-            lambda: make_dqn(state_space=FloatBox(shape=(2, 2)), network_spec=[{"type": "dense", "units": 4}]),
-            "DQNAgent: network_spec",
-            "DQNAgent: network_spec must return a vector",
-        ),
-        (lambda: make_dqn(optimizer_spec={"type": "adam"}), "DQNAgent: optimizer_spec['learning_rate']", "adam"),
-        # 10
         (
             lambda: make_dqn(update_spec={"sync_interval": 10, "update_interval": 4}),
             "DQNAgent: update_spec['sync_interval']",
@@ -123,58 +122,33 @@ def test_02_ways_to_create(tmp_path: Path) -> None:
             "12; got 11",
         ),
         (lambda: make_dqn(n_step=2, observe_spec={"n_step": 3}), "DQNAgent: n_step", "3"),
-        (
-            lambda: make_dqn(n_step=2, observe_spec={"buffer_enabled": False}),
-            "DQNAgent: observe_spec['buffer_enabled']",
-            "n_step",
-        ),
     ],
 )
-def test_02_10_what_is_wrong_is_named(make: Any, argument: str | None, words: str) -> None:
-    with pytest.raises(RLGraphError) as caught:
-        make()
-    assert words in str(caught.value)
-    if argument is not None:
-        assert caught.value.argument == argument
-    assert isinstance(caught.value, ValueError)
+def test_what_is_wrong_is_named(make: Any, argument: str, words: str) -> None:
+    error = refused(make)
+    assert error.argument == argument
+    assert words in str(error)
 
 
-def test_10_the_least_buffer_of_n_steps_and_the_default_interval() -> None:
+def test_the_least_buffer_of_n_steps_and_the_default_interval() -> None:
     assert make_dqn(n_step=4, observe_spec={"buffer_size": 12}, auto_build=False).observe_spec["n_step"] == 4
     assert make_dqn(update_spec={"update_interval": 3}, auto_build=False).update_spec["sync_interval"] == 129
 
 
-def test_03_building_by_hand() -> None:
-    agent = make_dqn(auto_build=False)
-    assert agent.graph_built is False
-    for call in (lambda: agent.get_action(STATE), agent.update, agent.get_weights, agent.reset):
-        with pytest.raises(RLGraphError, match=r"build\(\)"):
-            call()
-    agent.build()
-    assert bool(agent.graph_built)
-    assert agent.get_action(STATE) in (0, 1, 2)
-    with pytest.raises(RLGraphError, match="built already"):
-        agent.build()
-
-
-def test_25_refused_and_ignored_settings() -> None:
-    refused: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
         ({"execution_spec": {"mode": "distributed"}}, "ApexExecutor"),
-        ({"execution_spec": {"distributed_spec": {}}}, "ApexExecutor"),
-        ({"execution_spec": {"device_strategy": "multi_gpu_sync"}}, "one learner"),
-        ({"execution_spec": {"sed": 1}}, "seed"),
         ({"network_spec": [{"type": "embedding"}]}, "one-hot"),
-        (
-            {"network_spec": [{"type": "conv2d", "filters": 1, "kernel_size": 1, "data_format": "channels_first"}]},
-            "transpose",
-        ),
-        ({"network_spec": len}, "list of layers"),
+        ({"network_spec": [{"type": "lstm", "units": 4}]}, "IMPALAAgent"),
         ({"memory_spec": {"type": "replay", "next_states": False}}, "leave it out"),
-        ({"optimizer_spec": {"type": "horovod"}}, "one learner"),
-    ]
-    for arguments, words in refused:
-        with pytest.raises(RLGraphError, match=words):
-            make_dqn(auto_build=False, **arguments)
+    ],
+)
+def test_what_is_not_supported_has_a_way_out(arguments: dict[str, Any], words: str) -> None:
+    assert words in str(refused(make_dqn, **arguments))
+
+
+def test_ignored_settings_are_in_one_warning() -> None:
     execution = {"seed": 3, "mode": "single", "disable_monitoring": True, "profiler_frequency": 3}
     with pytest.warns(RLGraphWarning) as warned:
         make_dqn(auto_build=False, execution_spec=execution)
@@ -182,48 +156,58 @@ def test_25_refused_and_ignored_settings() -> None:
     assert all(name in str(warned[0].message) for name in ("mode", "disable_monitoring", "profiler_frequency"))
 
 
-# -- acting -----------------------------------------------------------------------------------------------------------
+def test_building_by_hand() -> None:
+    agent = make_dqn(auto_build=False)
+    assert agent.graph_built is False
+    for call in (lambda: agent.get_action(STATE), agent.update, agent.get_weights, agent.reset):
+        assert "build()" in str(refused(call))
+    agent.build()
+    assert bool(agent.graph_built)
+    assert agent.get_action(STATE) in (0, 1, 2)
+    assert "built already" in str(refused(agent.build))
 
 
-def test_04_one_state_or_a_batch() -> None:
+def test_one_state_or_a_batch() -> None:
     agent = make_dqn()
     action = agent.get_action(STATE)
     assert isinstance(action, np.int32)
-    assert action.shape == ()
-    assert agent.timesteps == 1
+    assert (action.shape, agent.timesteps) == ((), 1)
     actions = agent.get_action(np.stack([STATE] * 3), use_exploration=False)
-    assert actions.shape == (3,)
-    assert actions.dtype == np.int32
-    assert agent.timesteps == 4
-    for wrong in (np.zeros(3), np.zeros((2, 3)), [np.nan, 0.0], "state", np.zeros((1, 2, 2))):
-        with pytest.raises(RLGraphError):
-            agent.get_action(wrong)
-    with pytest.raises(RLGraphError) as caught:
-        agent.get_action(STATE, extra_returns="used_explorations")
-    assert caught.value.argument == "DQNAgent.get_action: extra_returns"
-    with pytest.raises(RLGraphError):
-        agent.get_action(STATE, internals=[np.zeros(3)])
+    assert (actions.shape, actions.dtype, agent.timesteps) == ((3,), np.int32, 4)
+    for wrong in (np.zeros(3), np.zeros((2, 3)), [np.nan, 0.0], "state"):
+        assert refused(agent.get_action, wrong).argument == "DQNAgent.get_action: states"
+    error = refused(agent.get_action, STATE, extra_returns="used_explorations")
+    assert error.argument == "DQNAgent.get_action: extra_returns"
+    refused(agent.get_action, STATE, internals=[np.zeros(3)])
     assert agent.timesteps == 4
 
 
-def test_05_greedy_acts_draw_nothing() -> None:
-    exploration = {"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 0.5}}}
-    first, second = make_dqn(exploration_spec=exploration), make_dqn(exploration_spec=exploration)
+def test_greedy_acts_draw_nothing() -> None:
+    first, second = make_dqn(**ALWAYS), make_dqn(**ALWAYS)
     explored = []
     for agent in (first, second):
         found = []
         for _ in range(40):
             if agent is second:
-                greedy = {int(agent.get_action(STATE, use_exploration=False)) for _ in range(50)}  # 5
-                assert len(greedy) == 1
+                assert len({int(agent.get_action(STATE, use_exploration=False)) for _ in range(5)}) == 1
             found.append(int(agent.get_action(STATE)))
         explored.append(found)
     assert explored[0] == explored[1]
     assert len(set(explored[0])) == 3
 
 
-def test_06_extras_come_in_their_order() -> None:
-    agent = make_dqn(preprocessing_spec=[{"type": "divide", "divisor": 2}])
+def test_epsilon_follows_the_timesteps() -> None:
+    agent = make_dqn(**epsilon(**{"from": 1.0, "to": 0.0, "num_timesteps": 50}))
+    used = [agent.get_action(STATE, extra_returns="used_exploration")[1] for _ in range(60)]
+    assert any(used)
+    assert not any(used[49:])  # the fiftieth call is at timestep 50
+    actions, explored = make_dqn(**ALWAYS).get_action(np.zeros((3000, 2)), extra_returns=["used_exploration"])
+    assert explored.all()
+    np.testing.assert_allclose(np.bincount(actions, minlength=3), 1000, atol=120)
+
+
+def test_extras_come_in_their_order() -> None:
+    agent = make_dqn(**HALVED)
     action, states = agent.get_action(STATE, extra_returns="preprocessed_states")
     np.testing.assert_allclose(states, STATE / 2, rtol=1e-6)
     names = {"used_exploration", "internal_states", "preprocessed_states"}
@@ -232,39 +216,17 @@ def test_06_extras_come_in_their_order() -> None:
     np.testing.assert_allclose(states, STATE / 2, rtol=1e-6)
 
 
-def test_07_preprocessing() -> None:
-    agent = make_dqn(preprocessing_spec=[{"type": "divide", "divisor": 2}])
+def test_states_are_preprocessed_unless_they_are_already() -> None:
+    agent = make_dqn(**HALVED)
     np.testing.assert_array_equal(agent.preprocess_states([2.0, 4.0]), [1.0, 2.0])
-    for seed in range(20):
-        x = np.random.default_rng(seed).normal(size=2).astype(np.float32)
-        assert agent.get_action(x, use_exploration=False) == agent.get_action(
-            x / 2, use_exploration=False, apply_preprocessing=False
-        )
+    x = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+    found = agent.get_action(x, use_exploration=False)
+    assert len(set(found.tolist())) > 1
+    np.testing.assert_array_equal(found, agent.get_action(x / 2, use_exploration=False, apply_preprocessing=False))
 
 
-def test_19_epsilon() -> None:
-    decay = {"from": 1.0, "to": 0.0, "num_timesteps": 50}
-    agent = make_dqn(exploration_spec={"epsilon_spec": {"decay_spec": decay}})
-    used = [agent.get_action(STATE, extra_returns="used_exploration")[1] for _ in range(60)]
-    assert any(used)
-    assert not any(used[49:])  # the fiftieth call is at timestep 50
-    states = np.zeros((3000, 2))
-    first = make_dqn(exploration_spec={"epsilon_spec": {"decay_spec": {**decay, "num_timesteps": 150_000}}})
-    _, used = first.get_action(states, extra_returns=["used_exploration"])  # at timestep 3000: 0.98
-    assert np.mean(used) == pytest.approx(0.98, abs=0.01)
-    always = make_dqn(
-        exploration_spec={"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 1.0}}}
-    )
-    actions, used = always.get_action(states, extra_returns=["used_exploration"])
-    assert used.all()
-    np.testing.assert_allclose(np.bincount(actions, minlength=3), 1000, atol=120)
-
-
-# -- observing --------------------------------------------------------------------------------------------------------
-
-
-def test_08_buffers_by_environment() -> None:
-    agent = make_dqn(observe_spec={"buffer_size": 3})
+def test_buffers_by_environment() -> None:
+    agent = make_dqn(**HALVED)
 
     def observe(name: str | None, *, terminal: bool = False) -> None:
         agent.observe(STATE, 1, [], 1.0, STATE, terminal, env_id=name)
@@ -291,85 +253,62 @@ def test_08_buffers_by_environment() -> None:
     assert len(agent.memory) == 7
 
 
-def test_observe_refuses_without_storing() -> None:
-    agent = make_dqn(observe_spec={"buffer_enabled": False})
-    good: dict[str, Any] = {
-        "preprocessed_states": STATE,
-        "actions": 1,
-        "internals": [],
-        "rewards": 1.0,
-        "next_states": STATE,
-    }
-    for name, value in (
-        ("actions", 3),
-        ("rewards", np.nan),
-        ("next_states", [1.0]),
-        ("preprocessed_states", [np.inf, 0]),
-    ):
-        with pytest.raises(RLGraphError) as caught:
-            agent.observe(**{**good, name: value})
-        assert caught.value.argument == f"DQNAgent.observe: {name}"
-    with pytest.raises(RLGraphError):
-        agent.observe(**good, env_id=3)  # type: ignore[arg-type]
-    assert len(agent.memory) == 0
-    agent.observe(**good)
-    agent.observe([STATE] * 4, [0, 1, 2, 0], [], [1.0] * 4, [STATE] * 4)
-    assert len(agent.memory) == 5
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("actions", 3), ("rewards", np.nan), ("next_states", [1.0]), ("preprocessed_states", [np.inf, 0]), ("env_id", 3)],
+)
+def test_observe_refuses_without_storing(name: str, value: Any) -> None:
+    agent = make_dqn(**HALVED)
+    good = {"preprocessed_states": STATE, "actions": 1, "internals": [], "rewards": 1.0, "next_states": STATE}
+    assert refused(agent.observe, **{**good, name: value}).argument == f"DQNAgent.observe: {name}"
+    assert (len(agent.memory), agent.rewards_buffer) == (0, {})
 
 
 def test_a_batch_is_cut_at_its_terminals() -> None:
-    agent = make_dqn(observe_spec={"buffer_size": 50})
-    agent.observe([STATE] * 5, [0] * 5, [], [1.0] * 5, [STATE] * 5, [False, True, False, True, False])
-    assert len(agent.memory) == 4
-    assert len(agent.rewards_buffer["env_0"]) == 1
+    agent = make_dqn(**HALVED)
+    states, rewards = np.array([[k, 0] for k in range(4)]), [1.0, 2.0, 4.0, 8.0]
+    agent.observe(states, [0] * 4, None, rewards, states, [False, True, False, False], "a")
+    assert (len(agent.memory), agent.rewards_buffer) == (2, {"a": [4.0, 8.0]})
+    agent.observe([3, 0], 1, None, 16.0, [3, 0], False, "a")
+    kept = agent.core.state_dict()["records"]["columns"]
+    assert kept["reward"].tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert kept["terminal"].tolist() == [False, True, False, False, False]
+    assert (kept["observation"][""][:, 0].tolist(), kept["action"].tolist()) == ([0, 1, 2, 3, 3], [0, 0, 0, 0, 1])
+    assert refused(agent.observe, states, [0] * 3, None, rewards, states).argument == "DQNAgent.observe: actions"
+    agent.update()  # a full buffer is no end of the world
+    assert agent.last_memory_batch is not None
+    assert (agent.last_memory_batch["terminals"] == (agent.last_memory_batch["rewards"] == 2)).all()
 
 
-def test_09_rewards_over_several_timesteps() -> None:
-    agent = make_dqn(n_step=2, store_last_memory_batch=True, memory_spec={"type": "replay", "capacity": 4})
+@pytest.mark.usefixtures("unconverted")
+def test_rewards_over_several_timesteps() -> None:
+    agent = make_dqn(n_step=2, memory_spec={"type": "replay", "capacity": 4})
     for step, reward in enumerate((1.0, 2.0, 4.0)):
         agent.observe([float(step), 0.0], 0, [], reward, [step + 1.0, 0.0], step == 2)
     agent.observe([5.0, 0.0], 0, [], 8.0, [6.0, 0.0])
     agent.flush_env_buffers("env_0")
-    agent.update()
-    batch = agent.last_memory_batch
-    assert batch is not None
-    assert set(batch) == {"states", "actions", "rewards", "terminals", "next_states"}
-    wanted = {
-        0.0: (2.0, True, 2.0) if False else (2.0, False, 2.0),
-        1.0: (4.0, True, 3.0),
-        2.0: (4.0, True, 3.0),
-        5.0: (8.0, False, 6.0),
-    }
-    rows = zip(batch["states"][:, 0], batch["rewards"], batch["terminals"], batch["next_states"][:, 0], strict=True)
-    found = {float(state): (float(reward), bool(terminal), float(after)) for state, reward, terminal, after in rows}
-    assert found
-    assert all(found[state] == wanted[state] for state in found)
-
-
-def test_a_full_buffer_is_no_end_of_the_world() -> None:
-    agent = make_dqn(observe_spec={"buffer_size": 2}, store_last_memory_batch=True)
-    agent.observe([STATE] * 4, [0] * 4, [], [1.0] * 4, [STATE] * 4)
-    agent.update()
-    assert agent.last_memory_batch is not None
-    assert not agent.last_memory_batch["terminals"].any()
+    kept = agent.core.state_dict()["records"]["columns"]
+    assert kept["observation"][""][:, 0].tolist() == [0, 1, 2, 5]
+    assert kept["reward"].tolist() == [1 + 0.5 * 2, 2 + 0.5 * 4, 4, 8]
+    assert kept["terminal"].tolist() == [False, True, True, False]
+    assert kept["next_observation"][""][:, 0].tolist() == [2, 3, 3, 6]
+    assert kept["discount"].tolist() == [0.25, 0, 0, 0.5]
 
 
 def test_import_observations() -> None:
     agent = make_dqn()
     assert agent.import_observations([records(3), records(4, seed=1)]) == 7
     assert len(agent.memory) == 7
-    with pytest.raises(RLGraphError, match="next_states"):
-        agent.import_observations({key: value for key, value in records(3).items() if key != "next_states"})
-    with pytest.raises(RLGraphError):
-        agent.import_observations([records(3), {**records(3), "actions": [0, 1, 9]}])
+    without = {key: value for key, value in records(3).items() if key != "next_states"}
+    assert "next_states" in str(refused(agent.import_observations, without))
+    refused(agent.import_observations, [records(3), {**records(3), "actions": [0, 1, 9]}])
     assert len(agent.memory) == 7
+    assert "prioritized_replay" in str(refused(agent.memory.update_records, [0], [1.0]))
 
 
-# -- learning ---------------------------------------------------------------------------------------------------------
-
-
+@pytest.mark.usefixtures("unconverted")
 @pytest.mark.parametrize("huber", [False, True])
-def test_11_td_losses_by_hand(huber: bool) -> None:
+def test_td_losses_by_hand(huber: bool) -> None:
     agent = make_dqn(huber_loss=huber)
     batch = {"states": [STATE] * 3, "actions": [1] * 3, "next_states": [STATE] * 3, "terminals": [True] * 3}
     value = float(agent.call_api_method("get_q_values", STATE)[1])
@@ -384,24 +323,25 @@ def test_11_td_losses_by_hand(huber: bool) -> None:
     assert agent.updates == 0
 
 
+@pytest.mark.usefixtures("unconverted")
 @pytest.mark.parametrize("double", [False, True])
-def test_12_what_records_bootstrap_from(double: bool) -> None:
-    agent = make_dqn(double_q=double)
+def test_what_records_bootstrap_from(double: bool) -> None:
+    agent = make_dqn(double_q=double, update_spec={**DQN["update_spec"], "batch_size": 32})
     target = agent.get_weights()
     rng = np.random.default_rng(1)
     agent.set_policy_weights({name: rng.normal(size=array.shape).astype(np.float32) for name, array in target.items()})
     batch = records(32)
     _, each = agent.get_td_loss(batch)
     np.testing.assert_allclose(each, bellman(agent, batch, target, double=double) ** 2, rtol=1e-3, atol=1e-5)
+    assert not np.allclose(each, bellman(agent, batch, target, double=not double) ** 2, rtol=1e-3, atol=1e-5)
     agent.call_api_method("sync_target_qnet")
     _, each = agent.get_td_loss(batch)
-    np.testing.assert_allclose(
-        each, bellman(agent, batch, agent.get_weights(), double=double) ** 2, rtol=1e-3, atol=1e-5
-    )
+    wanted = bellman(agent, batch, agent.get_weights(), double=double) ** 2
+    np.testing.assert_allclose(each, wanted, rtol=1e-3, atol=1e-5)
 
 
-def test_13_the_target_is_copied_before_every_second_update() -> None:
-    agent, batch = make_dqn(), records(6)
+def test_the_target_is_copied_before_every_second_update() -> None:
+    agent, batch = make_dqn(), records(4)
     target = agent.get_weights()
     for number in range(1, 6):
         before = agent.get_weights()
@@ -412,21 +352,19 @@ def test_13_the_target_is_copied_before_every_second_update() -> None:
         np.testing.assert_allclose(each, bellman(agent, batch, target, double=True) ** 2, rtol=1e-3, atol=1e-5)
 
 
-def test_14_updates_that_cannot_be() -> None:
+def test_updates_that_cannot_be() -> None:
     agent = make_dqn()
     agent.import_observations(records(3))
     before = agent.get_weights()
     calls: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
         (agent.update, ("4", "3")),
         (lambda: agent.update({"states": [STATE]}), ("actions", "rewards", "terminals", "next_states")),
-        (lambda: agent.update({**records(2), "state": 1}), ("state",)),
         (lambda: agent.update({**records(2), "rewards": [1.0]}), ("rewards",)),
         (lambda: agent.update({**records(2), "importance_weights": [1.0, -1.0]}), ("importance_weights",)),
     ]
     for call, words in calls:
-        with pytest.raises(RLGraphError) as caught:
-            call()
-        assert all(word in str(caught.value) for word in words)
+        error = refused(call)
+        assert all(word in str(error) for word in words)
     assert equal(before, agent.get_weights())
     assert agent.updates == 0
     agent.import_observations(records(1))
@@ -434,35 +372,31 @@ def test_14_updates_that_cannot_be() -> None:
     assert agent.updates == 1
 
 
-def test_15_a_loss_unpacks() -> None:
-    first, second, batch = make_dqn(), make_dqn(), records(7)
+def test_a_loss_unpacks() -> None:
+    first, second, batch = make_dqn(), make_dqn(), records(3)  # filled up to 4
     found = first.update(batch)
     loss, each = second.update(batch)  # type: ignore[misc]
     assert float(found) == loss == pytest.approx(each.mean(), rel=1e-6)  # type: ignore[arg-type]
-    assert each.shape == (7,)
+    assert each.shape == (3,)
     assert isinstance(found, float)
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_decay_of_sgd() -> None:
-    """The third update has a rate of 0.1 / (1 + 0.5 * 2), so that half the step is taken."""
+    """The third update has a rate of 0.1 / (1 + 0.5 * 2): from the same weights it goes half as far as the first."""
     agent = make_dqn(optimizer_spec={"type": "sgd", "learning_rate": 0.1, "decay": 0.5})
-    plain = make_dqn(optimizer_spec={"type": "sgd", "learning_rate": 0.1})
-    batch = {**records(4), "terminals": [True] * 4}
-    for one in (agent, plain):
-        own = one.get_weights()
-        one.update(batch)
-        one.update(batch)
-        one.set_weights(own)
-    start = agent.get_weights()
-    for one in (agent, plain):
-        one.update(batch)
-    for name, array in start.items():
-        whole = plain.get_weights()[name] - array
-        np.testing.assert_allclose(agent.get_weights()[name] - array, whole / 2, rtol=1e-3, atol=1e-6)
-        assert np.abs(whole).max() > 1e-4
+    batch, start, steps = {**records(4), "terminals": [True] * 4}, agent.get_weights(), []
+    for _ in range(3):
+        agent.set_weights(start)
+        agent.update(batch)
+        after = agent.get_weights()
+        steps.append({name: after[name] - array for name, array in start.items()})
+    for name, first in steps[0].items():
+        assert np.abs(first).max() > 1e-4
+        np.testing.assert_allclose(steps[2][name], first / 2, rtol=1e-3, atol=1e-6)
 
 
-def test_16_weights_fit_or_nothing_is_set() -> None:
+def test_weights_fit_or_nothing_is_set() -> None:
     agent = make_dqn()
     own = agent.get_weights()
     name = "dense-0/kernel"
@@ -474,8 +408,7 @@ def test_16_weights_fit_or_nothing_is_set() -> None:
         {key: value for key, value in own.items() if key != name},
     ]
     for wrong in wrongs:
-        with pytest.raises(RLGraphError):
-            agent.set_weights(wrong)
+        refused(agent.set_weights, wrong)
     assert equal(own, agent.get_weights())
     agent.get_weights()[name][:] = 7.0
     assert equal(own, agent.get_policy_weights())
@@ -483,15 +416,11 @@ def test_16_weights_fit_or_nothing_is_set() -> None:
     assert agent.get_weights()[name][0, 0] == own[name][0, 0] + 1
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_priorities() -> None:
-    agent = ApexAgent(
-        **{
-            **DQN,
-            "memory_spec": {"type": "mem_prioritized_replay", "capacity": 8, "beta": 1.0},
-            "store_last_memory_batch": True,
-            "store_last_q_table": True,
-        }
-    )
+    memory = {"type": "mem_prioritized_replay", "capacity": 8, "beta": 1.0}
+    more = {"memory_spec": memory, "store_last_memory_batch": True, "store_last_q_table": True}
+    agent = ApexAgent(**{**DQN, **more})
     assert agent.form["huber_loss"]
     assert agent.name == "apex-agent"
     agent.import_observations(records(8))
@@ -501,16 +430,12 @@ def test_priorities() -> None:
     assert table is not None
     assert table["q_values"].shape == (4, 3)
     np.testing.assert_array_equal(batch["importance_weights"], np.ones(4))
-    priorities = np.where(np.arange(8) == 5, 1e6, 1e-3)
-    agent.memory.update_records(np.arange(8), priorities)
+    agent.memory.update_records(np.arange(8), np.where(np.arange(8) == 5, 1e6, 1e-3))
     agent.update()
     assert agent.last_memory_batch is not None
     assert set(agent.last_memory_batch["indices"].tolist()) == {5}
     assert agent.num_updates == 2
-    with pytest.raises(RLGraphError):
-        agent.memory.update_records([8], [1.0])
-    with pytest.raises(RLGraphError, match="prioritized_replay"):
-        make_dqn().memory.update_records([0], [1.0])
+    refused(agent.memory.update_records, [8], [1.0])
 
 
 def test_equal_seeds_and_drawn_ones() -> None:
@@ -520,20 +445,40 @@ def test_equal_seeds_and_drawn_ones() -> None:
         found += [float(agent.update()) for _ in range(3)]  # type: ignore[arg-type]
         return found, agent.get_weights()
 
-    exploration = {"epsilon_spec": {"decay_spec": {"from": 1.0}}}
-    first, second = (run(make_dqn(exploration_spec=exploration)) for _ in range(2))
+    first, second = (run(make_dqn(**ALWAYS)) for _ in range(2))
     assert first[0] == second[0]
     assert equal(first[1], second[1])
     drawn = [make_dqn(execution_spec={}, auto_build=False).seed for _ in range(2)]
     assert drawn[0] != drawn[1]
 
 
-# -- files and the rest -----------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("unconverted")
+def test_several_actions_and_dueling_streams() -> None:
+    streams = {"units_state_value_stream": 4, "units_advantage_stream": 5}
+    agent = make_dqn(action_space=IntBox(0, 3, (2,)), dueling_q=True, action_adapter_spec=streams)
+    weights, states = agent.get_weights(), np.stack([STATE, -STATE]).astype(np.float32)
+    hidden = np.tanh(states @ weights["dense-0/kernel"])
+
+    def stream(first: str, second: str) -> Any:
+        return np.maximum(hidden @ weights[f"action-adapter/{first}/kernel"], 0) @ weights[f"{second}/kernel"]
+
+    assert weights["action-adapter/state-value-stream/kernel"].shape == (8, 4)
+    assert weights["action-adapter/advantage-stream/kernel"].shape == (8, 5)
+    values = agent.call_api_method("get_q_values", states)
+    assert values.shape == (2, 2, 3)
+    advantage = stream("advantage-stream", "action-adapter/output").reshape(2, 2, 3)
+    wanted = stream("state-value-stream", "action-adapter/state-value")[..., None] + advantage
+    np.testing.assert_allclose(values, wanted - advantage.mean(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+    assert agent.get_action(STATE).shape == (2,)
+    batch = {**records(2), "states": states, "actions": [[0, 1], [2, 2]], "terminals": [True, True]}
+    chosen = values[[[0], [1]], [[0, 1]], batch["actions"]]
+    td = (batch["rewards"][:, None] - chosen).mean(-1)
+    np.testing.assert_allclose(agent.get_td_loss(batch)[1], td**2, rtol=1e-4)
 
 
-def test_17_store_and_load(tmp_path: Path) -> None:
-    exploration = {"epsilon_spec": {"decay_spec": {"from": 1.0}}}
-    agent = make_dqn(exploration_spec=exploration, memory_spec={"type": "prioritized_replay", "capacity": 30})
+def test_store_and_load(tmp_path: Path) -> None:
+    agent, other = make_dqn(**ALWAYS), make_dqn(**ALWAYS)
+    other.get_action(np.stack([STATE] * 7))  # has drawn something else
     agent.import_observations(records(40))
     for _ in range(3):
         agent.get_action(STATE)
@@ -541,11 +486,6 @@ def test_17_store_and_load(tmp_path: Path) -> None:
     agent.observe(STATE, 1, [], 2.0, STATE, env_id="a")
     folder = agent.store_model(tmp_path)
     assert folder == str(tmp_path / "model.ckpt-3")
-    other = make_dqn(
-        exploration_spec=exploration,
-        memory_spec={"type": "prioritized_replay", "capacity": 30},
-        execution_spec={"seed": 9},
-    )
     other.load_model(tmp_path)
     assert equal(agent.get_weights(), other.get_weights())
     assert (other.timesteps, other.updates, len(other.memory)) == (3, 3, 30)
@@ -566,18 +506,19 @@ def test_17_store_and_load(tmp_path: Path) -> None:
 
 
 def test_checkpoints_that_are_kept(tmp_path: Path) -> None:
-    agent = make_dqn(saver_spec={"directory": str(tmp_path), "max_checkpoints": 2, "checkpoint_basename": "m"})
+    saver = {"directory": str(tmp_path), "max_checkpoints": 2, "checkpoint_basename": "m"}
+    spaces: dict[str, Any] = {"state_space": FloatBox(shape=(2,)), "action_space": IntBox(3)}
+    agent = RandomAgent(**spaces, saver_spec=saver)
     for _ in range(3):
         agent.get_action(STATE)
         agent.store_model()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m-2", "m-3"]
     assert agent.store_model(add_timestep=False) == str(tmp_path / "m")
-    with pytest.raises(RLGraphError, match="saver_spec"):
-        make_dqn().store_model()
+    assert "saver_spec" in str(refused(RandomAgent(**spaces).store_model))
 
 
 def test_api_methods_by_name() -> None:
-    agent = make_dqn(preprocessing_spec=[{"type": "divide", "divisor": 2}])
+    agent = make_dqn(**HALVED)
     call = agent.call_api_method
     seen, action = call("get_preprocessed_state_and_action", [STATE, 5, False])
     np.testing.assert_allclose(seen, STATE / 2, rtol=1e-6)
@@ -588,16 +529,12 @@ def test_api_methods_by_name() -> None:
     given = [batch[name] for name in ("states", "actions", "rewards", "next_states", "terminals")]
     assert call("insert_records", given) == 4
     given = [batch[name] for name in ("states", "actions", "rewards", "terminals", "next_states")]
-    assert call("update_from_external_batch", [*given, np.ones(4)]) == pytest.approx(
-        float(make_dqn().update(batch))  # type: ignore[arg-type]
-    )
+    wanted = float(make_dqn().update(batch))  # type: ignore[arg-type]
+    assert call("update_from_external_batch", [*given, np.ones(4)]) == pytest.approx(wanted)
     call("update_from_memory")
     assert agent.updates == 2
-    with pytest.raises(RLGraphError, match="sync_target_qnet"):
-        call("sync_target_net")
-    for name in ("define_graph_api", "define_api_methods"):
-        with pytest.raises(RLGraphError, match=r"docs/model_fn\.md"):
-            getattr(agent, name)()
+    assert "sync_target_qnet" in str(refused(call, "sync_target_net"))
+    assert "docs/model_fn.md" in str(refused(agent.define_graph_api))
 
 
 def test_terminated_agents_do_nothing() -> None:
@@ -605,8 +542,7 @@ def test_terminated_agents_do_nothing() -> None:
         agent.get_action(STATE)
     agent.terminate()
     for call in (lambda: agent.get_action(STATE), agent.update, agent.reset, agent.get_weights):
-        with pytest.raises(RLGraphError, match="terminated"):
-            call()
+        assert "terminated" in str(refused(call))
 
 
 def test_random_agent() -> None:
@@ -620,26 +556,9 @@ def test_random_agent() -> None:
     np.testing.assert_array_equal(again.get_action(np.zeros((900, 2))), drawn)
 
 
-def test_several_actions_and_dueling_streams() -> None:
-    streams = {"units_state_value_stream": 4, "units_advantage_stream": 5}
-    agent = make_dqn(action_space=IntBox(0, 3, (2,)), dueling_q=True, action_adapter_spec=streams)
-    shapes = {name: array.shape for name, array in agent.get_weights().items()}
-    assert shapes["action-adapter/state-value-stream/kernel"] == (8, 4)
-    assert shapes["action-adapter/advantage-stream/kernel"] == (8, 5)
-    values = agent.call_api_method("get_q_values", np.stack([STATE, -STATE]))
-    assert values.shape == (2, 2, 3)
-    assert agent.get_action(STATE).shape == (2,)
-    batch = {**records(2), "actions": [[0, 1], [2, 2]], "terminals": [True, True]}
-    chosen = agent.call_api_method("get_q_values", batch["states"])[[[0], [1]], [[0, 1]], batch["actions"]]
-    td = (batch["rewards"][:, None] - chosen).mean(-1)
-    np.testing.assert_allclose(agent.get_td_loss(batch)[1], td**2, rtol=1e-4)
-
-
-def test_18_an_exported_policy_acts_without_tensorflow(tmp_path: Path) -> None:
-    agent = make_dqn(
-        action_space=IntBox(5, 8),
-        preprocessing_spec=[{"type": "divide", "divisor": 2}, {"type": "clip", "min": -1, "max": 1}],
-    )
+def test_an_exported_policy_acts_without_tensorflow(tmp_path: Path, in_tensorflow: Any) -> None:
+    clipped = [{"type": "divide", "divisor": 2}, {"type": "clip", "min": -1, "max": 1}]
+    agent = make_dqn(action_space=IntBox(5, 8), preprocessing_spec=clipped)
     agent.import_observations({**records(20), "actions": np.arange(20) % 3 + 5})
     for _ in range(3):
         agent.update()
@@ -661,7 +580,7 @@ def test_18_an_exported_policy_acts_without_tensorflow(tmp_path: Path) -> None:
     batch, single = json.loads(done.stdout)
     assert batch == wanted.tolist()
     assert single == wanted[:5].tolist()
-    with pytest.raises(RLGraphError, match="sequence"):
-        make_dqn(preprocessing_spec=["sequence", {"type": "reshape", "flatten": True}]).export_graph(tmp_path / "other")
-    with pytest.raises(RLGraphError, match="something else"):
-        agent.export_graph(tmp_path)
+    assert "something else" in str(refused(agent.export_graph, tmp_path))
+    with in_tensorflow():
+        remembers = make_dqn(preprocessing_spec=["sequence", {"type": "reshape", "flatten": True}])
+    assert "sequence" in str(refused(remembers.export_graph, tmp_path / "other"))

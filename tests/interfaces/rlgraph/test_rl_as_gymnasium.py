@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl.distributed.recipes import Recipe
-from axonrl.interfaces.rlgraph import Environment, GridWorld, OpenAIGymEnv, RLGraphError
+from axonrl.interfaces.rlgraph import Environment, GridWorld, RLGraphError
 from axonrl.interfaces.rlgraph.environments.as_gymnasium import (
     EnvironmentFactory,
     as_gymnasium,
@@ -19,6 +19,8 @@ from axonrl.interfaces.rlgraph.environments.as_gymnasium import (
 from axonrl.interfaces.rlgraph.processing.decays import make_decay
 from axonrl.interfaces.rlgraph.processing.schedules import DecaySchedule
 from axonrl.interfaces.rlgraph.spaces import BoolBox, Dict, FloatBox, IntBox, Tuple
+
+from .agents import refused
 
 
 class Counter(Environment):
@@ -145,11 +147,12 @@ def test_spaces_have_counterparts() -> None:
     assert gymnasium_space(FloatBox(-1.0, 2.0, shape=(3,))) == spaces.Box(-1, 2, (3,), np.float32)
 
 
-@pytest.mark.parametrize("spec", [GridWorld("2x2"), lambda: GridWorld("2x2"), OpenAIGymEnv("CartPole-v1").gym_env])
+@pytest.mark.parametrize("spec", [lambda: GridWorld("2x2")])
 def test_objects_cannot_be_sent(spec: Any) -> None:
-    with pytest.raises(RLGraphError) as refused:
-        sendable("here", {"type": "openai", "more": [{"gym_env": spec}]})
-    assert refused.value.argument == "here['more'][0]['gym_env']"
+    assert (
+        refused(sendable, "here", {"type": "openai", "more": [{"gym_env": spec}]}).argument
+        == "here['more'][0]['gym_env']"
+    )
     given = {"type": GridWorld, "world": ["SG"]}
     assert sendable("here", given) == given
 
@@ -158,7 +161,6 @@ def test_objects_cannot_be_sent(spec: Any) -> None:
     "spec",
     [
         0.25,
-        {"from": 1.0, "to": 0.2, "start_timestep": 20, "num_timesteps": 80},
         {"type": "polynomial", "from": 1.0, "to": 0.5, "num_timesteps": 100, "power": 2.0},
         {"type": "exponential", "from": 1.0, "to": 0.5, "start_timestep": 10, "num_timesteps": 50, "half_life": 10},
     ],

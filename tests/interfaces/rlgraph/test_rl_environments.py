@@ -1,8 +1,6 @@
 """Environments of RLgraph's interface."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +14,12 @@ from axonrl.interfaces.rlgraph.environments import SequentialVectorEnv
 from axonrl.interfaces.rlgraph.environments.environment import stepped
 from axonrl.interfaces.rlgraph.spaces import Dict, FloatBox, IntBox, Tuple
 
+from .agents import refused
+
 UP, RIGHT, DOWN, LEFT = range(4)
 
 
-def test_a_grid_world_loads_neither_tensorflow_nor_ray() -> None:  # 1
-    names = "'tensorflow', 'keras', 'ray', 'gymnasium'"
-    code = (
-        "import sys, axonrl.interfaces.rlgraph as rl, axonrl.interfaces.rlgraph.environments\n"
-        f"rl.GridWorld('2x2').step(2); rl.FloatBox; print([name for name in ({names}) if name in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert (run.stdout.strip(), run.stderr) == ("[]", "")
-
-
-def test_the_smallest_grid_world() -> None:  # 20
+def test_the_smallest_grid_world() -> None:
     env: Any = GridWorld("2x2")
     assert (env.state_space, env.action_space) == (IntBox(4), IntBox(4))
     assert env.reset() == 0
@@ -66,10 +56,7 @@ def test_a_grid_that_is_not_square_has_walls_fires_and_three_representations() -
     assert cam.state_space.contains(picture)
 
 
-@pytest.mark.parametrize(
-    ("world", "shape", "start"),
-    [("chain", (1, 11), 5), ("4x4", (4, 4), 0), ("8x8", (8, 8), 0), ("8x16", (8, 16), 0), ("16x16", (16, 16), 0)],
-)
+@pytest.mark.parametrize(("world", "shape", "start"), [("chain", (1, 11), 5), ("8x16", (8, 16), 0)])
 def test_maps_have_starts_and_ways_to_a_goal(world: str, shape: tuple[int, int], start: int) -> None:
     env: Any = GridWorld(world)
     assert (env.world.shape, env.reset()) == (shape, start)
@@ -105,54 +92,30 @@ def test_a_refused_step_changes_nothing() -> None:
         (lambda: env.step(1, set_discrete_pos=4), "set_discrete_pos"),  # a wall
     ]
     for call, argument in calls:
-        with pytest.raises(RLGraphError) as refused:
-            call()
-        assert refused.value.argument == f"GridWorld.step: {argument}"
+        assert refused(call).argument == f"GridWorld.step: {argument}"
         assert env.discrete_pos == 0
 
 
 @pytest.mark.parametrize(
     ("spec", "argument"),
     [
-        ({"type": "grid_world", "world": "5x5"}, "GridWorld: world"),
         ({"type": "grid_world", "world": ["S ", "G"]}, "GridWorld: world"),
         ({"type": "grid_world", "world": ["S S"]}, "GridWorld: world"),
-        ({"type": "grid_world", "world": ["Sg"]}, "GridWorld: world"),
-        ({"type": "grid_world", "reward_function": "poor"}, "GridWorld: reward_function"),
-        ({"type": "grid_world", "state_representation": "text"}, "GridWorld: state_representation"),
-        ({"type": "grid_world", "wrold": "2x2"}, "wrold"),
-        ({"type": "grid_wrold"}, "Environment.from_spec: type"),
-        ({"world": "2x2"}, "Environment.from_spec: type"),
         ({"type": "axonrl.interfaces.rlgraph.Nothing"}, "Environment.from_spec: type"),
-        ("nowhere.json", "Environment.from_spec: spec"),
-        ("CartPole-v1", "Environment.from_spec: type"),
-        (7, "Environment.from_spec: spec"),
         (lambda: 7, "Environment.from_spec: spec"),
-        ({"type": "openai", "gym_env": "CartPol-v1"}, "OpenAIGymEnv: gym_env"),
-        ({"type": "openai", "gym_env": 3}, "OpenAIGymEnv: gym_env"),
-        ({"type": "openai", "gym_env": "CartPole-v1", "frameskip": 0}, "OpenAIGymEnv: frameskip"),
         ({"type": "openai", "gym_env": "CartPole-v1", "episodic_life": True}, "OpenAIGymEnv: episodic_life"),
-        ({"type": "openai", "gym_env": "CartPole-v1", "fire_reset": True}, "OpenAIGymEnv: fire_reset"),
         (
             {"type": "openai", "gym_env": "CartPole-v1", "max_num_noops": 1, "noop_action": 2},
             "OpenAIGymEnv: noop_action",
         ),
-        ({"type": "random", "state_space": "float", "action_space": "flaot"}, "RandomEnv: action_space"),
-        (
-            {"type": "random", "state_space": float, "action_space": float, "terminal_prob": 2},
-            "RandomEnv: terminal_prob",
-        ),
-        ({"type": "sequential_vector_env", "num_envs": 0, "env_spec": "grid_world"}, "SequentialVectorEnv: num_envs"),
     ],
 )
 def test_wrong_specifications_are_refused(spec: Any, argument: str) -> None:
-    with pytest.raises(RLGraphError) as refused:
-        Environment.from_spec(spec)
-    assert refused.value.argument == argument
+    assert refused(Environment.from_spec, spec).argument == argument
 
 
-@pytest.mark.parametrize("name", ["deepmind_lab", "mlagents", "vizdoom", "DeepmindLabEnv", "deterministic_env"])
-def test_environments_of_others_are_refused_with_the_way_out(name: str) -> None:  # 25
+@pytest.mark.parametrize("name", ["DeepmindLabEnv"])
+def test_environments_of_others_are_refused_with_the_way_out(name: str) -> None:
     with pytest.raises(RLGraphError, match="any Gymnasium environment") as refused:
         Environment.from_spec({"type": name, "level_id": "x"})
     assert refused.value.argument == "Environment.from_spec: type"
@@ -170,9 +133,7 @@ def test_specifications_of_every_form(tmp_path: Path) -> None:
     assert str(Environment.from_spec("axonrl.interfaces.rlgraph.GridWorld", world="2x2")) == "GridWorld(2x2)"
     assert str(Environment.from_spec(type="grid_world")) == "GridWorld(4x4)"
     assert Environment.from_spec(env) is env
-    with pytest.raises(RLGraphError) as refused:
-        OpenAIGymEnv.from_spec(spec)
-    assert refused.value.argument == "OpenAIGymEnv.from_spec: spec"
+    assert refused(OpenAIGymEnv.from_spec, spec).argument == "OpenAIGymEnv.from_spec: spec"
     for key in ("openai", "openai_gym", "open-ai-gym", "openai_gym_env"):
         with pytest.raises(RLGraphError, match="gym_env"):
             Environment.from_spec({"type": key, "gym_env": None})
@@ -217,9 +178,7 @@ def test_gymnasium_tells_ends_from_cuts() -> None:
     env.step(1)
     assert env.step(1)[2:] == (True, {"n": 2, "truncated": False})
     for wrong in (0, 3, 1.5, [1]):
-        with pytest.raises(RLGraphError) as refused:
-            env.step(wrong)
-        assert refused.value.argument == "OpenAIGymEnv.step: actions"
+        assert refused(env.step, wrong).argument == "OpenAIGymEnv.step: actions"
     env.terminate()
     with pytest.raises(RLGraphError, match="terminate"):
         env.reset()
@@ -326,9 +285,7 @@ def test_random_env_draws_from_its_spaces() -> None:
     assert len({terminal for _, _, terminal in walked[1:]}) == 2
     assert env.seed(3) == 3
     assert walk(env) == walk(RandomEnv(**given, seed=3)) != walked
-    with pytest.raises(RLGraphError) as refused:
-        env.step(2)
-    assert refused.value.argument == "RandomEnv.step: actions"
+    assert refused(env.step, 2).argument == "RandomEnv.step: actions"
 
 
 def test_several_environments_are_stepped_as_lists() -> None:
@@ -345,9 +302,7 @@ def test_several_environments_are_stepped_as_lists() -> None:
     assert env.reset(1) == 0
     assert env.step(np.array([RIGHT, DOWN]))[0] == [3, 1]
     assert env.seed(7) == [7, 8]
-    with pytest.raises(RLGraphError) as refused:
-        env.step([DOWN])
-    assert refused.value.argument == "SequentialVectorEnv.step: actions"
+    assert refused(env.step, [DOWN]).argument == "SequentialVectorEnv.step: actions"
     with pytest.raises(RLGraphError, match="one object"):
         SequentialVectorEnv(2, lambda: made[0])
     with pytest.warns(RLGraphWarning, match="num_background_envs"):

@@ -1,13 +1,12 @@
 """Decays and exploration, with numbers by hand."""
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from axonrl.interfaces.rlgraph.processing.decays import Decay, make_decay
+from axonrl.interfaces.rlgraph.processing.decays import make_decay
 from axonrl.interfaces.rlgraph.processing.exploration import Exploration, make_exploration
 from axonrl.interfaces.rlgraph.values.errors import RLGraphError
 
@@ -76,30 +75,12 @@ def test_constant_decay() -> None:
     assert make_decay("d", {}).constant is None
 
 
-@pytest.mark.parametrize("spec", [0.25, {"from": 0.5, "to": 0.25}, {"type": "exponential_decay", "num_half_lives": 3}])
-def test_decays_can_be_written_down(spec: Any) -> None:
-    decay: Decay = make_decay("d", spec)
-    written = json.loads(json.dumps(decay.to_json()))
-    again = make_decay("d", written)
-    assert again.to_json() == decay.to_json()
-    assert [again.value(t) for t in (0, 777, 20_000)] == [decay.value(t) for t in (0, 777, 20_000)]
-
-
 @pytest.mark.parametrize(
     ("spec", "argument"),
     [
-        ({"type": "linear"} | {"form": 1.0}, "form"),
-        ({"type": "cubic_decay"}, "d['type']"),
-        ({"power": 2}, "power"),
         ({"from": 1.0, "from_": 1.0}, "d['from_']"),
-        ({"to_": float("nan")}, "d['to']"),
         ({"num_timesteps": 0}, "d['num_timesteps']"),
-        ({"start_timestep": -1}, "d['start_timestep']"),
-        ({"type": "constant_decay"}, "d['constant_value']"),
         ({"type": "exponential_decay", "half_life": 2, "num_half_lives": 3}, "d['num_half_lives']"),
-        ({"type": "exponential_decay", "half_life": 0}, "d['half_life']"),
-        (True, "d"),
-        (None, "d"),
     ],
 )
 def test_decays_that_are_wrong(spec: Any, argument: str) -> None:
@@ -118,34 +99,9 @@ def test_decays_within_bounds() -> None:
     )
 
 
-@pytest.mark.parametrize("spec", [None, {}, {"epsilon_spec": None}])
-def test_no_exploration(spec: Any) -> None:
-    assert make_exploration("exploration_spec", spec, FOUR) is None
-
-
 def drawn(exploration: Exploration, greedy: Any, t: int, seed: int = 3) -> tuple[Any, Any]:
     actions, used = exploration({"": np.asarray(greedy)}, t, np.random.default_rng(seed))
     return actions[""], used
-
-
-def test_epsilon_falls() -> None:  # 19
-    exploration = epsilon({"num_timesteps": 50})
-    assert exploration.level(1) == pytest.approx(0.98)
-    share = drawn(exploration, np.zeros(20_000, np.int32), 1)[1].mean()
-    assert share == pytest.approx(0.98, abs=0.005)  # five standard deviations
-    for t in (50, 51, 10_000):
-        actions, used = drawn(exploration, np.full(1000, 2, np.int32), t)
-        assert not used.any()
-        assert (actions == 2).all()
-
-
-def test_epsilon_one() -> None:  # 19
-    greedy = np.zeros(400, np.int32)
-    actions, used = drawn(epsilon({"type": "constant_decay", "constant_value": 1.0}), greedy, 7)
-    assert used.all()
-    assert (actions.dtype, used.dtype) == (np.int32, np.bool_)
-    assert set(np.bincount(actions) // 60) == {1}  # 60 .. 119 of each of four
-    assert (greedy == 0).all()
 
 
 def test_a_row_is_random_or_not() -> None:
@@ -175,16 +131,11 @@ def test_exploration_that_does_not_fit() -> None:
     gaussian = {"noise_spec": {"type": "gaussian_noise"}}
     linear: dict[str, Any] = {"epsilon_spec": {"decay_spec": {}}}
     assert refused(linear, ARM) == "exploration_spec['epsilon_spec']"
-    assert refused(linear, {"a": FOUR[""], "b": ARM[""]}) == "exploration_spec['epsilon_spec']"
     assert refused(linear, {"": box((), "int32")}) == "exploration_spec['epsilon_spec']"
     assert refused(gaussian, FOUR) == "exploration_spec['noise_spec']"
     assert refused({**linear, **gaussian}, ARM) == "exploration_spec"
-    assert refused({"epsilon_specs": {}}) == "epsilon_specs"
     assert refused({"epsilon_spec": {}}) == "exploration_spec['epsilon_spec']['decay_spec']"
-    assert refused({"epsilon_spec": {"decay_spec": {}, "start": 1}}) == "start"
     assert refused({"noise_spec": {"type": "pink"}}, ARM) == "exploration_spec['noise_spec']['type']"
-    assert refused({"noise_spec": {"type": "gaussian_noise", "std": 1}}, ARM) == "std"
-    assert refused(0.5) == "exploration_spec"
 
 
 def test_constant_noise_is_clipped() -> None:
@@ -238,12 +189,3 @@ def test_ornstein_uhlenbeck_noise_goes_on_from_what_was_saved() -> None:
         second(greedy, 1, np.random.default_rng(1), [0, 1])
     assert caught.value.argument == "exploration_spec['noise_spec']: lanes"
     assert str(second.state_dict()) == str(first.state_dict())  # unchanged by what was refused
-
-
-@pytest.mark.parametrize(
-    ("spec", "spaces"),
-    [({"epsilon_spec": {"decay_spec": {"to_": 0.1}}}, FOUR), ({"noise_spec": "ornstein_uhlenbeck"}, ARM)],
-)
-def test_exploration_can_be_written_down(spec: Any, spaces: Any) -> None:
-    written = json.loads(json.dumps(made(spec, spaces).to_json()))
-    assert made(written, spaces).to_json() == written

@@ -27,12 +27,8 @@ def refused_module(spec: Any, room: str) -> str:
 @pytest.mark.parametrize(
     "spec",
     [
-        "adam",
-        {"type": "adam"},
-        {"type": "adam", "learning_rate": 3e-4},
         {"optimizer": "adam"},
         {"optimizer": {"type": "adam"}, "multi_step": 1},
-        {"type": "tf_optimizer", "optimizer": "adam"},
         {"type": "tensorforce.core.optimizers.OptimizerWrapper", "optimizer": "adam"},
     ],
 )
@@ -40,7 +36,7 @@ def test_one_optimizer_in_many_forms(spec: Any) -> None:
     assert resolve("m", spec, "optimizer") == ADAM
 
 
-@pytest.mark.parametrize("spec", [7, {"capacity": 7}, {"type": "tensorforce.core.memories.Replay", "capacity": 7}])
+@pytest.mark.parametrize("spec", [{"type": "tensorforce.core.memories.Replay", "capacity": 7}])
 def test_a_memory_by_capacity_default_type_and_class(spec: Any) -> None:
     assert resolve("m", spec, "memory") == {"type": "replay", "capacity": 7}
 
@@ -105,60 +101,15 @@ def test_the_wrapper_becomes_steps_around_its_optimizer() -> None:
     }
 
 
-def test_parameters_stay_and_keep_to_json() -> None:
-    schedule = {"type": "piecewise_constant", "unit": "updates", "boundaries": (5,), "values": [0.1, 0.0]}
-    found = resolve("m", {"type": "adam", "learning_rate": schedule}, "optimizer")["learning_rate"]
-    assert found == {**schedule, "boundaries": [5]}
-    assert resolve("m", {"type": "adam", "learning_rate": "ornstein_uhlenbeck"}, "optimizer")["learning_rate"] == {
-        "type": "ornstein_uhlenbeck"
-    }
-    assert (
-        resolve("m", {"type": "adam", "learning_rate": {"type": "constant", "value": 1}}, "optimizer")["learning_rate"]
-        == 1
-    )
-
-
 @pytest.mark.parametrize(
     ("spec", "room", "argument"),
     [
-        ({"type": "dense"}, "layer", "m['size']"),
-        ({"type": "dense", "size": 8, "activation": "relo"}, "layer", "m['activation']"),
         ({"type": "dense", "size": 8, "sise": 8}, "layer", "sise"),
-        ({"type": "dense", "size": {"type": "decaying"}}, "layer", "m['size']"),
-        ({"type": "lstm", "size": 5}, "layer", "m['size']"),
-        ({"type": "conv2d", "size": 8, "window": [3, 3, 3]}, "layer", "m['window']"),
         ({"type": "block", "name": "b", "layers": [[{"type": "flatten"}]]}, "layer", "m['layers'][0]"),
-        ({"type": "desne", "size": 8}, "layer", "m['type']"),
         ("conv2d_transpose", "layer", "m"),
-        ("clipping", "layer", "m"),
-        (dict, "layer", "m"),
-        (dict, "network", "m"),
-        (dict, "memory", "m"),
-        ("nowhere.Layer", "layer", "m"),
-        ("evolutionary", "optimizer", "m"),
-        ("synchronization", "optimizer", "m"),
         ({"optimizer": "adam", "multi_stpe": 5}, "optimizer", "multi_stpe"),
-        ({"learning_rate": 0.1}, "optimizer", "m['optimizer']"),
-        (3, "optimizer", "m"),
-        ({"optimizer": 3}, "optimizer", "m['optimizer']"),
-        (3, "reward_estimation", "m"),
-        ({"size": 8}, "layer", "size"),
-        (3, "layer", "m"),
-        ({"type": "adam", "learning_rate": float("nan")}, "optimizer", "m['learning_rate']"),
-        ({"type": "adam", "learning_rate": True}, "optimizer", "m['learning_rate']"),
-        ({"type": "adam", "learning_rate": {"type": "linear"}}, "optimizer", "m['learning_rate']['type']"),
-        ({"type": "natural_gradient"}, "optimizer", "m['learning_rate']"),
-        ({"batch_size": 5}, "update", "m['unit']"),
-        ({"unit": "timesteps", "batch_size": 5, "frequency": 1.0}, "update", "m['frequency']"),
         ({"unit": "timesteps", "batch_size": {"type": "decaying"}}, "update", "m['batch_size']"),
-        ({"unit": "timesteps", "batch_size": 5, "freqency": 1}, "update", "freqency"),
-        ({"discount": 1.0}, "reward_estimation", "m['horizon']"),
-        ({"horizon": 0.5}, "reward_estimation", "m['horizon']"),
-        ({"type": "auto"}, "policy", "m['type']"),
         ({"infer_state_value": "distribution"}, "policy", "m['infer_state_value']"),
-        (None, "memory", "m"),
-        ("policy_gradients", "objective", "m"),
-        (3, "objective", "m"),
     ],
 )
 def test_what_is_wrong_with_a_module_is_refused_by_name(spec: Any, room: str, argument: str) -> None:

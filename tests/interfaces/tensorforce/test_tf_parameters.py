@@ -2,7 +2,6 @@ import json
 import math
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
@@ -34,7 +33,7 @@ def refused(spec: Any, **bounds: float) -> str:
     return caught.value.argument
 
 
-@pytest.mark.parametrize("spec", [3, 3.0, np.float32(3), np.int64(3), {"value": 3}, {"type": "constant", "value": 3}])
+@pytest.mark.parametrize("spec", [np.float32(3), {"type": "constant", "value": 3}])
 def test_a_constant_is_its_number(spec: Any) -> None:
     parameter = make_parameter("rate", spec)
     assert parameter.constant == parameter.final() == parameter.value(Counts(9, 9, 9), RNG) == 3.0
@@ -42,20 +41,12 @@ def test_a_constant_is_its_number(spec: Any) -> None:
     assert parameter.state_dict() == {}
 
 
-@pytest.mark.parametrize("spec", [True, "0.1", None, [0.1], math.nan, math.inf, np.bool_(True), np.zeros(2)])
+@pytest.mark.parametrize("spec", [True, math.inf])
 def test_what_is_no_number_is_refused(spec: Any) -> None:
     assert refused(spec) == "rate"
 
 
-def test_bounds_of_constants() -> None:
-    assert refused(1.5, at_most=1) == "rate"
-    assert refused(-0.5, at_least=0) == "rate"
-    assert refused(0, above=0) == "rate"
-    assert refused({"value": 2}, at_most=1) == "rate['value']"
-    assert make_parameter("rate", 1, at_least=0, at_most=1).constant == 1.0
-
-
-def test_exact_numbers_of_the_fact_sheet() -> None:
+def test_numbers_are_exact_as_float32() -> None:
     exponential = at(decaying("exponential", 0.1, 1, decay_rate=0.5), 0, 1, 2)
     assert [np.float32(value) for value in exponential] == [np.float32(value) for value in (0.1, 0.05, 0.025)]
     piecewise = {"type": "piecewise_constant", "unit": "timesteps", "boundaries": [0], "values": [0.1, 0.0]}
@@ -68,22 +59,15 @@ def test_exact_numbers_of_the_fact_sheet() -> None:
     ("spec", "timesteps", "wanted", "final"),
     [
         (decaying("cosine", 2.0, 4, alpha=0.5), (0, 2, 4, 9), [2.0, 1.5, 1.0, 1.0], 1.0),
-        (decaying("cosine_restarts"), (0, 1, 2, 4, 6), [1.0, 0.5, 1.0, 0.5, 1.0], 0.0),
         (decaying("cosine_restarts", t_mul=1, m_mul=0.5), (0, 1, 2, 3, 4), [1.0, 0.5, 0.5, 0.25, 0.25], 0.0),
         (decaying("cosine_restarts", 2.0, alpha=0.25), (0, 1), [2.0, 1.25], 0.5),
-        (decaying("exponential", decay_rate=0.25), (0, 1, 2), [1.0, 0.5, 0.25], 0.0),
         (decaying("exponential", decay_rate=0.5, staircase=True), (0, 1, 2, 3, 4), [1.0, 1.0, 0.5, 0.5, 0.25], 0.0),
         (decaying("exponential", decay_rate=1), (0, 5), [1.0, 1.0], 1.0),
         (decaying("natural", decay_rate=2), (0, 1), [1.0, math.exp(-1)], 0.0),
-        (decaying("inverse_time", decay_rate=2), (0, 1, 2), [1.0, 1 / 2, 1 / 3], 0.0),
-        (decaying("inverse_time", decay_rate=2, staircase=True), (0, 1, 2), [1.0, 1.0, 1 / 3], 0.0),
-        (decaying("linear_cosine"), (0, 1, 2, 9), [1.001, 0.251, 0.001, 0.001], 0.001),
         (decaying("linear_cosine", 2.0, num_periods=1, alpha=0.5, beta=0), (0, 1, 2), [3.0, 0.0, 1.0], 1.0),
         (decaying("polynomial", final_value=0, power=2), (0, 1, 2, 3), [1.0, 0.25, 0.0, 0.0], 0.0),
         (decaying("polynomial", final_value=0, cycle=True), (0, 1, 2, 3, 4), [1.0, 0.5, 0.0, 0.25, 0.0], 0.0),
-        (decaying("linear", 0, 10, final_value=10), (0, 4, 10, 11), [0.0, 4.0, 10.0, 10.0], 10.0),
         (decaying("exponential", decay_rate=0.25, increasing=True), (0, 1, 2), [0.0, 0.5, 0.75], 1.0),
-        (decaying("linear", 4, final_value=2, inverse=True, scale=8), (0, 2), [2.0, 4.0], 4.0),
         (decaying("linear", 0.5, final_value=0.75, increasing=True, inverse=True, scale=3), (0, 2), [6.0, 12.0], 12.0),
         (decaying("exponential", decay_rate=4, inverse=True), (0, 1, 2, 10**6), [1.0, 0.5, 0.25, 0.0], 0.0),
     ],
@@ -91,34 +75,13 @@ def test_exact_numbers_of_the_fact_sheet() -> None:
 def test_decays(spec: Any, timesteps: Any, wanted: Any, final: Any) -> None:
     assert at(spec, *timesteps) == pytest.approx(wanted, abs=1e-12)
     assert make_parameter("rate", spec).final() == pytest.approx(final, abs=1e-12)
-    assert make_parameter("rate", spec).constant is None
+    parameter = make_parameter("rate", spec)
+    assert parameter.constant is None
+    stored = json.loads(json.dumps(parameter.spec))
+    assert make_parameter("rate", stored).spec == stored
 
 
-@pytest.mark.parametrize(
-    ("decay", "arguments", "reference"),
-    [
-        ("cosine", {"alpha": 0.1}, lambda: keras.optimizers.schedules.CosineDecay(0.3, 8, alpha=0.1)),
-        (
-            "cosine_restarts",
-            {"t_mul": 1.5, "m_mul": 0.5, "alpha": 0.1},
-            lambda: keras.optimizers.schedules.CosineDecayRestarts(0.3, 8, 1.5, 0.5, 0.1),
-        ),
-        ("exponential", {"decay_rate": 0.7}, lambda: keras.optimizers.schedules.ExponentialDecay(0.3, 8, 0.7)),
-        ("inverse_time", {"decay_rate": 0.7}, lambda: keras.optimizers.schedules.InverseTimeDecay(0.3, 8, 0.7)),
-        (
-            "polynomial",
-            {"final_value": 0.1, "power": 2.0, "cycle": True},
-            lambda: keras.optimizers.schedules.PolynomialDecay(0.3, 8, 0.1, 2.0, True),
-        ),
-    ],
-)
-def test_decays_are_those_of_keras(decay: Any, arguments: Any, reference: Any) -> None:
-    timesteps = (0, 3, 7, 11, 19, 30, 50)  # the reference is not exact where a period begins
-    wanted = [float(reference()(t)) for t in timesteps]
-    assert at(decaying(decay, 0.3, 8, **arguments), *timesteps) == pytest.approx(wanted, rel=1e-5)
-
-
-@pytest.mark.parametrize("t_mul", [1, 1.1, 1.5, 2, 3])
+@pytest.mark.parametrize("t_mul", [1, 1.5])
 def test_restarts_begin_where_they_should(t_mul: Any) -> None:
     parameter = make_parameter("rate", decaying("cosine_restarts", 1.0, 10_000_000, t_mul=t_mul))
     begins = [0, 1, 1 + t_mul, 1 + t_mul + t_mul**2]
@@ -128,14 +91,9 @@ def test_restarts_begin_where_they_should(t_mul: Any) -> None:
 
 
 def test_a_schedule_follows_its_unit() -> None:
-    for index, unit in enumerate(("timesteps", "episodes", "updates")):
-        parameter = make_parameter("rate", {**decaying("linear", 0, 10, final_value=10), "unit": unit})
-        assert parameter.value(Counts(1, 2, 3), RNG) == index + 1
-
-
-def test_a_line_is_exact_at_whole_numbers_and_at_its_ends() -> None:
-    assert at(decaying("linear", 0, 10, final_value=10), *range(12)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10]
-    assert at(decaying("linear", 0.1, 3, final_value=0.3), 0, 3) == [0.1, 0.3]
+    line = decaying("linear", 0, 10, final_value=10)
+    made = [make_parameter("rate", {**line, "unit": unit}) for unit in ("timesteps", "episodes", "updates")]
+    assert [parameter.value(Counts(1, 2, 3), RNG) for parameter in made] == [1, 2, 3]
 
 
 def test_piecewise_constant_keeps_the_left_value_at_a_boundary() -> None:
@@ -148,22 +106,11 @@ def test_piecewise_constant_keeps_the_left_value_at_a_boundary() -> None:
     ("spec", "bounds"),
     [
         (decaying("linear", 0.5, final_value=2), {"at_most": 1}),
-        (decaying("linear", 2, final_value=0.5), {"at_most": 1}),
-        (decaying("linear", 1, final_value=0), {"above": 0}),
-        (decaying("linear", 1, final_value=0, inverse=True), {}),
-        (decaying("exponential", decay_rate=2), {}),
         ({"type": "random", "distribution": "uniform", "minval": 0, "maxval": 2}, {"at_most": 1}),
-        ({"type": "random", "distribution": "normal", "mean": 2}, {"at_most": 1}),
-        ({"type": "ornstein_uhlenbeck", "mu": 2}, {"at_most": 1}),
     ],
 )
 def test_what_leaves_its_bounds_is_refused_when_made(spec: Any, bounds: Any) -> None:
     assert refused(spec, **bounds) == "rate"
-
-
-def test_a_bound_may_be_approached() -> None:
-    parameter = make_parameter("rate", decaying("exponential", decay_rate=0.5), above=0)
-    assert parameter.value(Counts(10**6, 0, 0), RNG) == parameter.final() == 0.0
 
 
 def test_random_parameters() -> None:
@@ -219,88 +166,16 @@ def test_a_refused_draw_leaves_the_process_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        decaying("cosine_restarts"),
-        decaying("polynomial", final_value=0),
-        {"type": "piecewise_constant", "unit": "updates", "boundaries": np.array([3]).tolist(), "values": (1, 2)},
-        {"type": "random", "distribution": "uniform"},
-        {"type": "ornstein_uhlenbeck", "mu": np.float32(0.5)},
-    ],
-)
-def test_the_spec_is_json_and_makes_the_same_again(spec: Any) -> None:
-    parameter = make_parameter("rate", spec)
-    stored = json.loads(json.dumps(parameter.spec))
-    again = make_parameter("rate", stored)
-    assert again.spec == parameter.spec == stored
-    same = [
-        one.value(Counts(3, 4, 5), np.random.default_rng(0)) for one in (parameter, again, make_parameter("b", again))
-    ]
-    assert same[0] == same[1]
-
-
-def test_a_parameter_is_made_anew_with_the_bounds_of_its_place() -> None:
-    process = ornstein_uhlenbeck(3.0, sigma=0)
-    again = make_parameter("other", process)
-    assert (again.state_dict(), process.state_dict()) == ({"process": 0.0}, {"process": 3.0})
-    assert refused(make_parameter("other", 2.0), at_most=1) == "rate"
-
-
-@pytest.mark.parametrize(
     ("spec", "argument"),
     [
         ({"type": "decayin"}, "rate['type']"),
-        ({"type": ["decaying"]}, "rate['type']"),
-        ({"type": "exponential", "unit": "timesteps"}, "rate['type']"),
-        ({}, "rate['value']"),
-        ({"value": 1, "dtyp": "float"}, "dtyp"),
-        ({"type": "decaying"}, "rate['decay']"),
-        (decaying("exponentia"), "rate['decay']"),
-        (decaying("linear_cosine_noisy"), "rate['decay']"),
         (decaying("exponential"), "rate['decay_rate']"),
-        (decaying("exponential", decay_rate=0), "rate['decay_rate']"),
-        (decaying("inverse_time", decay_rate=-1), "rate['decay_rate']"),
-        (decaying("polynomial"), "rate['final_value']"),
-        (decaying("polynomial", final_value=0, power=0), "rate['power']"),
-        (decaying("linear", final_value=0, power=2), "power"),
-        (decaying("cosine_restarts", t_mul=0.5), "rate['t_mul']"),
-        (decaying("cosine", steps=0), "rate['decay_steps']"),
         (decaying("cosine", start=True), "rate['initial_value']"),
-        (decaying("cosine", increasing=1), "rate['increasing']"),
-        ({**decaying("cosine"), "unit": "steps"}, "rate['unit']"),
-        ({"type": "piecewise_constant", "boundaries": [1], "values": [1, 2]}, "rate['unit']"),
-        ({"type": "piecewise_constant", "unit": "updates", "boundaries": [1], "values": [1]}, "rate['values']"),
-        ({"type": "piecewise_constant", "unit": "updates", "boundaries": 1, "values": [1]}, "rate['boundaries']"),
         (
             {"type": "piecewise_constant", "unit": "updates", "boundaries": [2, 2], "values": [1, 2, 3]},
             "rate['boundaries']",
         ),
-        (
-            {"type": "piecewise_constant", "unit": "updates", "boundaries": [-1], "values": [1, 2]},
-            "rate['boundaries'][0]",
-        ),
-        ({"type": "random"}, "rate['distribution']"),
-        ({"type": "random", "distribution": "beta"}, "rate['distribution']"),
-        ({"type": "random", "distribution": "normal", "minval": 0}, "minval"),
-        ({"type": "random", "distribution": "normal", "stddev": -1}, "rate['stddev']"),
-        ({"type": "random", "distribution": "uniform", "minval": 2}, "rate['minval']"),
-        ({"type": "ornstein_uhlenbeck", "theta": 0}, "rate['theta']"),
-        ({"type": "ornstein_uhlenbeck", "absolute": 0}, "rate['absolute']"),
     ],
 )
 def test_mistakes_are_named(spec: Any, argument: Any) -> None:
     assert refused(spec) == argument
-
-
-def test_the_values_of_a_piecewise_constant_are_within_bounds() -> None:
-    spec = {"type": "piecewise_constant", "unit": "updates", "boundaries": [5], "values": [1, 2]}
-    assert refused(spec, at_most=1) == "rate['values'][1]"
-
-
-def test_the_nearest_name_is_told() -> None:
-    with pytest.raises(TensorforceError, match="'decay_steps'"):
-        make_parameter("rate", {**decaying("cosine"), "decay_step": 3})
-
-
-def test_a_dtype_is_ignored() -> None:
-    assert at({**decaying("linear", final_value=0), "dtype": "float"}, 1) == [0.5]

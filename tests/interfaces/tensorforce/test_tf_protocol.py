@@ -1,4 +1,4 @@
-"""The protocol of Tensorforce's interface: behaviours of the fact sheet with exact results. Numbers are its numbers."""
+"""The protocol of Tensorforce's interface: act, observe, updates and variables, with exact results."""
 
 import json
 import subprocess
@@ -12,36 +12,20 @@ import pytest
 from axonrl.interfaces.tensorforce import Agent, Environment, Runner, TensorforceError
 from axonrl.interfaces.tensorforce.agents import RandomAgent
 
+from .agents import ACTIONS, STATES, S, generic, make, refused
+
 pytestmark = pytest.mark.usefixtures("traced_once")
-S = [0.1, -0.2, 0.3]
-STATES = dict(type="float", shape=(3,))
-ACTIONS = dict(type="int", num_values=3)
 TINY = [dict(type="linear", size=2)]
 
 
-def make(agent: str = "random", **kwargs: Any) -> Agent:
-    given: dict[str, Any] = dict(states=STATES, actions=ACTIONS, max_episode_timesteps=20, seed=1)
-    made: Agent = Agent.create(agent=agent, **{**given, **kwargs})
-    return made
-
-
-def generic(**kwargs: Any) -> Agent:
-    given: dict[str, Any] = dict(
-        update=dict(unit="episodes", batch_size=1),
-        objective="policy_gradient",
-        reward_estimation=dict(horizon="episode"),
-        policy=[dict(type="dense", size=8)],
-    )
-    return make("tensorforce", **{**given, **kwargs})
-
-
 @pytest.fixture(scope="module")
-def one_learner() -> Agent:
-    return generic(exploration=1.0, parallel_interactions=2)
+def one_learner(in_tensorflow: Any) -> Any:
+    with in_tensorflow():
+        return generic(exploration=1.0, parallel_interactions=2)
 
 
 @pytest.fixture
-def learner(one_learner: Agent) -> Agent:
+def learner(one_learner: Any) -> Any:
     """An agent with a model, in which no episode runs."""
     one_learner.reset()
     return one_learner
@@ -52,7 +36,7 @@ def decaying(decay: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def nested(in_tensorflow: Any) -> Agent:
+def nested(in_tensorflow: Any) -> Any:
     """An agent with actions of all types, each with a schedule of its own, at timestep 0."""
     turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
     exploration = {
@@ -68,7 +52,7 @@ def nested(in_tensorflow: Any) -> Agent:
         )
 
 
-def run(agent: Agent, episodes: int, length: int, **settings: Any) -> list[int]:
+def run(agent: Any, episodes: int, length: int, **settings: Any) -> list[int]:
     """Episodes of equal length; the episodes after which there was an update."""
     updated = []
     for _ in range(episodes):
@@ -79,30 +63,35 @@ def run(agent: Agent, episodes: int, length: int, **settings: Any) -> list[int]:
     return updated
 
 
-def test_01_importing_loads_no_tensorflow() -> None:
-    code = (
-        "import sys, axonrl.interfaces.tensorforce as tf; from axonrl.interfaces.tensorforce import agents,"
-        " environments, execution; tf.Agent, tf.Environment, tf.Runner; assert agents.Agent is tf.Agent;"
-        " assert environments.Environment is tf.Environment and execution.Runner is tf.Runner;"
-        " a = tf.Agent.create('random', states=dict(type='float', shape=(1,)), actions=dict(type='int', num_values=2));"
-        " a.act([0.0]); print('tensorflow' in sys.modules, 'keras' in sys.modules)"
-    )
+def test_what_has_no_model_loads_no_tensorflow(tmp_path: Path) -> None:
+    custom = "dict(a=dict(type='scalar'), b=dict(type='histogram'), c=dict(type='image'))"
+    code = f"""
+import sys, axonrl.interfaces.tensorforce as tf
+from axonrl.interfaces.tensorforce import environments, execution
+assert environments.Environment is tf.Environment and execution.Runner is tf.Runner
+assert 'gymnasium' not in sys.modules
+from axonrl.interfaces.tensorforce import agents
+assert agents.Agent is tf.Agent
+tf.Environment.create('CartPole-v1').close()
+a = tf.Agent.create('random', states=dict(type='float', shape=(1,)), actions=dict(type='int', num_values=2),
+                    recorder=dict(directory={str(tmp_path)!r}),
+                    summarizer=dict(directory={str(tmp_path)!r}, labels='all', custom={custom}))
+a.act([0.0]); a.observe(1.0, True); a.summarize('a', 1.0); a.summarize('b', [1.0]); a.summarize('c', [[[[0.5]]]])
+a.close(); import axonrl.interfaces.tensorforce.forms.kinds
+print([name for name in ('tensorflow', 'keras', 'matplotlib') if name in sys.modules])
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["False", "False"], done.stderr
+    assert done.stdout.split() == ["[]"], done.stderr
 
 
-def test_02_and_03_act_and_observe_alternate() -> None:
+def test_act_and_observe_alternate() -> None:
     agent = make()
-    with pytest.raises(TensorforceError):
-        agent.observe(1.0)
+    refused(agent.observe, 1.0)
     agent.act(S)
-    with pytest.raises(TensorforceError) as error:
-        agent.act(S)
-    assert error.value.value == 0
+    assert refused(agent.act, S).value == 0
     assert agent.observe(1.0) is False
     assert agent.timesteps == 1
-    with pytest.raises(TensorforceError):
-        agent.observe(1.0)
+    refused(agent.observe, 1.0)
     agent.act(S)
     agent.reset()
     agent.act(S)
@@ -110,12 +99,11 @@ def test_02_and_03_act_and_observe_alternate() -> None:
 
 
 @pytest.mark.parametrize("extra", [{"deterministic": True}, {"internals": {}}])
-def test_04_main_mode_refuses_what_is_for_independent_acts(extra: dict[str, Any]) -> None:
-    with pytest.raises(TensorforceError):
-        make().act(S, **extra)
+def test_main_mode_refuses_what_is_for_independent_acts(extra: dict[str, Any]) -> None:
+    refused(make().act, S, **extra)
 
 
-def test_05_and_06_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> None:
+def test_evaluation_is_greedy_and_leaves_no_trace(learner: Any) -> None:
     before = learner.timesteps
     found = {int(learner.act(S, evaluation=True)) for _ in range(20)}
     assert len(found) == 1
@@ -125,7 +113,7 @@ def test_05_and_06_evaluation_is_greedy_and_leaves_no_trace(learner: Agent) -> N
     assert learner.act(S, internals=learner.initial_internals(), evaluation=True) == (action, {})
 
 
-def test_07_queries_and_values_for_one_call(learner: Agent) -> None:
+def test_queries_and_values_for_one_call(learner: Any) -> None:
     action, shown = learner.act(S, query="exploration", exploration=0.5)
     assert shown == 0.5
     assert isinstance(action, np.int32)
@@ -135,7 +123,7 @@ def test_07_queries_and_values_for_one_call(learner: Agent) -> None:
     assert learner.act(S, query="exploration")[1] == 1.0
 
 
-def test_08_and_09_schedules(nested: Agent) -> None:
+def test_schedules(nested: Any) -> None:
     shown = {"a": [0.1, 0.05, 0.025], "b/c": [0.1, 0.0, 0.0], "b/d": [1.0, 0.9, 0.8]}
     names = [f"{name}-exploration" for name in shown]
     found = []
@@ -145,45 +133,36 @@ def test_08_and_09_schedules(nested: Agent) -> None:
     assert np.array_equal(np.array(found).T, np.array(list(shown.values()), np.float32))
 
 
-def test_10_unknown_names(learner: Agent) -> None:
-    with pytest.raises(TensorforceError) as error:
-        learner.act(S, independent=True, explorations=0.5)
-    assert error.value.argument == "explorations"
-    with pytest.raises(TensorforceError) as error:
-        learner.act(S, independent=True, query="explorations")
-    assert error.value.argument == "explorations"
+def test_unknown_names(learner: Any) -> None:
+    assert refused(learner.act, S, independent=True, explorations=0.5).argument == "explorations"
+    assert refused(learner.act, S, independent=True, query="explorations").argument == "explorations"
     learner.act(S)
     for wrong in (dict(learning_rat=0.5), dict(query="learning-rat")):
-        with pytest.raises(TensorforceError) as error:
-            learner.observe(0.0, **wrong)
-        assert error.value.argument == "learning-rat"
+        assert refused(learner.observe, 0.0, **wrong).argument == "learning-rat"
     assert learner.observe(0.0, learning_rate=0.5, query="learning-rate") == (False, 0.5)
 
 
-def test_11_nan_and_infinity_change_nothing() -> None:
+def test_nan_and_infinity_change_nothing() -> None:
     agent = make()
-    with pytest.raises(TensorforceError):
-        agent.act([0.1, float("nan"), 0.0])
+    refused(agent.act, [0.1, float("nan"), 0.0])
     agent.act(S)
-    with pytest.raises(TensorforceError):
-        agent.observe(float("inf"))
+    refused(agent.observe, float("inf"))
     agent.observe(1.0)
     assert agent.timesteps == 1
 
 
 @pytest.mark.parametrize("kind", ["random", "model"])
-def test_12_masks(kind: str, learner: Agent) -> None:
+def test_masks(kind: str, learner: Any) -> None:
     agent = make() if kind == "random" else learner
     states = dict(state=S, action_mask=[True, False, True])
     more: dict[str, Any] = {} if kind == "random" else dict(exploration=1.0)
     found = [int(agent.act(states, independent=True, **more)) for _ in range(300)]
     assert set(found) == {0, 2}
     for mask in ([False] * 3, [True, True]):
-        with pytest.raises(TensorforceError):
-            agent.act(dict(state=S, action_mask=mask), independent=True)
+        refused(agent.act, dict(state=S, action_mask=mask), independent=True)
 
 
-def test_13_types_of_actions(nested: Agent) -> None:
+def test_types_of_actions(nested: Any) -> None:
     for agent in (make(actions=nested.actions_spec), nested):
         action = agent.act(S, independent=True)
         assert isinstance(action["a"], np.int32)
@@ -191,7 +170,7 @@ def test_13_types_of_actions(nested: Agent) -> None:
         assert (action["b"]["d"].dtype, action["b"]["d"].shape) == (np.bool_, (2,))
 
 
-def test_14_noise_stays_within_bounds(nested: Agent) -> None:
+def test_noise_stays_within_bounds(nested: Any) -> None:
     noise: dict[str, Any] = {"b/c-exploration": 10.0}
     found = np.array([nested.act(S, independent=True, **noise)["b"]["c"] for _ in range(60)])
     assert found.min() == -1.0
@@ -199,19 +178,16 @@ def test_14_noise_stays_within_bounds(nested: Agent) -> None:
 
 
 @pytest.mark.usefixtures("unconverted")
-def test_15_updates_by_episodes() -> None:
+def test_updates_by_episodes() -> None:
     agent = generic(update=dict(unit="episodes", batch_size=3), policy=TINY)
     assert run(agent, 9, 2) == [3, 6, 9]
     assert agent.updates == 3
     agent.assign_variable("global-episode", 0)
     assert run(agent, 5, 2, update_frequency=1) == [3, 4, 5]
     assert agent.updates == 6
-    agent = generic(update=dict(unit="episodes", batch_size=3, frequency="never"), policy=TINY)
-    assert run(agent, 9, 2) == []
-    assert agent.updates == 0
 
 
-def updated_at(agent: Agent, last: int, **settings: Any) -> list[int]:
+def updated_at(agent: Any, last: int, **settings: Any) -> list[int]:
     """The timesteps up to the last one at which there was an update; the 20th ends an episode."""
     updated = []
     for t in range(1, last + 1):
@@ -234,7 +210,7 @@ DQN = dict(memory=100, batch_size=4, update_frequency=3, exploration=0.1, networ
         ("a2c", dict(batch_size=10, network=TINY, critic_network=TINY), 31, [11, 21, 31]),
     ],
 )  # fmt: skip
-def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], last: int, at: list[int]) -> None:
+def test_updates_by_timesteps(agent: str, arguments: dict[str, Any], last: int, at: list[int]) -> None:
     made = make(agent, **arguments)
     assert updated_at(made, last) == at
     assert made.updates == len(at)
@@ -244,47 +220,41 @@ def test_16_and_17_updates_by_timesteps(agent: str, arguments: dict[str, Any], l
         assert updated_at(made, 17, update_start=10) == [10, 13, 16]
 
 
-def test_18_to_20_lanes(learner: Agent) -> None:
+def test_lanes(learner: Any) -> None:
     agent = learner
     moves = agent.act([S, S], parallel=[0, 1])
     assert len(moves) == 2
     assert agent.observe([1.0, 1.0], [True, True], parallel=[0, 1]) == 2
     agent.act(S, parallel=1)
     assert agent.observe(1.0, parallel=np.int64(1)) is False
-    wrong: dict[Any, Any] = {2: 1.0, -1: 1.0, (): [], (0, 0): [1.0, 1.0]}
+    wrong: dict[Any, Any] = {2: 1.0, (): [], (0, 0): [1.0, 1.0]}
     for parallel in wrong:
-        with pytest.raises(TensorforceError) as error:
-            agent.act([S] * len(parallel) if isinstance(parallel, tuple) else S, parallel=parallel)
-        assert (error.value.argument, error.value.value) == ("Agent.act: parallel", parallel)
+        error = refused(agent.act, [S] * len(parallel) if isinstance(parallel, tuple) else S, parallel=parallel)
+        assert (error.argument, error.value) == ("Agent.act: parallel", parallel)
     agent.act([S, S], parallel=[0, 1])
     for parallel, reward in wrong.items():
-        with pytest.raises(TensorforceError) as error:
-            agent.observe(reward, parallel=parallel)
-        assert (error.value.argument, error.value.value) == ("Agent.observe: parallel", parallel)
+        error = refused(agent.observe, reward, parallel=parallel)
+        assert (error.argument, error.value) == ("Agent.observe: parallel", parallel)
     assert agent.observe([1.0, 1.0], parallel=[0, 1]) == 0
-    with pytest.raises(TensorforceError) as error:
-        make("tensorforce", update=5, objective="policy_gradient", reward_estimation=dict(horizon=3),
-             parallel_interactions=2)  # fmt: skip
-    assert error.value.argument == "Agent.create: parallel_interactions"
+    several = dict(update=5, reward_estimation=dict(horizon=3), parallel_interactions=2)
+    assert refused(generic, **several).argument == "Agent.create: parallel_interactions"
 
 
-def test_21_terminals_and_the_longest_episode() -> None:
+def test_terminals_and_the_longest_episode() -> None:
     agent = make()
     agent.act(S)
-    with pytest.raises(TensorforceError):
-        agent.observe(0.0, terminal=3)
+    refused(agent.observe, 0.0, terminal=3)
     agent.observe(0.0, terminal=2)
     assert agent.episodes == 1
     for _ in range(20):
         agent.act(S)
         agent.observe(0.0)
     agent.act(S)
-    with pytest.raises(TensorforceError):
-        agent.observe(0.0)
+    refused(agent.observe, 0.0)
 
 
 @pytest.mark.parametrize(("terminal", "value"), [(2, 2.0), (1, 1.6)])
-def test_22_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
+def test_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
     """With discount 0.5 and reward 1: 1 + 0.5 + 0.25 + ... = 2; and ended after 4: the mean of 1, 1.5, 1.75, 1.875."""
     agent = make(
         "dqn", memory=200, batch_size=32, learning_rate=3e-2, discount=0.5, exploration=1.0, update_frequency=1,
@@ -299,7 +269,7 @@ def test_22_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
     assert values == pytest.approx([value] * 3, abs=0.15)
 
 
-def experience(agent: Agent, at_once: bool) -> None:
+def experience(agent: Any, at_once: bool) -> None:
     rng = np.random.default_rng(0)
     for length in (3, 4):
         states = rng.normal(size=(length, 3)).astype(np.float32)
@@ -314,24 +284,23 @@ def experience(agent: Agent, at_once: bool) -> None:
 
 
 @pytest.mark.usefixtures("unconverted")
-def test_23_and_24_experience_and_update() -> None:
+def test_experience_and_update() -> None:
     losses = []
     for at_once in (True, False):
         agent = generic(update=dict(unit="episodes", batch_size=2))
-        with pytest.raises(TensorforceError):
-            agent.update()
+        refused(agent.update)
         experience(agent, at_once)
         assert (agent.timesteps, agent.episodes, agent.updates) == (0, 0, 0)
         losses.append(agent.update(query="loss"))
         assert agent.updates == 1
         agent.act(S)
-        with pytest.raises(TensorforceError):
-            experience(agent, at_once)
+        refused(experience, agent, at_once)
     assert losses[0] == losses[1]
     assert np.isfinite(losses[0])
 
 
-def test_33_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
+@pytest.mark.usefixtures("unconverted")
+def test_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
     found = []
     for independent in (False, True):
         agent = generic(exploration=1.0)
@@ -346,7 +315,7 @@ def test_33_equal_seeds_give_equal_agents_whatever_acts_independently() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
 
 
-def test_34_variables(learner: Agent) -> None:
+def test_variables(learner: Any) -> None:
     name = "policy/policy-network/dense0/weights"
     assert name in learner.get_variables()
     value = learner.get_variable(name)
@@ -355,42 +324,45 @@ def test_34_variables(learner: Agent) -> None:
     assert np.array_equal(learner.get_variable(name), value + 1)
     learner.assign_variable(name, value)
     for wrong in (("nothing", value), (name, value.T), (name, np.full_like(value, np.nan))):
-        with pytest.raises(TensorforceError):
-            learner.assign_variable(*wrong)
+        refused(learner.assign_variable, *wrong)
 
 
-def test_35_output_tensors(learner: Agent) -> None:
+def test_output_tensors(learner: Any) -> None:
     assert learner.get_output_tensors("act") == ["action", "timestep"]
     assert learner.get_output_tensors("observe") == ["updated", "episode", "update"]
-    with pytest.raises(TensorforceError):
-        learner.get_output_tensors("fly")
+    refused(learner.get_output_tensors, "fly")
 
 
-def test_37_internal_states() -> None:
-    agent = generic(policy=[dict(type="internal_lstm", size=4, length=2)])
+@pytest.mark.usefixtures("unconverted")
+def test_internal_states() -> None:
+    lstm, gru = dict(type="internal_lstm", size=4, length=2), dict(type="internal_gru", size=3, length=2)
+    agent = generic(policy=[lstm], baseline_policy=[gru], baseline_objective="value")
     internals = agent.initial_internals()
-    assert [array.shape for array in internals.values()] == [(2, 4)]
+    assert sorted(array.shape for array in internals.values()) == [(2, 4), (3,)]
     _, first = agent.act(S, internals=internals, evaluation=True)
     _, second = agent.act(S, internals=first, evaluation=True)
-    assert not np.array_equal(*(next(iter(x.values())) for x in (first, second)))
-    name = "policy/policy-network/internal_lstm0/weights"
-    before = agent.get_variable(name)
+    assert not any(np.array_equal(first[name], second[name]) for name in first)
+    weights = [
+        name for name in agent.get_variables() if name.endswith("internal_lstm0/weights") or "gru0/weights" in name
+    ]
+    before = [agent.get_variable(name) for name in weights if "optimizer" not in name]
+    assert len(before) == 2
     assert run(agent, 2, 3) == [1, 2]
-    assert not np.array_equal(agent.get_variable(name), before)
-    assert type(agent.executor).__name__ == "LiteRTExecutor"
+    after = [agent.get_variable(name) for name in weights if "optimizer" not in name]
+    assert not any(map(np.array_equal, before, after))
 
 
-def test_38_ways_to_create(tmp_path: Path) -> None:
+def test_ways_to_create(tmp_path: Path) -> None:
     spec = dict(agent="random", name="lucky")
     file = tmp_path / "agent.json"
     file.write_text(json.dumps(spec))
     given: dict[str, Any] = {key: value for key, value in spec.items() if key != "agent"}
     agents = [
         make("random", **given),
-        make(spec),  # type: ignore[arg-type]
+        make(spec),
         make(str(file)),
         make("axonrl.interfaces.tensorforce.agents.RandomAgent", **given),
-        make(RandomAgent, **given),  # type: ignore[arg-type]
+        make(RandomAgent, **given),
     ]
     again = Agent.create(agents[0], states=STATES)
     assert again is agents[0]
@@ -404,21 +376,16 @@ def test_38_ways_to_create(tmp_path: Path) -> None:
     ("wrong", "argument"),
     [
         (dict(states=dict(type="int", shape=())), "states['num_values']"),
-        (dict(states=dict(type="float", shape=(1,), min_value=1.0, max_value=1.0)), "states['min_value']"),
         (dict(actions=dict(type="float", min_value=2.0, max_value=1.0)), "actions['min_value']"),
         (dict(states=dict(a=STATES), actions=dict(a=ACTIONS)), "actions"),
-        (dict(actions=dict(go=ACTIONS, go_mask=dict(type="bool"))), "actions"),
         (dict(policy=[dict(type="dense")]), "policy['network']['layers'][0]['size']"),
-        (dict(policy=[dict(type="dence", size=3)]), "policy['network']['layers'][0]['type']"),
     ],
 )
-def test_39_refused_before_training(wrong: dict[str, Any], argument: str) -> None:
-    with pytest.raises(TensorforceError) as error:
-        generic(**wrong)
-    assert error.value.argument.partition(": ")[2] == argument
+def test_refused_before_training(wrong: dict[str, Any], argument: str) -> None:
+    assert refused(generic, **wrong).argument.partition(": ")[2] == argument
 
 
-def test_41_a_runner_and_its_agent_count_alike(tmp_path: Path) -> None:
+def test_a_runner_and_its_agent_count_alike(tmp_path: Path) -> None:
     """An agent as users have it; those in test_tf_runner.py only record their calls."""
     world = Environment.create("CartPole-v1", max_episode_timesteps=7)
     with Runner(agent=dict(agent="random", recorder=dict(directory=tmp_path)), environment=world) as runner:
@@ -432,7 +399,7 @@ def test_41_a_runner_and_its_agent_count_alike(tmp_path: Path) -> None:
     world.close()
 
 
-def test_42_closing() -> None:
+def test_closing() -> None:
     with make() as agent:
         agent.act(S, independent=True)
     for _ in range(2):

@@ -15,6 +15,8 @@ from axonrl.interfaces.tensorforce.execution.loop import Record, Settings
 from axonrl.interfaces.tensorforce.execution.runner import Runner
 from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
+from .agents import refused
+
 
 class Count(Environment):
     """Counts to ``length``: states are 0, 1, ...; each reward is 1."""
@@ -131,22 +133,7 @@ def test_one_environment_calls_in_order() -> None:
     assert all(0 <= a < b for a, b in zip(runner.episode_agent_seconds, runner.episode_seconds, strict=True))
 
 
-def test_attributes_are_new_at_each_run() -> None:
-    runner = Runner(agent=FakeAgent(), environment=Count(2))
-    runner.run(num_episodes=3)
-    first = runner.episode_rewards
-    runner.run(num_episodes=1)
-    assert (runner.episodes, runner.timesteps, runner.episode_rewards) == (1, 2, [2.0])
-    assert first == [2.0] * 3
-
-
-def test_an_abort_of_the_time_limit_passes_what_follows() -> None:
-    agent = FakeAgent()
-    Runner(agent=agent, environment=Count(9), max_episode_timesteps=2).run(num_episodes=1)
-    assert agent.calls == ["reset", ("act", 0, 0), ("observe", 0, 0), ("act", 1, 0), ("abort", 2, 0)]
-
-
-def test_41_timesteps_are_exact_and_the_last_episode_counts() -> None:
+def test_timesteps_are_exact_and_the_last_episode_counts() -> None:
     agent = FakeAgent()
     runner = Runner(agent=agent, environment=Count(10))
     runner.run(num_timesteps=37)
@@ -159,7 +146,7 @@ def test_41_timesteps_are_exact_and_the_last_episode_counts() -> None:
     assert agent.calls[-1] == ("observe", 1, 0)
 
 
-def test_41_updates_are_exact() -> None:
+def test_updates_are_exact() -> None:
     agent = FakeAgent(every=4)
     runner = Runner(agent=agent, environment=Count(5))
     runner.run(num_updates=3)
@@ -167,7 +154,7 @@ def test_41_updates_are_exact() -> None:
     assert agent.calls[-2:] == [("observe", 0, 0), "reset"]  # the third episode is dropped
 
 
-def test_41_callbacks_come_every_few_episodes_and_only_false_ends_the_run() -> None:
+def test_callbacks_come_every_few_episodes_and_only_false_ends_the_run() -> None:
     seen: list[Any] = []
 
     def note(runner: Runner, parallel: int) -> None:
@@ -195,7 +182,7 @@ def test_timestep_callbacks_count_within_episodes_also_in_evaluation() -> None:
         assert (runner.timesteps, runner.episodes) == (3, 0)
 
 
-def test_41_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
+def test_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
     agent = FakeAgent(remembers=True)
     runner = Runner(agent=agent, environment=Count(2))
     runner.run(num_episodes=2, evaluation=True)
@@ -235,9 +222,10 @@ def test_batched_calls_take_all_lanes_at_once() -> None:
     assert runner.episodes == 1
 
 
-@pytest.mark.parametrize("batch", [False, True])
-@pytest.mark.parametrize("lengths", [(10, 10, 10), (3, 4, 9), (1, 2, 50)])
-@pytest.mark.parametrize("timesteps", [1, 2, 3, 7, 20, 37])
+@pytest.mark.parametrize(
+    ("batch", "lengths", "timesteps"),
+    [(False, (10, 10, 10), 1), (False, (3, 4, 9), 7), (True, (3, 4, 9), 37), (True, (1, 2, 50), 3)],
+)
 def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int, ...], timesteps: int) -> None:
     agent = FakeAgent()
     runner = several(agent, *lengths)
@@ -249,8 +237,7 @@ def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int,
     assert agent.calls.count("reset") == 1
 
 
-@pytest.mark.parametrize("batch", [False, True])
-@pytest.mark.parametrize("updates", [1, 2, 3, 5])
+@pytest.mark.parametrize(("batch", "updates"), [(True, 2), (False, 5), (True, 5)])
 def test_updates_are_exact_with_several_lanes(batch: bool, updates: int) -> None:
     agent = FakeAgent(every=1)
     runner = several(agent, 4, 4, 4)
@@ -337,42 +324,27 @@ class Other(Count):
 @pytest.mark.parametrize(
     ("arguments", "argument"),
     [
-        ({}, "Runner: environment"),
         ({"environment": Count(), "num_parallel": 2}, "Runner: num_parallel"),
-        ({"environment": Count, "num_parallel": 0}, "Runner: num_parallel"),
         ({"environment": Count, "environments": [Count]}, "Runner: environments"),
-        ({"environments": []}, "Runner: environments"),
-        ({"environments": [Count], "num_parallel": 2}, "Runner: num_parallel"),
         ({"environments": [Count, Other]}, "Runner: environments[1]"),
-        ({"environments": [Count()] * 2}, "Runner: environments"),
-        ({"environment": Count, "evaluation": 1}, "Runner: evaluation"),
     ],
 )
 def test_invalid_runners_are_refused(arguments: dict[str, Any], argument: str) -> None:
-    with pytest.raises(TensorforceError) as raised:
-        Runner(agent=FakeAgent(), **arguments)
-    assert raised.value.argument == argument
+    assert refused(Runner, agent=FakeAgent(), **arguments).argument == argument
 
 
 @pytest.mark.parametrize(
     ("arguments", "argument"),
     [
         ({"num_episodes": 0}, "num_episodes"),
-        ({"num_timesteps": 1.5}, "num_timesteps"),
         ({"num_updates": 3, "evaluation": True}, "num_updates"),
-        ({"callback": 5}, "callback"),
         ({"callback_episode_frequency": 1, "callback_timestep_frequency": 1}, "callback_timestep_frequency"),
-        ({"callback_episode_frequency": 0}, "callback_episode_frequency"),
-        ({"mean_horizon": 0}, "mean_horizon"),
-        ({"num_sleep_secs": -1.0}, "num_sleep_secs"),
-        ({"evaluation_callback": 1}, "evaluation_callback"),
     ],
 )
 def test_invalid_runs_are_refused_before_anything_happens(arguments: dict[str, Any], argument: str) -> None:
     agent = FakeAgent()
-    with pytest.raises(TensorforceError) as raised:
-        Runner(agent=agent, environment=Count()).run(**arguments)
-    assert raised.value.argument == f"Runner.run: {argument}"
+    runner = Runner(agent=agent, environment=Count())
+    assert refused(runner.run, **arguments).argument == f"Runner.run: {argument}"
     assert agent.calls == []
 
 

@@ -1,4 +1,4 @@
-"""Saving and loading: behaviours of the fact sheet with exact results. Numbers in names are its numbers."""
+"""Saving and loading: names of files, what is in them, and that a loaded agent goes on as the saved one."""
 
 import json
 import subprocess
@@ -10,32 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce import Agent, Environment, TensorforceError
 from axonrl.interfaces.tensorforce.agents.agent_state import load_variables
 from axonrl.interfaces.tensorforce.agents.saved_files import find, read_arrays
 from axonrl.interfaces.tensorforce.agents.saver import Saver
 
+from .agents import ACTIONS, STATES, S, generic, make, refused
+
 pytestmark = pytest.mark.usefixtures("traced_once")
-S = [0.1, -0.2, 0.3]
 VIEWS = [[0.1, -0.2, 0.3], [1.0, 0.0, -1.0], [-2.0, 0.5, 0.25]]
 
 
-def make(agent: str = "tensorforce", **kwargs: Any) -> Any:
-    given: dict[str, Any] = dict(
-        states=dict(type="float", shape=(3,)), actions=dict(type="int", num_values=3), max_episode_timesteps=20, seed=1
-    )
-    if agent == "tensorforce":
-        given |= dict(
-            update=dict(unit="episodes", batch_size=1),
-            objective="policy_gradient",
-            reward_estimation=dict(horizon="episode"),
-            policy=[dict(type="dense", size=8)],
-            optimizer=dict(type="adam", learning_rate=1e-2),
-        )
-    if agent == "dqn":
-        given |= dict(memory=50, batch_size=4, update_frequency=3, network=[dict(type="dense", size=8)])
-        given["exploration"] = 0.1
-    return Agent.create(agent=agent, **{**given, **kwargs})
+def learner(**kwargs: Any) -> Any:
+    return generic(**{"optimizer": dict(type="adam", learning_rate=1e-2), **kwargs})
+
+
+def dqn(**kwargs: Any) -> Any:
+    more: dict[str, Any] = dict(memory=50, batch_size=4, update_frequency=3, exploration=0.1)
+    return make("dqn", network=[dict(type="dense", size=8)], **{**more, **kwargs})
 
 
 def load(folder: Path, filename: str = "agent", **kwargs: Any) -> Any:
@@ -67,37 +59,25 @@ def assert_same(one: Any, other: Any) -> None:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """An agent within its sixth episode, and a folder with a file of it."""
-    agent, folder = make(), tmp_path_factory.mktemp("saved")
+    agent, folder = learner(), tmp_path_factory.mktemp("saved")
     run(agent, 0, 22)
     agent.save(directory=str(folder))
     return agent, folder
 
 
-# -- names ------------------------------------------------------------------------------------------------------------
-
-
-def test_27_paths(tmp_path: Path) -> None:
-    agent = make()
+def test_paths(saved: tuple[Any, Path], tmp_path: Path) -> None:
+    agent, _ = saved
     folder = str(tmp_path / "new" / "folder")
     assert agent.save(directory=folder) == f"{folder}/agent"
-    run(agent, 0, 5)
-    assert agent.save(directory=folder, append="timesteps") == f"{folder}/agent-5"
-    assert agent.save(folder, format="numpy", append="timesteps") == f"{folder}/agent-5.npz"
-    assert agent.save(folder, "b", "hdf5", "episodes") == f"{folder}/b-1.hdf5"
-    files = {
-        "agent.json",
-        "agent.safetensors",
-        "agent.actonly",
-        "agent-5.safetensors",
-        "agent-5.actonly",
-        "agent-5.npz",
-    }
-    assert {path.name for path in Path(folder).iterdir()} == {*files, "b.json", "b-1.hdf5"}
+    assert agent.save(directory=folder, append="timesteps") == f"{folder}/agent-22"
+    assert agent.save(folder, format="numpy", append="timesteps") == f"{folder}/agent-22.npz"
+    assert agent.save(folder, "b", "hdf5", "episodes") == f"{folder}/b-5.hdf5"
+    files = {"agent.json", "agent.safetensors", "agent.actonly", "agent-22.safetensors", "agent-22.actonly"}
+    assert {path.name for path in Path(folder).iterdir()} == {*files, "agent-22.npz", "b.json", "b-5.hdf5"}
     spec = json.loads((tmp_path / "new" / "folder" / "b.json").read_text())
     assert (spec["agent"], spec["internals"], spec["initial_internals"]) == ("tensorforce", {}, {})
-    for wrong in (dict(format="npz"), dict(append="timestep"), dict(directory=""), dict(filename=3)):
-        with pytest.raises(TensorforceError):
-            agent.save(**{"directory": folder, **wrong})
+    for wrong in (dict(format="npz"), dict(append="timestep"), dict(directory="")):
+        refused(agent.save, **{"directory": folder, **wrong})
 
 
 @pytest.mark.parametrize(
@@ -110,16 +90,10 @@ def test_27_paths(tmp_path: Path) -> None:
             "agent-12.npz",
         ),
         (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
-        (["agent-9.npz", "agent-12.npz"], "agent-9", None, "agent-9.npz"),
-        (["agent-9.npz", "agent-12.npz", "agent-9.hdf5"], "agent-9.npz", None, "agent-9.npz"),
-        (["agent.npz", "agent-3.h5"], "agent", "hdf5", "agent-3.h5"),
-        (["agent.hdf5", "agent.h5"], "agent", None, "agent.hdf5"),
-        (["agent.hdf5", "agent.h5"], "agent.h5", None, "agent.h5"),
-        (["agent.safetensors", "agent.actonly"], "agent", None, "agent.safetensors"),
         (["agent.safetensors", "agent.actonly"], "agent", "pb-actonly", "agent.actonly"),
     ],
 )
-def test_29_which_file_a_name_means(tmp_path: Path, files: list[str], name: str, format: Any, found: str) -> None:
+def test_which_file_a_name_means(tmp_path: Path, files: list[str], name: str, format: Any, found: str) -> None:
     for file in files:
         (tmp_path / file).touch()
     assert find("Agent.load", tmp_path, name, format).path == tmp_path / found
@@ -129,27 +103,18 @@ def test_29_which_file_a_name_means(tmp_path: Path, files: list[str], name: str,
     ("files", "given", "argument"),
     [
         (["agent.npz", "agent.hdf5"], {}, "Agent.load: format"),
-        (["agent-1.npz", "agent.safetensors"], {}, "Agent.load: format"),
-        (["agent.npz"], dict(format="hdf5"), "Agent.load: filename"),
         (["agent.npz"], dict(format="checkpoint"), "Agent.load: format"),
-        (["agent.npz"], dict(filename="agent.npz", format="hdf5"), "Agent.load: format"),
         (["agent2.npz", "agent.json"], {}, "Agent.load: filename"),
-        ([], dict(directory="nowhere"), "Agent.load: directory"),
     ],
 )
-def test_30_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dict[str, Any], argument: str) -> None:
+def test_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dict[str, Any], argument: str) -> None:
     for file in files:
         (tmp_path / file).touch()
-    with pytest.raises(TensorforceError) as error:
-        Agent.load(**{"directory": str(tmp_path), **given})
-    assert error.value.argument == argument
-
-
-# -- what is loaded ---------------------------------------------------------------------------------------------------
+    assert refused(Agent.load, **{"directory": str(tmp_path), **given}).argument == argument
 
 
 @pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5"])
-def test_28_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
+def test_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
     agent, _ = saved
     agent.save(directory=str(tmp_path), format=format)
     other = load(tmp_path)
@@ -161,7 +126,7 @@ def test_28_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, 
 
 @pytest.mark.usefixtures("unconverted")
 def test_variables_of_two_optimizers_that_are_shown_alike(tmp_path: Path) -> None:
-    agent = make(baseline_policy=[dict(type="dense", size=2)], baseline_objective="value", baseline_optimizer="adam")
+    agent = learner(baseline_policy=[dict(type="dense", size=2)], baseline_objective="value", baseline_optimizer="adam")
     run(agent, 0, 8)
     assert sum(name.endswith("adam/iteration") for name in agent.get_variables()) == 2
     before = variables(agent)
@@ -172,14 +137,14 @@ def test_variables_of_two_optimizers_that_are_shown_alike(tmp_path: Path) -> Non
         assert all(np.array_equal(value, before[name]) for name, value in variables(agent).items())
 
 
-@pytest.mark.parametrize("kind", ["tensorforce", "dqn"])
-def test_32_saving_changes_nothing_and_a_loaded_agent_continues_as_the_saved_one(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("make_one", [learner, dqn])
+def test_saving_changes_nothing_and_a_loaded_agent_continues_as_the_saved_one(tmp_path: Path, make_one: Any) -> None:
     """Memory, optimizer, schedules, random processes and statistics of preprocessing are in the file."""
     settings = dict(
         exploration=dict(type="ornstein_uhlenbeck", absolute=True, sigma=0.1),
         preprocessing=dict(float="exponential_normalization", reward=dict(type="clipping", upper=1.5)),
     )
-    agent, undisturbed = make(kind, **settings), make(kind, **settings)
+    agent, undisturbed = make_one(**settings), make_one(**settings)
     run(undisturbed, 0, 28)
     run(agent, 0, 14)
     agent.act(S, independent=True)
@@ -196,56 +161,50 @@ def test_32_saving_changes_nothing_and_a_loaded_agent_continues_as_the_saved_one
     assert_same(agent, other)
 
 
-def test_30_arguments_win_over_the_saved_ones(saved: tuple[Any, Path], in_tensorflow: Any) -> None:
+def test_arguments_win_over_the_saved_ones(saved: tuple[Any, Path], in_tensorflow: Any) -> None:
     agent, folder = saved
     other = load(folder, exploration=0.25, agent="TensorforceAgent")
     assert other.act(S, query="exploration")[1] == 0.25
     assert np.array_equal(other.get_variable("policy/policy-network/dense0/weights"),
                           agent.get_variable("policy/policy-network/dense0/weights"))  # fmt: skip
-    for wrong in (dict(agent="dqn"), dict(policy=[dict(type="dense", size=9)]), dict(nonsense=1)):
-        with pytest.raises(TensorforceError) as error, in_tensorflow():
-            load(folder, **wrong)
-        assert "agent" not in wrong or error.value.argument == "Agent.load: agent"
+    assert refused(load, folder, agent="dqn").argument == "Agent.load: agent"
+    assert refused(load, folder, nonsense=1).argument == "nonsense"
+    with in_tensorflow():
+        assert refused(load, folder, policy=[dict(type="dense", size=9)]).argument == "Agent.load: filename"
 
 
 @pytest.mark.usefixtures("unconverted")
 def test_a_memory_that_does_not_fit_begins_empty(saved: tuple[Any, Path], caplog: pytest.LogCaptureFixture) -> None:
     other = load(saved[1], preprocessing=dict(reward=dict(type="clipping", upper=0.5)))
-    with pytest.raises(TensorforceError):
-        other.update()
+    refused(other.update)
     assert "memory" in caplog.text
 
 
 def test_the_environment_says_how_long_episodes_are(tmp_path: Path) -> None:
-    class World:
+    class Short(Environment):
         def states(self) -> Any:
-            return dict(type="float", shape=(3,))
+            return STATES
 
         def actions(self) -> Any:
-            return dict(type="int", num_values=3)
+            return ACTIONS
 
         def max_episode_timesteps(self) -> int:
             return 12
 
-    from axonrl.interfaces.tensorforce import Environment
-
-    world = type("Short", (World, Environment), {"reset": None, "execute": None})()
-    make("random").save(directory=str(tmp_path))
-    assert load(tmp_path, environment=world).max_episode_timesteps == 12
-    with pytest.raises(TensorforceError):
-        load(tmp_path, environment=world, max_episode_timesteps=5)
+    make().save(directory=str(tmp_path))
+    assert load(tmp_path, environment=Short()).max_episode_timesteps == 12
+    refused(load, tmp_path, environment=Short(), max_episode_timesteps=5)
 
 
 def test_a_number_has_its_own_specification_or_that_of_the_name(tmp_path: Path) -> None:
-    agent = make("random", name="lucky")
+    agent = make(name="lucky")
     agent.save(directory=str(tmp_path), filename="a-3", format="numpy")
     assert load(tmp_path, "a-3").spec["name"] == "lucky"
     (tmp_path / "a-3.json").rename(tmp_path / "a.json")
     assert load(tmp_path, "a-3.npz").spec["name"] == "lucky"
     spec = json.loads((tmp_path / "a.json").read_text())
     (tmp_path / "a.json").unlink()
-    with pytest.raises(TensorforceError):
-        load(tmp_path, "a-3")
+    refused(load, tmp_path, "a-3")
     del spec["internals"], spec["initial_internals"]
     assert load(tmp_path, "a-3", **spec).spec == agent.spec
 
@@ -256,29 +215,25 @@ def test_functions_are_not_in_the_file(tmp_path: Path) -> None:
         return x + 1.0
 
     policy = [dict(type="function", function=shifted), dict(type="dense", size=8)]
-    agent = make(policy=policy)
+    agent = learner(policy=policy)
     with pytest.warns(UserWarning, match="Agent.load"):
-        agent.save(directory=str(tmp_path))
+        agent.save(directory=str(tmp_path), format="numpy")
     assert json.loads((tmp_path / "agent.json").read_text()).keys() == {"states", "actions", "internals"}
     more = {key: value for key, value in agent.spec.items() if key not in ("states", "actions")}
     assert_same(load(tmp_path, **more), agent)
 
 
-@pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5", "pb-actonly"])
+@pytest.mark.parametrize("format", ["tensorflow", "pb-actonly"])
 def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
     agent, _ = saved
     path = Path(agent.save(directory=str(tmp_path), format="tensorflow" if format == "pb-actonly" else format))
     suffix = {"tensorflow": ".safetensors", "pb-actonly": ".actonly/policy.tflite"}.get(format, "")
     file = Path(f"{path}{suffix}")
     file.write_bytes(file.read_bytes()[:-50])
-    with pytest.raises(TensorforceError):
-        load(tmp_path, format=format)
+    refused(load, tmp_path, format=format)
 
 
-# -- only acting ------------------------------------------------------------------------------------------------------
-
-
-def test_31_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
+def test_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
     agent, folder = saved
     wanted = [int(agent.act(s, evaluation=True)) for s in VIEWS]
     code = (
@@ -289,9 +244,7 @@ def test_31_acting_without_tensorflow(saved: tuple[Any, Path]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == [*map(str, wanted), "False", "False"], done.stderr
     for given in (dict(environment="CartPole-v1"), dict(exploration=0.0)):
-        with pytest.raises(TensorforceError) as error:
-            load(folder, format="pb-actonly", **given)
-        assert error.value.argument == f"Agent.load: {next(iter(given))}"
+        assert refused(load, folder, format="pb-actonly", **given).argument == f"Agent.load: {next(iter(given))}"
 
 
 def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> None:
@@ -307,18 +260,16 @@ def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> N
     assert actor.act(dict(state=S, action_mask=mask)) != best
     assert actor.initial_internals() == {}
     for wrong in (dict(states=[0.0]), dict(states=S, evaluation=False, deterministic=False), dict(states=VIEWS)):
-        with pytest.raises(TensorforceError):
-            actor.act(**wrong)
+        refused(actor.act, **wrong)
     actor.close()
     actor.close()
-    with pytest.raises(TensorforceError):
-        actor.act(S)
+    refused(actor.act, S)
 
 
 @pytest.mark.usefixtures("unconverted")
 def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: Path) -> None:
     turn, grip = dict(type="float", min_value=-1.0, max_value=2.0), dict(type="bool", shape=(2,))
-    agent = make(
+    agent = learner(
         states=dict(eye=dict(type="float", shape=2)),
         actions=dict(a=turn, b=dict(c=grip)),
         policy=[dict(type="internal_gru", size=2, length=1)],
@@ -339,8 +290,7 @@ def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: 
         assert np.array_equal(acted["b"]["c"], action["b"]["c"])
         assert all(np.allclose(mine[name], theirs[name], atol=1e-6) for name in mine)
         assert any(value.any() for value in theirs.values())
-    with pytest.raises(TensorforceError):
-        actor.act(views[0])
+    refused(actor.act, views[0])
 
 
 def test_what_cannot_act_alone_says_why(
@@ -359,13 +309,11 @@ def test_what_cannot_act_alone_says_why(
 
 
 def test_random_agents_are_saved_too(tmp_path: Path) -> None:
-    agent = make("random")
+    agent = make()
     run(agent, 0, 6)
     for format in ("tensorflow", "numpy"):
         agent.save(directory=str(tmp_path), format=format)
-    with pytest.raises(TensorforceError) as error:
-        load(tmp_path)
-    assert error.value.argument == "Agent.load: format"
+    assert refused(load, tmp_path).argument == "Agent.load: format"
     for format in ("tensorflow", "numpy"):
         other = load(tmp_path, format=format)
         assert (other.timesteps, other.episodes, other.updates) == (6, 1, 0)
@@ -375,36 +323,32 @@ def test_random_agents_are_saved_too(tmp_path: Path) -> None:
         load(tmp_path, format="pb-actonly")
 
 
-# -- the saver --------------------------------------------------------------------------------------------------------
-
-
 def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.safetensors"))
 
 
 def test_the_saver_continues_from_the_newest_file(tmp_path: Path) -> None:
     saver = dict(directory=str(tmp_path), filename="m")
-    with make(saver=saver) as agent:
+    with learner(saver=saver) as agent:
         run(agent, 0, 8)
         assert names(tmp_path) == ["m-0"]
         assert agent.save().endswith("m")  # the saver's directory and filename
         (tmp_path / "m.safetensors").unlink()
     assert names(tmp_path) == ["m-0", "m-8"]
-    again = make(saver=saver)
+    again = learner(saver=saver)
     assert (again.timesteps, again.episodes, again.updates) == (8, 2, 2)
     Saver("Agent", dict(saver, load=False), again).begin(again)
     assert again.timesteps == 8
     Saver("Agent", dict(saver, load="m-0"), again).begin(again)
     assert again.timesteps == 0
-    with pytest.raises(TensorforceError):
-        Saver("Agent", dict(saver, load="other"), again).begin(again)
+    refused(Saver("Agent", dict(saver, load="other"), again).begin, again)
     assert load(tmp_path, "m-0", format="tensorflow").timesteps == 0
 
 
 def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock: list[float] = [0.0]
     monkeypatch.setattr("axonrl.interfaces.tensorforce.agents.saver.time.monotonic", lambda: clock[0])
-    agent = make(saver={"directory": str(tmp_path), "frequency": 10, "max-checkpoints": 2})
+    agent = learner(saver={"directory": str(tmp_path), "frequency": 10, "max-checkpoints": 2})
     for t in range(12):
         clock[0] += 5.0  # 10 s after the last time: every second timestep
         step(agent, t)
@@ -415,16 +359,8 @@ def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda folder: {},
-        lambda folder: {"directory": folder, "frequenzy": 3},
-        lambda folder: {"directory": folder, "frequency": 0},
-        lambda folder: {"directory": folder, "max-checkpoints": 0},
-        lambda folder: {"directory": folder, "load": 3},
-    ],
+    "wrong", [lambda folder: {"directory": folder, "frequenzy": 3}, lambda folder: {"directory": folder, "load": 3}]
 )
 def test_savers_that_are_refused(tmp_path: Path, wrong: Callable[[str], dict[str, Any]]) -> None:
-    with pytest.raises(TensorforceError):
-        make(saver=wrong(str(tmp_path)))
+    refused(learner, saver=wrong(str(tmp_path)))
     assert not list(tmp_path.iterdir())

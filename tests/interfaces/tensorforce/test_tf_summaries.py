@@ -1,8 +1,6 @@
 """TensorBoard's events of agents."""
 
 import io
-import subprocess
-import sys
 import wave
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
-from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce import TensorforceError
 
-S = [0.1, -0.2, 0.3]
+from .agents import S, make, refused
+
 CUSTOM = dict(
     score=dict(type="scalar"),
     spread=dict(type="histogram", buckets=2),
@@ -24,19 +23,11 @@ CUSTOM = dict(
 )
 
 
-def make(summarizer: Any, agent: str = "random", **kwargs: Any) -> Agent:
-    given: dict[str, Any] = dict(
-        states=dict(type="float", shape=(3,)), actions=dict(type="int", num_values=3), max_episode_timesteps=20, seed=1
-    )
-    made: Agent = Agent.create(agent=agent, summarizer=summarizer, **{**given, **kwargs})
-    return made
+def learner(summarizer: Any, **kwargs: Any) -> Any:
+    return make("vpg", summarizer=summarizer, batch_size=1, network=[dict(type="dense", size=4)], **kwargs)
 
 
-def learner(summarizer: Any, **kwargs: Any) -> Agent:
-    return make(summarizer, "vpg", batch_size=1, network=[dict(type="dense", size=4)], **kwargs)
-
-
-def play(agent: Agent, episodes: int, length: int = 2) -> list[int]:
+def play(agent: Any, episodes: int, length: int = 2) -> list[int]:
     """Episodes with the rewards 1, 2, ...; the actions."""
     actions = []
     for _ in range(episodes):
@@ -56,8 +47,8 @@ def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
     return [(event.step, event.value) for event in events(folder).Scalars(tag)]
 
 
-def test_36_a_summary_of_the_users_own(tmp_path: Path) -> None:
-    agent = make(dict(directory=str(tmp_path / "new"), custom=CUSTOM))
+def test_a_summary_of_the_users_own(tmp_path: Path) -> None:
+    agent = make(summarizer=dict(directory=str(tmp_path / "new"), custom=CUSTOM))
     agent.summarize("score", 1.5, step=3)
     play(agent, 1)
     agent.summarize(summary="score", value=np.float32(2.5))
@@ -70,7 +61,7 @@ def test_36_a_summary_of_the_users_own(tmp_path: Path) -> None:
 
 
 def test_histogram_image_and_audio(tmp_path: Path) -> None:
-    agent = make(dict(directory=tmp_path, custom=CUSTOM))
+    agent = make(summarizer=dict(directory=tmp_path, custom=CUSTOM))
     agent.summarize("spread", [0.0, 1.0, 1.0, np.nan, 2.0])
     pixels = np.arange(3 * 2 * 2 * 3, dtype=np.uint8).reshape(3, 2, 2, 3)
     agent.summarize("view", pixels)
@@ -96,67 +87,26 @@ def test_histogram_image_and_audio(tmp_path: Path) -> None:
     assert sorted(found.Tags()["images"]) == ["view", "view/0", "view/1"]
 
 
-@pytest.mark.parametrize(
-    ("summary", "value"),
-    [
-        ("score", [1.0]),
-        ("score", "high"),
-        ("score", None),
-        ("spread", [[1.0], [1.0, 2.0]]),
-        ("view", np.zeros((2, 2, 3))),
-        ("view", np.zeros((1, 2, 2, 5))),
-        ("view", np.zeros((1, 2, 2, 3), np.int64)),
-        ("view", np.full((1, 2, 2, 3), np.nan)),
-        ("view", np.zeros((0, 2, 2, 3))),
-        ("sound", np.zeros((4, 2))),
-    ],
-)
+@pytest.mark.parametrize(("summary", "value"), [("score", [1.0]), ("view", np.zeros((1, 2, 2, 5)))])
 def test_values_that_do_not_fit(tmp_path: Path, summary: str, value: Any) -> None:
-    agent = make(dict(directory=tmp_path, custom=CUSTOM))
-    with pytest.raises(TensorforceError) as error:
-        agent.summarize(summary, value)
-    assert error.value.argument == "Agent.summarize: value"
-
-
-def test_summarize_needs_a_summarizer_and_a_step() -> None:
-    with pytest.raises(TensorforceError) as error:
-        make(None).summarize("score", 1.0)
-    assert error.value.argument == "summarizer"
-
-
-def test_an_invalid_step(tmp_path: Path) -> None:
-    with pytest.raises(TensorforceError) as error:
-        make(dict(directory=tmp_path, custom=CUSTOM)).summarize("score", 1.0, step=-1)
-    assert error.value.argument == "Agent.summarize: step"
+    agent = make(summarizer=dict(directory=tmp_path, custom=CUSTOM))
+    assert refused(agent.summarize, summary, value).argument == "Agent.summarize: value"
 
 
 @pytest.mark.parametrize(
     ("summarizer", "argument"),
     [
         (dict(labels="all"), "RandomAgent: summarizer['directory']"),
-        (dict(directory="d", label="all"), "label"),
-        (dict(directory="d", labels="losses"), "RandomAgent: summarizer['labels']"),
-        (dict(directory="d", frequency=0), "RandomAgent: summarizer['frequency']"),
         (dict(directory="d", frequency=dict(acts=1)), "acts"),
-        (dict(directory="d", frequency=dict(act=0)), "RandomAgent: summarizer['frequency']['act']"),
-        (dict(directory="d", flush=0), "RandomAgent: summarizer['flush']"),
-        (dict(directory="d", custom=dict(a=dict(type="video"))), "RandomAgent: summarizer['custom']['a']['type']"),
-        (dict(directory="d", custom=dict(a=dict(type="scalar", buckets=3))), "buckets"),
-        (
-            dict(directory="d", custom=dict(a=dict(type="audio"))),
-            "RandomAgent: summarizer['custom']['a']['sample_rate']",
-        ),
     ],
 )
 def test_invalid_summarizers(summarizer: Any, argument: str) -> None:
-    with pytest.raises(TensorforceError) as error:
-        make(summarizer)
-    assert error.value.argument == argument
+    assert refused(make, summarizer=summarizer).argument == argument
 
 
 def test_labels_that_are_never_recorded_warn_once(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="relu, lossess") as warned:
-        make(dict(directory=tmp_path, labels=["graph", "relu", "losses", "lossess"]))
+        make(summarizer=dict(directory=tmp_path, labels=["graph", "relu", "losses", "lossess"]))
     assert len(warned) == 1
 
 
@@ -164,7 +114,7 @@ def test_the_newest_folders_stay(tmp_path: Path) -> None:
     for name in ("summary-20200101-000000", "summary-20210101-000000", "summary-mine", "other"):
         (tmp_path / name).mkdir()
     for _ in range(3):
-        make({"directory": tmp_path, "max-summaries": 2}).close()
+        make(summarizer={"directory": tmp_path, "max-summaries": 2}).close()
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[0] == "other"
     assert names[-1] == "summary-mine"
@@ -173,16 +123,12 @@ def test_the_newest_folders_stay(tmp_path: Path) -> None:
 
 
 def test_rewards_of_a_random_agent(tmp_path: Path) -> None:
-    agent = make(dict(directory=tmp_path, labels="all", frequency=dict(observe=2)))
+    agent = make(summarizer=dict(directory=tmp_path, labels="all", frequency=dict(observe=2)))
     play(agent, 4)
     agent.close()
     assert scalars(tmp_path, "rewards/raw-reward") == [(3, 1.0), (4, 2.0), (7, 1.0), (8, 2.0)]
     assert scalars(tmp_path, "rewards/episode-reward") == [(2, 3.0), (4, 3.0)]
     assert agent.timesteps == 8
-
-
-def test_what_a_random_agent_can_record() -> None:
-    assert make(None).get_available_summaries() == ["episode-reward", "raw-reward", "rewards", "timestep-reward"]
 
 
 @pytest.mark.usefixtures("unconverted")
@@ -252,17 +198,3 @@ def test_a_summarizer_changes_nothing_and_agents_say_what_they_can_record(tmp_pa
         actions = play(agent, 3, length=5)
         found.append((actions, {name: agent.get_variable(name).tolist() for name in agent.get_variables()}))
     assert found[0] == found[1]
-
-
-def test_summaries_load_no_tensorflow(tmp_path: Path) -> None:
-    code = f"""
-import sys
-from axonrl.interfaces.tensorforce import Agent
-a = Agent.create('random', states=dict(type='float', shape=(1,)), actions=dict(type='int', num_values=2),
-                 recorder=dict(directory={str(tmp_path)!r}), summarizer=dict(directory={str(tmp_path)!r}, labels='all',
-                 custom=dict(a=dict(type='scalar'), b=dict(type='histogram'), c=dict(type='image'))))
-a.act([0.0]); a.observe(1.0, True); a.summarize('a', 1.0); a.summarize('b', [1.0]); a.summarize('c', [[[[0.5]]]])
-a.close(); print('tensorflow' in sys.modules, 'matplotlib' in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["False", "False"], done.stderr

@@ -1,0 +1,38 @@
+"""What the tests of Tensorforce's interface share: small agents, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from axonrl.interfaces.tensorforce import Agent, TensorforceError
+
+S = [0.1, -0.2, 0.3]
+STATES = dict(type="float", shape=(3,))
+ACTIONS = dict(type="int", num_values=3)
+
+
+def make(agent: Any = "random", **kwargs: Any) -> Any:
+    """An agent with three floats as state, three actions and episodes of at most 20 timesteps."""
+    given: dict[str, Any] = dict(states=STATES, actions=ACTIONS, max_episode_timesteps=20, seed=1)
+    return Agent.create(agent=agent, **{**given, **kwargs})
+
+
+def generic(**kwargs: Any) -> Any:
+    """One that learns: REINFORCE with one layer, after each episode."""
+    given: dict[str, Any] = dict(
+        update=dict(unit="episodes", batch_size=1),
+        objective="policy_gradient",
+        reward_estimation=dict(horizon="episode"),
+        policy=[dict(type="dense", size=8)],
+    )
+    return make("tensorforce", **{**given, **kwargs})
+
+
+def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> TensorforceError:
+    """The error with which a call is refused."""
+    with pytest.raises(TensorforceError) as caught:
+        call(*args, **kwargs)
+    return caught.value

@@ -1,0 +1,75 @@
+"""What must be the same in another process, and the number of threads, which is known before TensorFlow begins."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from axonrl.contracts import ArraySpec, RunConfig, SpecTree
+from axonrl.runtimes.tensorflow import TensorFlowExecutor, _has_one_thread
+from axonrl.runtimes.tracing.program import Program
+from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.runtimes.networks import network
+from axonrl.tests.runtimes.test_choosing import key_of
+
+
+def described() -> dict[str, Any]:
+    """The initial weights of a network, and the key of its conversion."""
+    program = Program(BoundModelFn(network, None, RunConfig(), None), ArraySpec((4,), np.float32), 0)
+    specs: dict[str, SpecTree] = dict.fromkeys(("reward", "discount"), ArraySpec((6,), np.float32))
+    specs |= {"action": ArraySpec((6,), np.int32), "observation": ArraySpec((6, 4), np.float32)}
+    train = program.trace_train(specs)
+    weights = TensorFlowExecutor(program).get_weights()
+    checksums = [[name, zlib.crc32(value.tobytes())] for name, value in weights.items()]
+    return {"weights": checksums, "key": key_of((program, train))}
+
+
+def threads() -> list[bool]:
+    """Is there one thread? By the environment alone (inside of ops, between them), then by what is configured."""
+    set_threads = (
+        tf.config.threading.set_intra_op_parallelism_threads,
+        tf.config.threading.set_inter_op_parallelism_threads,
+    )
+    found = []
+    for given, configured in (("1", "1"), (0, 0)), (("1", "2"), (0, 0)), (("2", "1"), (1, 0)):
+        os.environ["TF_NUM_INTRAOP_THREADS"], os.environ["TF_NUM_INTEROP_THREADS"] = given
+        for values in (0, 0), configured:
+            for set_number, number in zip(set_threads, values, strict=True):
+                set_number(number)
+            found.append(_has_one_thread())
+    return found
+
+
+def child() -> None:
+    """What the other process says."""
+    found = threads()
+    keras.layers.Dense(1), keras.Sequential(), keras.optimizers.Adam()  # Keras numbers the next ones higher
+    print(json.dumps({"threads": found, **described()}))
+
+
+@pytest.fixture(scope="module")
+def there() -> dict[str, Any]:
+    code = f"from {__name__} import child; child()"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_number_of_threads_is_found(there: Any) -> None:
+    assert there["threads"] == [True, True, False, False, False, True]
+
+
+def test_names_initial_weights_and_keys_are_the_same_in_a_second_trace_and_in_another_process(there: Any) -> None:
+    here = described()
+    assert here == described()
+    assert (there["weights"], there["key"]) == (here["weights"], here["key"])
+    assert len(dict(here["weights"])) == 14
