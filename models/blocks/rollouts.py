@@ -42,7 +42,7 @@ def rows(tree: Any) -> Any:
 
 
 def normalized(values: Tensor) -> Tensor:
-    """Advantages [B] shifted and scaled to mean 0 and standard deviation 1; equal ones become 0.
+    """Advantages [B] shifted and scaled to mean 0 and standard deviation 1; equal ones, but for rounding, become 0.
 
     Raises:
         ArgumentError: there is only one.
@@ -51,15 +51,22 @@ def normalized(values: Tensor) -> Tensor:
         message = "normalize_advantages leaves nothing to learn from minibatches of 1 timestep: make them larger"
         raise ArgumentError(message, "minibatch_size", 1)
     centred = values - tf.reduce_mean(values)
-    return centred / (tf.sqrt(tf.reduce_mean(tf.square(centred))) + _SMALL)
+    variance = tf.reduce_mean(tf.square(centred))
+    scaled = centred / (tf.sqrt(variance) + _SMALL)
+    return scaled * tf.cast(_varies(variance, tf.square(values)), tf.float32)
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     """The share of the variance of returns [B] that values [B] explain: 1 if perfect; 0 for returns that are equal."""
     variance = tf.math.reduce_variance(returns)
     unexplained = tf.math.reduce_variance(returns - value)
-    varies = variance > 1e-12 * tf.reduce_mean(tf.square(returns) + tf.square(value))  # by more than rounding
+    varies = _varies(variance, tf.square(returns) + tf.square(value))
     return tf.where(varies, 1 - unexplained / tf.where(varies, variance, 1.0), 0.0)
+
+
+def _varies(variance: Tensor, squares: Tensor) -> Tensor:
+    """Is this variance more than float32's rounding of values with these squares [B] makes?"""
+    return variance > 1e-12 * tf.reduce_mean(squares)
 
 
 def over_minibatches(
