@@ -219,7 +219,7 @@ class Trainer:
         stepper.schedule = chosen(asked, recorded, memory, str(run.model_dir))
         if memory.fills_and_empties:
             return
-        if run.model_fn is not None and run.model_name in registry.BUILT_IN["model_fn"]:
+        if run.model_fn is not None and run.model_name is not None and run.model_name in registry.BUILT_IN["model_fn"]:
             from ..models.blocks.params import params_of
 
             doubt = unlikely(stepper.schedule, params_of(run.model_name), stepper.lanes)

@@ -29,9 +29,10 @@ def test_a_default_is_a_default_and_the_same_number_is_not() -> None:
 
 
 def test_a_run_keeps_its_schedule_argument_by_argument(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def updates(*given: int, **named: int) -> list[int]:
+    def updates(*given: int, **named: Any) -> list[int]:
         notes = Notes()
-        agent(tmp_path).train(Counting(), *given, **named, timesteps=10, hooks=[notes])
+        schedule: dict[str, Any] = {**dict(zip(("first_update", "update_frequency"), given, strict=False)), **named}
+        agent(tmp_path).train(Counting(), **schedule, timesteps=10, hooks=[notes])
         return notes.update_timesteps
 
     assert updates(6, 2) == [6, 8, 10]

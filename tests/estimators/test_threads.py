@@ -88,7 +88,7 @@ def test_threads_that_act_and_learn_with_one_stepper() -> None:
         action, recorded = stepper.act(np.full((1, 2), k, np.float32))
         row = {"observation": np.full(2, k, np.float32), "next_observation": np.full(2, k + 1, np.float32)}
         stepper.store_one(
-            {**row, "action": action[0], "reward": 1.0, "terminated": False, "truncated": False, **recorded}
+            {**row, "action": np.asarray(action)[0], "reward": 1.0, "terminated": False, "truncated": False, **recorded}
         )
 
     def learn() -> int:
