@@ -306,6 +306,13 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
         return PooledVector(env, num_envs=env.num_envs, **details)
     if isinstance(env, WrappedVector):
         return NormalizedEnvironment(env, _open_vector(env.env), env.normalizers, learns=True)
+    inside = env.unwrapped
+    if isinstance(inside, SyncVectorEnv) and len(innermost(inside)) < len(inside.envs):
+        message = (
+            "a vector environment has one environment object in several places, whose episodes would be mixed: each"
+            " function of SyncVectorEnv([...]) must make one of its own"
+        )
+        raise ArgumentError(message, "env", env)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
     if type(env) is SyncVectorEnv:  # whatever its mode: its parts are stepped here, and none of them resets itself
         if are_copies(env.envs):

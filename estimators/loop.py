@@ -99,7 +99,7 @@ class Loop:
         began = time.perf_counter()
         seeds = episodes.begin(mask)
         try:
-            state.observation = self._env.reset(None if mask.all() else mask, seeds)
+            state.observation = self._env.reset(mask, seeds)
         except FAILURES as error:
             raise self._monitor.located(error) from error
         self._lanes.begin()
