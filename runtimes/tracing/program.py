@@ -171,8 +171,7 @@ class Program:
     @property
     def spaces(self) -> tuple[Any, Any]:
         """Observation and action space of one environment; None where they are not known."""
-        config = self._model_fn.config
-        return config.observation_space, config.action_space
+        return self._model_fn.spaces
 
     def predict_variables(self) -> dict[str, VariableSpec]:
         """Those that PREDICT created, which come first."""

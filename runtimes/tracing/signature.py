@@ -39,7 +39,8 @@ class BoundModelFn:
         self._model_fn = model_fn
         self.name = describe(model_fn)
         names = check_signature(model_fn, params)
-        self.config = config
+        self.spaces = config.observation_space, config.action_space
+        """Of one environment; None where they are not known."""
         given: dict[str, Any] = {"params": params or {}, "config": config, "model_dir": model_dir}
         self._fixed = {name: given[name] for name in names if name in given}
         self.numbers = numbers_of(params)
