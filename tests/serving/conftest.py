@@ -50,10 +50,10 @@ def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(passwords.PARAMETERS, "time_cost", 1)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty database, of each kind."""
-    if request.param == "sqlite":
+    """The address of an empty database; of SQLite, unless a test says ``on_both``."""
+    if getattr(request, "param", "sqlite") == "sqlite":
         return str(tmp_path / "service.db")
     server: PostgreSQL = request.getfixturevalue("postgresql")
     return server.new()

@@ -72,11 +72,9 @@ def test_logins_are_limited_for_each_address(service: Service) -> None:
     ("form", "headers", "code"),
     [
         (b"", FORM, "invalid_value"),
-        (b"username=alice", FORM, "invalid_value"),
         (b"username=alice&password=a&password=b", FORM, "invalid_value"),
         (b"username=alice&password=a&admin=1", FORM, "invalid_value"),
         (b"username=%ff&password=a", FORM, "invalid_request"),
-        (b"username=a%00&password=%00", FORM, "invalid_credentials"),
         (b"{}", {"Content-Type": "application/json"}, "unsupported_media_type"),
         (b"username=" + b"a" * 9000, FORM, "body_too_large"),
     ],

@@ -56,11 +56,7 @@ def test_a_file_and_options(tmp_path: Path) -> None:
         ("limits:\n  agentss: 5\n", "service.yml:2: limits.agentss: unknown key; did you mean 'agents'?"),
         ("limits:\n  agents: -1\n", "service.yml:2: limits.agents: must be at least 0, got -1"),
         ("\nhttp:\n  docs: 'yes'\n", "service.yml:3: http.docs: must be true or false, got 'yes'"),
-        ("limit: {}\n", "service.yml:1: limit: unknown key; did you mean 'limits'?"),
-        (
-            "log:\n  level: loud\n",
-            "service.yml:2: log.level: must be 'debug', 'info', 'warning' or 'error', got",
-        ),
+        ("log:\n  level: loud\n", "service.yml:2: log.level: must be 'debug', 'info', 'warning' or 'error', got"),
         ("http:\n  docs: true\n  docs: false\n", "service.yml:3: http.docs: duplicate key"),
         ("http: [\n", "service.yml:2: not valid YAML"),
         ("- 1\n", "service.yml: must be a mapping"),
@@ -88,9 +84,12 @@ def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> N
     assert "absent.yml" in str(refused.value)
 
 
-@pytest.mark.parametrize("sets", [{"listen.host": "127.0.0.2"}, {"listen.host": "localhost"}, {"listen.host": "'::1'"}])
-def test_loopback_needs_no_certificate(sets: dict[str, str]) -> None:
-    load(None, sets)
+@pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "'::1'"])
+def test_loopback_needs_no_certificate(host: str) -> None:
+    load(None, {"listen.host": host})
+
+
+def test_other_addresses_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
     load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
     with pytest.raises(SettingsError):
