@@ -13,6 +13,7 @@ from axonrl.serving.workers import building
 
 from .client_stub import Stub
 from .client_stub import running as stub_running
+from .hosted import Host
 from .postgresql import PostgreSQL, running
 
 
@@ -36,6 +37,13 @@ def built(programs: Path) -> Callable[..., Recipe]:
         return made
 
     return make
+
+
+@pytest.fixture
+def host(programs: Path, tmp_path: Path) -> Iterator[Host]:
+    host = Host(programs, tmp_path / "agents")
+    yield host
+    host.close()
 
 
 @pytest.fixture(scope="session")
