@@ -1,5 +1,6 @@
 """Fixtures: databases of both kinds, hashing that takes no time, and compiled programs that are built once for all."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from .client_stub import Stub
 from .client_stub import running as stub_running
 from .hosted import Host
 from .postgresql import PostgreSQL, running
+from .service import FAULTS, SMALL, Service, serving
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +46,27 @@ def host(programs: Path, tmp_path: Path) -> Iterator[Host]:
     host = Host(programs, tmp_path / "agents")
     yield host
     host.close()
+
+
+@pytest.fixture(scope="session")
+def served_once(
+    built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """One service for all tests that need one, whose disk fails as the file ``faults`` beside its data says."""
+    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
+    folder = tmp_path_factory.mktemp("service")
+    path = os.pathsep.join(filter(None, (str(FAULTS), os.environ.get("PYTHONPATH"))))
+    environment = {"PYTHONPATH": path, "FAULTS": str(folder / "faults")}
+    with serving(folder / "data", programs, environment=environment) as started:
+        yield started
+
+
+@pytest.fixture
+def service(served_once: Service) -> Service:
+    """It runs at the beginning of each test."""
+    if served_once.process is None or served_once.process.poll() is not None:
+        served_once.start()
+    return served_once
 
 
 @pytest.fixture(scope="session")

@@ -114,6 +114,9 @@ def test_what_a_worker_refuses_is_a_problem(service: Service) -> None:
     service.pool.answers["step"] = failure(503, "agent_busy", retry_after=3)
     busy = service("POST", f"{AGENTS}/cart/step", STEP)
     assert (busy.code, busy.headers["retry-after"]) == ("agent_busy", "3")
+    service.pool.answers["info"] = failure(409, "agent_failed", "its folder")
+    shown = service("GET", f"{AGENTS}/cart").json
+    assert (shown["status"], shown["status_detail"]) == ("failed", "its folder is wrong")
     service.pool.answers["step"] = Answer(500, b"not even JSON")
     assert service("POST", f"{AGENTS}/cart/step", STEP).code == "internal"
 

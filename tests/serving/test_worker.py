@@ -113,6 +113,20 @@ def test_a_step_that_was_not_synced_is_forgotten(worker: Asked, recipe: bytes, m
     assert [one.head.get("replayed", False) for one in answers] == [True, False]
 
 
+def test_an_agent_without_a_whole_checkpoint_has_failed_and_can_be_removed(
+    worker: Asked, recipe: bytes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "agents" / "a"
+    for do, content in (("open", recipe), ("step", STEP), ("close", b"")):
+        worker.ask("a", do, content)
+    for path in folder.glob("checkpoints/checkpoint-*/arrays.safetensors"):
+        path.write_bytes(b"")
+    refused = json.loads(worker.ask("a", "info").body)
+    assert (refused["code"], str(folder) in refused["detail"]) == ("agent_failed", True)
+    assert statuses([worker.ask("a", "step", STEP), worker.ask("a", "remove")]) == [409, 200]
+    assert not folder.exists()
+
+
 def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
     worker.ask("a", "open", recipe)
     frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
