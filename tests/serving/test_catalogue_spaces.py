@@ -71,9 +71,9 @@ def test_a_described_space() -> None:
 @pytest.mark.parametrize(
     ("config", "argument"),
     [
-        *(({"state_size": size}, "state_size") for size in (None, 0, 1.5, "4", True, [], [[2]], [10**5, 2])),
+        *(({"state_size": size}, "state_size") for size in (None, 0, True, [10**5, 2])),
         ({"state_size": 4, "observation_space": UNBOUNDED}, "observation_space"),
-        *(({"action_size": size}, "action_size") for size in (None, 1025, [2, 2])),
+        *(({"action_size": size}, "action_size") for size in (1025, [2, 2])),
         ({"discrete": False}, "discrete"),
         ({"discrete": 1}, "discrete"),
         ({"discrete": True, "is_discrete": True}, "is_discrete"),
@@ -90,7 +90,6 @@ def test_wrong_sizes(config: dict[str, Any], argument: str) -> None:
         ({"action_low": 1}, "action_low"),
         ({"action_low": [0]}, "action_low"),
         ({"action_low": [[0, 0]]}, "action_low"),
-        ({"action_high": 1e31}, "action_high"),
     ],
 )
 def test_wrong_bounds(config: dict[str, Any], argument: str) -> None:
@@ -104,11 +103,10 @@ def nested(times: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "space",
     [
-        *(5, {"type": ["Box"]}, {"type": "Discrete", "n": 3}),
-        *({**UNBOUNDED, "shape": shape} for shape in ([10**5, 2], "2")),
-        *({**UNBOUNDED, "dtype": dtype} for dtype in ("O", ["float32"])),
-        *({**UNBOUNDED, "low": low} for low in ("nan", [1], {"a": 1})),
-        {**UNBOUNDED, "low": 2, "high": 1},
+        *(5, {"type": ["Box"]}),
+        {**UNBOUNDED, "shape": [10**5, 2]},
+        {**UNBOUNDED, "dtype": "O"},
+        {**UNBOUNDED, "low": "nan"},
         {**UNBOUNDED, "__class__": 1},
         {"type": "Discrete", "n": 10**9, "start": 0, "dtype": "int64"},
         {"type": "Discrete", "n": 3, "start": 2**62, "dtype": "int64"},

@@ -47,9 +47,7 @@ def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
     ("given", "arguments", "expected"),
     [
         ({}, {"action_low": -2.0, "action_high": [2, 3]}, {"action_low": -2.0, "action_high": [2, 3]}),
-        ({"action_low": -1}, {"action_low": 0.0}, {"action_low": 0.0}),
-        ({}, {"discrete": True, "active": False}, {"discrete": True}),
-        ({"obs_size": 7, "action_size": 3}, {}, {}),
+        ({"obs_size": 7, "action_low": -1}, {"discrete": True, "active": False}, {"discrete": True, "action_low": -1}),
     ],
 )
 def test_create_with_bounds(
@@ -77,8 +75,6 @@ def test_create_with_a_space(stub: Stub) -> None:
     ("arguments", "argument", "told"),
     [
         ((4, 2, "nosuch"), "agent_model", "dqn, ppo, ddpg, rainbow"),
-        ((4, 2, None), "agent_model", "dqn"),
-        (((4, -1), 2, "dqn"), "state_size", "positive"),
         ((None, 2, "dqn"), "state_size", "state_size"),
         ((4, 2.5, "dqn"), "action_size", "positive"),
     ],
@@ -206,7 +202,7 @@ def test_info_loss_and_episodes(stub: Stub) -> None:
     assert stub.paths[1:] == ["GET /agents/a/loss"] * 2 + ["GET /agents/a/episodes?limit=7"]
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"\xff"])
+@pytest.mark.parametrize("body", [b"<html>", b"[]"])
 def test_an_answer_of_another_service_is_an_error(stub: Stub, body: bytes) -> None:
     stub.replies.append(Reply(200, body))
     with pytest.raises(ServiceError) as caught:

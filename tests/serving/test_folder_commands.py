@@ -158,13 +158,10 @@ def learned_alike(hosted: HostedAgent, run: Path, made: Recipe, programs: Path) 
     ("changes", "named"),
     [
         ({"model_fn": "r2d2"}, "r2d2"),
-        ({"model_fn": "mine:model_fn"}, "mine:model_fn"),
         ({"num_envs": 4}, "num_envs"),
         ({"unrecorded": ["network"]}, "network"),
-        ({"memory": None}, "memory"),
         ({"memory": {"kind": "hindsight", "size": 500}}, "hindsight"),
         ({"memory": {"kind": "replay", "size": 500, "batch_size": 8, "frame_stack": 4}}, "frame_stack"),
-        ({"params": {"nosuch": 1}}, "nosuch"),
         ({"action_space": {"type": "Discrete", "n": 2, "start": 1, "dtype": "int64"}}, "begins at 0"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, STEP, Service, create
 
-HOSTILE = (*("' OR 1=1 --", "a\0b", "%00", "../../etc/passwd", "x" * 10_000, "x" * 65, "😀\n"),)
+HOSTILE = (*("' OR 1=1 --\0", "../../etc/passwd", "x" * 10_000, "😀"),)
 """Names that are none, as they come out of a path whose %-sequences are decoded."""
 
 

@@ -46,7 +46,6 @@ def test_logs_are_json_lines_without_secrets() -> None:
         ('password: "correct horse', 'password: "[redacted]"'),
         ("url=postgresql+psycopg://u:p@w/x@h:5432/db", "url=postgresql+psycopg://u:[redacted]@h:5432/db"),
         ("Authorization: Basic dTpwdw==", "Authorization: Basic [redacted]"),
-        ("Authorization: Digest a, b", "Authorization: [redacted]"),
         ("token=abc, worker=3", "token=[redacted], worker=3"),
         ("http://127.0.0.1:8000/a at 10:30, user@host", "http://127.0.0.1:8000/a at 10:30, user@host"),
     ],

