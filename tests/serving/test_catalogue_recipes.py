@@ -37,39 +37,49 @@ def test_nothing_of_it_loads_tensorflow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "params", "memory", "first_update"),
+    ("model", "params", "memory", "first_update", "noise"),
     [
         (
             "dqn",
             {"hidden": [64, 64], "learning_rate": 3e-4, "target_update_rate": 0.002, "max_gradient_norm": 10},
             {"kind": "replay", "size": 100_000, "batch_size": 64, "discount": 0.99, "n_step": 1},
-            64,
+            *(64, "epsilon"),
         ),
         (
             "rainbow",
             {"hidden": [100, 100], "learning_rate": 1e-3, "v_min": -10, "v_max": 10, "atoms": 21, "double": True},
             {"kind": "replay", "size": 100_000, "batch_size": 80, "discount": 0.99, "n_step": 3},
-            82,
+            *(82, "epsilon"),
         ),
         (
             "ddpg",
             {"hidden": [128, 128], "learning_rate": 3e-4, "critic_learning_rate": 3e-4, "max_gradient_norm": 10},
             {"kind": "replay", "size": 100_000, "batch_size": 64, "discount": 0.99, "n_step": 1},
-            64,
+            *(64, "gaussian"),
         ),
         (
             "ppo",
             {"hidden": [100, 100], "minibatch_size": 64, "epochs": 10, "clip": 0.2, "entropy_coefficient": 0.005},
             {"kind": "batch", "size": 256, "discount": 0.99},
-            1,
+            *(1, "drawn"),
         ),
     ],
 )
-def test_defaults(model: str, params: Mapping[str, Any], memory: Mapping[str, Any], first_update: int) -> None:
+def test_defaults(
+    model: str, params: Mapping[str, Any], memory: Mapping[str, Any], first_update: int, noise: str
+) -> None:
     found = made(model)
     assert {name: found.params[name] for name in params} == params
     assert {name: found.memory[name] for name in memory} == memory
-    assert (found.first_update, found.update_frequency) == (first_update, 1)
+    assert (found.first_update, found.update_frequency, found.noise) == (first_update, 1, noise)
+    assert found.gathers is (model in ("rainbow", "ppo"))
+    assert recipe(found.model, found.config) == Recipe.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_an_algorithm_with_actions_of_both_kinds_has_noise_of_each() -> None:
+    assert [made("sac", discrete=discrete).noise for discrete in (True, False)] == ["epsilon", "gaussian"]
+    found = made("ppo", discrete=True)
+    assert recipe("ppo", found.config) == found
 
 
 def test_the_originals_names_and_axonrls_mean_the_same() -> None:
@@ -90,22 +100,6 @@ def test_the_originals_names_and_axonrls_mean_the_same() -> None:
 def test_a_first_update_finds_a_batch() -> None:
     assert made("dqn", warm_up=10, batch_size=32, n_steps=5).first_update == 36
     assert made("dqn", warm_up=10, batch_size=32, n_steps=5).config["warm_up"] == 10
-
-
-@pytest.mark.parametrize(
-    ("model", "discrete", "noise", "gathers"),
-    [
-        *(("rainbow", True, "epsilon", True), ("ddpg", False, "gaussian", False)),
-        *(("ppo", False, "drawn", True), ("sac", True, "epsilon", False)),
-    ],
-)
-def test_a_recipe_knows_noise_and_gathering_and_is_that_of_its_configuration(
-    model: str, discrete: bool, noise: str, gathers: bool
-) -> None:
-    found = made(model, discrete=discrete)
-    assert (found.noise, found.gathers) == (noise, gathers)
-    assert recipe(found.model, found.config) == found
-    assert Recipe.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
 def test_a_seed_is_drawn_where_none_is_given() -> None:

@@ -31,6 +31,10 @@ def test_sizes() -> None:
     assert spaces.from_json(found.action) == Discrete(2)
     assert found.config["discrete"] is True
     assert "action_low" not in found.config
+    assert made("dqn", state_size=4, action_size=2, action_low=0.0, action_high=1.0) == found  # a client's defaults
+    called = made("dqn", obs_size=4, action_size=2)
+    assert (called.config["obs_size"], called.observation) == (4, found.observation)
+    assert "state_size" not in called.config
 
 
 def test_shapes_and_bounds() -> None:
@@ -44,19 +48,6 @@ def test_shapes_and_bounds() -> None:
 def test_actions_are_in_0_to_1_unless_said_otherwise() -> None:
     assert spaces.from_json(made("ppo", state_size=1, action_size=3).action) == Box(0, 1, (3,), np.float32)
     assert made("ppo", state_size=1, action_size=3, is_discrete=True).action["type"] == "Discrete"
-
-
-def test_a_size_is_called_as_it_was_given() -> None:
-    found = made("dqn", obs_size=4, action_size=2)
-    assert found.config["obs_size"] == 4
-    assert "state_size" not in found.config
-    assert found.observation == made("dqn", state_size=4, action_size=2).observation
-
-
-def test_a_clients_default_bounds_are_no_bounds() -> None:
-    assert made("dqn", state_size=4, action_size=2, action_low=0.0, action_high=1.0) == made(
-        "dqn", state_size=4, action_size=2
-    )
 
 
 def test_a_described_space() -> None:

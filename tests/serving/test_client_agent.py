@@ -160,11 +160,8 @@ def test_exists_and_is_active(stub: Stub) -> None:
     assert agent.is_active is False
     with pytest.raises(NotFound):
         _ = agent.is_active
-
-
-def test_activate_and_deactivate(stub: Stub) -> None:
+    stub.asked.clear()
     stub.replies.extend([Reply(200, AGENT), Reply(200, AGENT)])
-    agent = connect(stub)
     agent.deactivate()
     agent.activate()
     assert [(asked.method, asked.json["is_active"]) for asked in stub.asked] == [("PATCH", False), ("PATCH", True)]
@@ -270,6 +267,9 @@ def test_waiting_until_it_exists(stub: Stub, clock: Clock, capsys: pytest.Captur
     assert wait_until_agent_exists(agent, 0.75, verbose=False) is False
     assert clock.slept[2:] == [0.5, 0.25]
     assert capsys.readouterr().out == ""
+    stub.replies.append(problem(401, "invalid_token"))
+    with pytest.raises(AuthenticationError):
+        wait_until_agent_exists(agent, 5)
 
 
 def test_waiting_for_a_service_that_is_away(stub: Stub, clock: Clock) -> None:
@@ -284,9 +284,3 @@ def test_waiting_until_it_is_active(stub: Stub, clock: Clock) -> None:
     stub.default = lambda asked: Reply(200, {**AGENT, "is_active": len(stub.asked) > 2})
     assert wait_until_agent_is_active(connect(stub), 5, verbose=False) is True
     assert (len(stub.asked), clock.slept) == (3, [0.5, 0.5])
-
-
-def test_waiting_with_a_refused_token(stub: Stub) -> None:
-    stub.replies.append(problem(401, "invalid_token"))
-    with pytest.raises(AuthenticationError):
-        wait_until_agent_exists(connect(stub), 5, verbose=False)

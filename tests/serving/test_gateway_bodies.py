@@ -26,7 +26,6 @@ def service() -> Iterator[Service]:
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({}, 200),
         ({"Content-Type": "APPLICATION/JSON; charset=utf-8", "Content-Encoding": "identity"}, 200),
         ({"Content-Type": "text/plain"}, 415),
         ({"Content-Encoding": "gzip"}, 415),

@@ -27,6 +27,18 @@ from .hosted import DQN, PPO, Built, Host, body, data, feed, refused, timesteps,
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
+def test_acting_changes_nothing_that_is_learned(built: Built, host: Host) -> None:
+    recipe = built("dqn", DQN)
+    quiet, acting = host.open("quiet", recipe), host.open("acting", recipe)
+    for k in range(60):
+        quiet.step(body(k), None)
+        acting.act(b"[0.1, 0.2, 0.3, 0.4]", 0.5)
+        acting.act(b'{"observation": [1, 2, 3, 4], "explore": true}')
+        acting.step(body(k), None)
+        acting.act(b'{"observations": [[1, 2, 3, 4], [5, 6, 7, 8]], "explore": false}')
+    assert weights(quiet) == weights(acting)
+
+
 def test_it_learns_what_train_learns_from_the_same_transitions(built: Built, host: Host, tmp_path: Path) -> None:
     recipe = built("dqn", {**DQN, "seed": 3})
     memory = ReplayMemory(500, 8)
@@ -61,18 +73,6 @@ def test_a_batch_of_steps_is_the_same_as_one_after_another(
     expected = one.get_state().value
     assert many.get_state().value == expected
     assert host.again(many, "many").get_state().value == expected
-
-
-def test_acting_changes_nothing_that_is_learned(built: Built, host: Host) -> None:
-    recipe = built("dqn", DQN)
-    quiet, acting = host.open("quiet", recipe), host.open("acting", recipe)
-    for k in range(60):
-        quiet.step(body(k), None)
-        acting.act(b"[0.1, 0.2, 0.3, 0.4]", 0.5)
-        acting.act(b'{"observation": [1, 2, 3, 4], "explore": true}')
-        acting.step(body(k), None)
-        acting.act(b'{"observations": [[1, 2, 3, 4], [5, 6, 7, 8]], "explore": false}')
-    assert weights(quiet) == weights(acting)
 
 
 def test_a_relaxed_agent_acts_with_the_weights_before_an_update_while_that_runs(built: Built, host: Host) -> None:
