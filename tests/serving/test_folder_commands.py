@@ -284,7 +284,13 @@ def damaged(commands: Commands, built: Built, programs: Path) -> Path:
     path = commands.data / "agents" / row.id
     hosted = HostedAgent.open(path, lambda made, fresh: open_stepper(made, programs, fresh), agents_recipe)
     for k in range(40):  # in records of one size
-        fixed = {"state": [0.0] * 4, "action": [0], "reward": float(k), "next_state": [1.0] * 4, "done": False}
+        fixed: dict[str, Any] = {
+            "state": [0.0] * 4,
+            "action": [0],
+            "reward": float(k),
+            "next_state": [1.0] * 4,
+            "done": False,
+        }
         hosted.step(body(k, **fixed), None)
         if k in (9, 19):
             hosted.save()

@@ -190,19 +190,16 @@ def test_its_own_exploration_follows_its_timesteps(built: Built, host: Host) -> 
 
 
 def test_actions_of_numbers_stay_within_their_bounds(built: Built, host: Host) -> None:
-    sizes: dict[str, Any] = {"state_size": 3, "action_size": [1, 2], "action_low": -2.0, "action_high": [[2.0, 3.0]]}
-    agent = host.open("a", built("ddpg", {**DQN, **sizes}))
-    ((first, second),) = agent.act(b"[0.1, 0.2, 0.3]").value["action"]
+    agent = host.open("a", built("ddpg", DQN))
+    first, second = agent.act(b"[1, 2, 3, 4]").value["action"]
     assert {type(first), type(second)} == {float}
-    far = [item for _ in range(30) for row in agent.act(b"[0.1, 0.2, 0.3]", 1).value["action"] for item in row]
-    assert min(far) == -2
-    assert 2 < max(far) <= 3
-    one = {"state": [0.1, 0.2, 0.3], "next_state": [0.0] * 3, "reward": 1.0, "done": False}
+    far = [item for _ in range(30) for item in agent.act(b"[1, 2, 3, 4]", 1).value["action"]]
+    assert (min(far), max(far)) == (0, 1)
     for k in range(20):
-        agent.step(json.dumps({"step_data": {**one, "action": [[k / 10, 2.5]]}}).encode(), None)
+        agent.step(body(k, action=[k / 20, 1]), None)
     before = agent.get_state().value
-    error = refused(lambda: agent.step(json.dumps({"step_data": {**one, "action": [[0.0, 3.001]]}}).encode(), None))
-    assert error.errors[0][0] == "step_data.action[0][1]"
+    error = refused(lambda: agent.step(body(20, action=[0.0, 1.001]), None))
+    assert error.errors[0][0] == "step_data.action[1]"
     assert agent.get_state().value == before
     assert agent.put_state(to_bytes(before), host.stepper_of).value["status"] == "ready"
 
@@ -290,14 +287,14 @@ def test_a_bad_act_is_named(untouched: HostedAgent, content: bytes, noise: Any, 
 @pytest.mark.parametrize(
     ("action", "where"),
     [
-        ([0.5, 1.001, 0.5], "action[1]"),
-        ([-0.001, 0.5, 0.5], "action[0]"),
-        (0.5, "action"),
+        ([[0.5, 2.001, 0.5]], "action[0][1]"),
+        ([[-0.001, 0.5, 0.5]], "action[0][0]"),
+        ([[0.5, 0.5]], "action[0]"),
     ],
 )
-def test_an_action_of_numbers_has_its_size_and_its_bounds(action: Any, where: str) -> None:
-    bodies = Bodies(Box(-np.inf, np.inf, (3,)), Box(0, 1, (3,)))
-    good = {"state": [0.0] * 3, "action": [0.0, 1.0, 0.5], "reward": 1.0, "next_state": [0.0] * 3, "done": False}
+def test_an_action_of_numbers_has_its_shape_and_its_bounds(action: Any, where: str) -> None:
+    bodies = Bodies(Box(-np.inf, np.inf, (3,)), Box(0, np.array([[1, 2, 3]], np.float32)))
+    good = {"state": [0.0] * 3, "action": [[0.0, 2.0, 0.5]], "reward": 1.0, "next_state": [0.0] * 3, "done": False}
     steps = {"steps": [good, {**good, "action": action}]}
     assert refused(lambda: bodies.steps(json.dumps(steps).encode())).errors[0][0] == f"steps[1].{where}"
 

@@ -278,9 +278,11 @@ def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> No
     recipe_file.write_text(json.dumps(recipe.to_json()))
     program = f"""
 import json, pathlib, sys
-from axonrl.serving.catalogue import Recipe
+import axonrl.serving.workers.builder
+from axonrl.serving.catalogue import Recipe, described
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.opening import open_stepper
+described()
 recipe = Recipe.from_json(json.loads(pathlib.Path({str(recipe_file)!r}).read_text()))
 programs = pathlib.Path({str(host.programs)!r})
 agent = HostedAgent.open(pathlib.Path({str(tmp_path / "a")!r}), lambda made, _: open_stepper(made, programs), recipe)

@@ -14,7 +14,7 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands.cli import main
 from axonrl.serving import RemoteAgent, ServiceUnavailable
-from axonrl.serving.accounts import AgentRows, Database, UnusableError, folder
+from axonrl.serving.accounts import AgentRows, Database, UnusableError, folder, open_service
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.gateway.leases import LeasedPool
 from axonrl.serving.hosting.agent import HostedAgent
@@ -227,6 +227,16 @@ def test_sqlite_and_shorter_durability_are_for_one_server(
     assert main(["serve", "--shared", "--port", "0", "--data", str(tmp_path / "data"), *words]) == 2
     assert "--shared needs" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_has_one_server_and_a_database_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_service(tmp_path / "data").close()
+    serve = ["serve", "--port", "0", "--data"]
+    with folder.holding(tmp_path / "data"):
+        assert main([*serve, str(tmp_path / "data")]) == 2
+        assert f"process {os.getpid()} " in capsys.readouterr().err
+    assert main([*serve, str(tmp_path / "other"), "--database", str(tmp_path / "data" / "service.db")]) == 2
+    assert str(tmp_path / "data") in capsys.readouterr().err
 
 
 # -- two servers ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from axonrl.serving.accounts import Accounts, open_service
 from .browser import Browser, browsing
 from .for_accounts import PASSWORD
 from .live import Server, running
+from .service import SMALL
 
 IMAGE = "<img src=/livez onerror='document.title=1'>"
 CONTRAST = """[...document.querySelectorAll("body *")].map((node) => {
@@ -41,7 +42,7 @@ CONTRAST = """[...document.querySelectorAll("body *")].map((node) => {
 NAMELESS = """[...document.querySelectorAll("a, button, input, svg")].filter((node) =>
   !(node.textContent.trim() || node.labels?.length || node.ariaLabel)).map((node) => node.outerHTML)"""
 """What a screen reader has no name for."""
-WIDTHS = (1100, 360, 320)
+WIDTHS = (1100, 320)
 VIEWS = {"Agents": "#/", "Tokens": "#/tokens", "cart": "#/agents/cart"}
 
 
@@ -63,7 +64,7 @@ class Served(Server):
 @pytest.fixture(scope="module")
 def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """With alice's agents ``cart``, which has ended 30 episodes, and one with a name that is HTML."""
-    built("dqn", {"state_size": 4, "action_size": 2})
+    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
     data = tmp_path_factory.mktemp("page") / "data"
     database = open_service(data)
     accounts = Accounts(database)
@@ -73,7 +74,7 @@ def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.T
     (data / "programs").symlink_to(programs)
     with running(Served(data)) as served:
         for name in ("cart", "other"):
-            made = served.agent(name, description=f"A pole on a cart. {IMAGE}", environment=IMAGE, seed=0)
+            made = served.agent(name, description=f"A pole on a cart. {IMAGE}", environment=IMAGE, **SMALL)
             made.create_agent(4, 2, "dqn")
             play(made, 30)
         with sqlite3.connect(data / "service.db") as connection:  # no name that the service takes

@@ -5,13 +5,11 @@ import json
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from axonrl.serving.accounts import Accounts, open_service
 from axonrl.serving.accounts import folder as folders
 
 from .experience import alike, batch, step, stepped
-from .live import CLI, running
+from .live import running
 from .service import SMALL, Service, dropping, is_there, quiet, serving, timesteps, wait_for
 
 pytestmark = pytest.mark.server
@@ -217,19 +215,6 @@ def test_a_worker_that_hangs_is_given_up(service: Service) -> None:
             assert other.stop() == 143
             assert isinstance(acting.exception(60), ServiceError)
         assert not any(map(is_there, children))
-
-
-def test_a_folder_has_one_server_and_a_database_one_folder(service: Service, tmp_path: Path) -> None:
-    def refused(*words: str) -> str:
-        command = [*CLI, "serve", "--port", "0", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 2
-        assert done.stdout == ""
-        return done.stderr
-
-    assert f"process {service.pid} " in refused("--data", str(service.data))
-    other = refused("--data", str(tmp_path / "other"), "--database", str(service.data / "service.db"))
-    assert str(service.data) in other
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

@@ -72,7 +72,8 @@ def test_snapshots_that_are_refused(agent: HostedAgent, sent: Sent, tmp_path: Pa
         whole = base64.b64decode(state[field])
         made = {**hostile.damaged(whole, tmp_path / "written"), **hostile.misplaced(whole)}
         changes += [({field: encoded(content)}, code) for content, code in made.values()]
-        changes += [({field: other}, "unsafe_state") for other in ("no base64!", None, [])]
+        no_text: list[Any] = ["no base64!", None, []]
+        changes += [({field: other}, "unsafe_state") for other in no_text]
     pickled, yaml = hostile.pickled(tmp_path / "written"), hostile.yaml(tmp_path / "written")
     changes += [({"encoded_config": encoded(content)}, "unsafe_state") for content in (pickled, yaml)]
     changes += [({field: what}, "state_mismatch") for field in SIZES for what in (encoded(pickled), [*yaml], None)]
