@@ -104,7 +104,7 @@ class Stub:
                 reply = stub.replies.popleft() if stub.replies else stub.default(asked)
                 stub.arrived.release()
                 if reply.after is not None:
-                    reply.after.wait(20)
+                    reply.after.wait(60)
                 if reply.lost:
                     self.close_connection = True
                     return

@@ -30,8 +30,8 @@ def test_a_password_is_refused_without_being_told(password: str) -> None:
     assert str(password) not in str(error.value)
 
 
-@pytest.mark.parametrize("password", ["   spaces   ", "パスワードは長くてよいです\0"])
-def test_a_password_is_taken_as_it_is(password: str) -> None:
+def test_a_password_is_taken_as_it_is() -> None:
+    password = "  パスワードは長くて\0  "
     assert passwords.accept("alice", password) == password
 
 
@@ -54,7 +54,7 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     class Slow:
         def hash(self, password: str) -> str:
             inside.release()
-            assert go.wait(10)
+            assert go.wait(60)
             return password
 
     monkeypatch.setattr(known, "_hasher", Slow())
@@ -62,7 +62,7 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     for thread in threads:
         thread.start()
     try:
-        assert all(inside.acquire(timeout=10) for _ in threads)
+        assert all(inside.acquire(timeout=60) for _ in threads)
         with pytest.raises(RefusedError) as error:
             known.hash("a third one")
         assert error.value.code == "unavailable"

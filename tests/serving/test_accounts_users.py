@@ -82,10 +82,9 @@ def test_an_unknown_name_is_compared_too(database: Database, monkeypatch: pytest
     assert real.split("$")[:4] == dummy.split("$")[:4]  # the same algorithm and parameters
 
 
-@pytest.mark.parametrize("name", ["a" * 65, "a\n"])
-def test_a_name_that_is_none_is_refused(database: Database, name: str) -> None:
+def test_a_name_that_is_none_is_refused(database: Database) -> None:
     with pytest.raises(ArgumentError) as error:
-        Accounts(database).add_user(name, PASSWORD)
+        Accounts(database).add_user("a\n", PASSWORD)
     assert error.value.argument == "name"
 
 

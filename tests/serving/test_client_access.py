@@ -190,10 +190,9 @@ def test_names_are_quoted(stub: Stub) -> None:
     assert stub.paths == [f"GET /{room}/a%2Fb%20%C3%A9%3F%23%25" for room in ("agents", "snapshots")]
 
 
-@pytest.mark.parametrize("name", ["..", None])
-def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+def test_a_name_that_leads_elsewhere_is_refused() -> None:
     with pytest.raises(ArgumentError) as caught:
-        RemoteAgent(name, access_token=TOKEN)
+        RemoteAgent("..", access_token=TOKEN)
     assert caught.value.argument == "agent_name"
 
 

@@ -186,7 +186,7 @@ def test_environments_are_ones_own(stub: Stub) -> None:
     found = fork.SimpleQueue()
     child = fork.Process(target=_names_of_a_child, args=(one, found))
     child.start()
-    child.join(20)
+    child.join(60)
     assert child.exitcode == 0
     name, process = found.get()
     assert process != os.getpid()

@@ -205,7 +205,7 @@ def test_calls_of_one_environment_are_made_in_order(stub: Stub) -> None:
 
     threads = [threading.Thread(target=step, args=(number,)) for number in range(6)]
     threads[0].start()
-    assert stub.arrived.acquire(timeout=10)
+    assert stub.arrived.acquire(timeout=60)
     for waiting, thread in enumerate(threads[1:], start=1):
         thread.start()
         while len(agent._turns._waiting) < waiting:  # each is in the queue before the next comes
@@ -213,7 +213,7 @@ def test_calls_of_one_environment_are_made_in_order(stub: Stub) -> None:
     assert len(stub.asked) == 1
     hold.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert [asked.json["step_data"]["state"][0] for asked in stub.asked] == [0, 1, 2, 3, 4, 5]
 
 
@@ -223,8 +223,8 @@ def test_other_calls_need_not_wait_for_a_step(stub: Stub) -> None:
     agent = connect(stub)
     thread = threading.Thread(target=agent.step, args=STEP)
     thread.start()
-    assert stub.arrived.acquire(timeout=10)
+    assert stub.arrived.acquire(timeout=60)
     assert agent.exists
     hold.set()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()

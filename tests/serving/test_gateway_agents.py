@@ -51,8 +51,6 @@ def test_obs_size_is_answered_where_it_was_given(service: Service) -> None:
 @pytest.mark.parametrize(
     ("body", "where"),
     [
-        ({"name": "a/b", "model": "dqn", "config": CARTPOLE}, "name"),
-        ({"name": "a", "model": "nosuch", "config": CARTPOLE}, "model"),
         ({"name": "a", "model": "dqn", "config": {**CARTPOLE, "lr": -1}}, "config.lr"),
         ({"name": "a", "model": "dqn", "config": CARTPOLE, "description": "x" * 2001}, "description"),
     ],

@@ -44,12 +44,9 @@ def test_every_route_needs_a_token(service: Service) -> None:
             assert refused.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("token", ["axp_nosuch", "\xff"])
-def test_other_tokens_are_refused(service: Service, token: str) -> None:
+def test_other_tokens_are_refused(service: Service) -> None:
     for path in (ACT, f"{API}/tokens"):
-        assert (
-            service("POST", path, [0], user=None, headers={"Authorization": f"Bearer {token}"}).code == "invalid_token"
-        )
+        assert service("POST", path, [0], user=None, headers={"Authorization": "Bearer \xff"}).code == "invalid_token"
     good = service.tokens["alice"]
     for given in (f"Basic {good}", good, f"Bearer {good[:-1]}", f"Bearer {good}x"):
         assert service("POST", ACT, [0], user=None, headers={"Authorization": given}).code == "invalid_token"

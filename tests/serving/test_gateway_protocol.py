@@ -352,7 +352,7 @@ def test_metrics_have_a_port_of_their_own(server: Server) -> None:
     for one in (found, refused):
         assert (one.getheader("Cache-Control"), one.getheader("Server")) == ("no-store", None)
     connection.close()
-    with socket.create_connection(("127.0.0.1", METRICS), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", METRICS), timeout=SECONDS) as raw:
         raw.sendall(b"nonsense\r\n\r\n")
         head, body = read(raw).split(b"\r\n\r\n", 1)
     assert head[:12] == b"HTTP/1.1 400"

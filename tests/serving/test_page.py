@@ -54,7 +54,7 @@ class Served(Server):
 
     def request(self, method: str, path: str, cookie: str) -> int:
         """Its status."""
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=60)
         connection.request(method, path, headers={"Cookie": cookie, "Content-Length": "0"})
         status = connection.getresponse().status
         connection.close()
