@@ -165,8 +165,3 @@ def copy_program(recipe: Recipe, programs: Path, data: Path) -> None:
 def agent(server: Server, token: str, name: str = "cart", **more: Any) -> RemoteAgent:
     """A client of alice's agent."""
     return RemoteAgent(name, **{"url": server.url, "access_token": token, "environment": "e", **more})
-
-
-def axonrl(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """A command of axonrl, in a process of its own."""
-    return subprocess.run([*CLI, *words], capture_output=True, text=True, timeout=_SECONDS, check=check)
