@@ -56,29 +56,22 @@ def read(tmp_path: Path) -> Read:
         ("kind: grid, params: {}", "params: must name at least one declared param, got none"),
         ("kind: mapping, values: []", "values: must have at least one point, as in {name: 1}, got none"),
         ("kind: grid, params: {rate: {kind: choice, value: []}}", "params.rate.value: must have at least one value, "),
+        ("kind: grid, params: {rate: {kind: geomspace, value: [0, 1, 3]}}", "params.rate.value: start and stop must "),
+        (
+            "kind: random, numRuns: 2, params: {rate: {kind: qnormal, value: [a, 1, 1]}}",
+            "params.rate.value: must be the numbers [loc, scale, q], got ['a', 1, 1]",
+        ),
+        (f"kind: random, num_runs: 3, {RATES}", "num_runs: unknown key; did you mean 'numRuns'?"),
+        (f"{TPE}, metric: return", "metric: must be {name: ..., optimization: maximize}, or minimize, got 'return'"),
         ("kind: grid, params: {rate: {kind: linspace, value: [0, 1, -2]}}", "params.rate.value: num must be a whole "),
-        ("kind: grid, params: {rate: {kind: linspace, value: '0:1:0'}}", "params.rate.value: num must be a whole "),
         (
             "kind: grid, params: {wait: {kind: range, value: [1, 9, 0]}}",
             "params.wait.value: step must be above 0, got ",
         ),
-        (
-            "kind: grid, params: {wait: {kind: range, value: [9, 1, 1]}}",
-            "params.wait.value: stop must be above start, ",
-        ),
         ("kind: grid, params: {wait: {kind: range, value: [0, 1e9, 1]}}", "params.wait.value: at most 100,000 values "),
-        ("kind: grid, params: {rate: {kind: geomspace, value: [0, 1, 3]}}", "params.rate.value: start and stop must "),
         (
             "kind: random, numRuns: 2, params: {rate: {kind: uniform, value: [1, 0]}}",
             "params.rate.value: high must be above low, got [1, 0]",
-        ),
-        (
-            "kind: random, numRuns: 2, params: {rate: {kind: uniform, value: [1]}}",
-            "params.rate.value: must be the numbers [low, high], got [1]",
-        ),
-        (
-            "kind: random, numRuns: 2, params: {rate: {kind: qnormal, value: [a, 1, 1]}}",
-            "params.rate.value: must be the numbers [loc, scale, q], got ['a', 1, 1]",
         ),
         (
             "kind: random, numRuns: 2, params: {rate: {kind: normal, value: {loc: 0, scale: -1}}}",
@@ -90,10 +83,6 @@ def read(tmp_path: Path) -> Read:
             "got [[1, 0.5], [2, 0.9]]",
         ),
         (f"kind: random, numRuns: -3, {RATES}", "numRuns: must be a whole number of at least 1, got -3"),
-        (f"kind: random, numRuns: many, {RATES}", "numRuns: must be a whole number of at least 1, got 'many'"),
-        (f"kind: random, num_runs: 3, {RATES}", "num_runs: unknown key; did you mean 'numRuns'?"),
-        (f"kind: grid, concurrency: 0, {RATES}", "concurrency: must be a whole number of at least 1, got 0"),
-        (f"{TPE}, metric: return", "metric: must be {name: ..., optimization: maximize}, or minimize, got 'return'"),
         (f"{TPE}, metric: {{name: return, optimization: max}}", "metric.optimization: must be maximize or minimize, "),
         (
             f"kind: random, numRuns: 1, metric: {{name: return}}, {RATES}",
@@ -102,11 +91,6 @@ def read(tmp_path: Path) -> Read:
         (
             f"kind: grid, earlyStopping: [{{kind: metric}}], {RATES}",
             "earlyStopping.0.kind: must be one of metric_early_stopping, failure_early_stopping, got 'metric'",
-        ),
-        (
-            "kind: grid, earlyStopping: [{kind: metric_early_stopping, metric: a, value: 1, optimization: maximize, "
-            f"policy: {{kind: mean}}}}], {RATES}",
-            "earlyStopping.0.policy.kind: must be one of median, truncation, diff, got 'mean'",
         ),
     ],
 )
@@ -219,8 +203,6 @@ def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, mon
         (f"{TPE}, metric: {{name: final_episode_return_mean}}", "evaluate: null", ""),  # it is known, but not here
         (f"{TPE}, metric: {{name: eval/return_mean}}", "", "rollout/return_mean"),
         (f"{TPE}, metric: {{name: eval/return_mean}}", "hooks: [{kind: evaluation, every_timesteps: 9}]", None),
-        (f"{TPE}, metric: {{name: train/anything}}", "", None),
-        (f"{TPE}, metric: {{name: timesteps}}", "", None),
     ],
 )
 def test_a_name_that_no_metric_has(matrix: str, more: str, nearest: str | None, read: Read) -> None:
@@ -270,16 +252,10 @@ RETURN, FINAL = metrics.RETURN, "final_episode_return_mean"
     ("status", "evaluation", "name", "expected"),
     [
         ("finished", EVALUATED, FINAL, 9),
-        ("finished", EVALUATED, "final_episode_return_min", 1),
         ("finished", None, RETURN, 5),
-        ("finished", None, "final_episode_return_std", None),
-        ("finished", None, "train/loss", 0.25),
         ("finished", None, "timesteps_per_second", 8),
-        ("stopped", None, FINAL, 7),  # its last evaluation
         ("stopped", None, RETURN, 7),
         ("stopped", None, "final_episode_length_mean", 3),  # of its last episodes
-        ("stopped", None, "timesteps", 20),
-        ("stopped", None, "timesteps_per_second", None),
         ("stopped", None, "train/lss", None),
     ],
 )
@@ -339,7 +315,6 @@ def test_metric_and_early_stopping_may_change_and_so_may_the_name_of_the_file(re
     ("text", "message"),
     [
         (None, "search.json is missing, so the search cannot be resumed"),
-        ("{", "search.json is damaged, so the search cannot be resumed: Expecting property name"),
         ("{}", "search.json is damaged, so the search cannot be resumed: the key 'group' is missing"),
     ],
 )
