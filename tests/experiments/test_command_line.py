@@ -106,16 +106,12 @@ def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.Captu
     ("words", "message"),
     [
         (["run", "none.yml"], "none.yml: the file does not exist"),
-        (["run", "."], ".: the file is a folder"),
         (
             ["check", "dqn_cartpol"],
             "dqn_cartpol: no file or shipped experiment has this name; did you mean",
         ),
-        (["run", "file.yml", "-P", "limt=5"], "-P limt=5: params.limt: the file declares no param of this name; did"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
         (["evaluate", "nowhere"], "Folder nowhere does not exist."),
-        (["evaluate", "file.yml"], "Folder file.yml is a file, not a run folder."),
-        (["evaluate", "."], "Folder . is not a run folder: experiment.yml is missing."),
         (["run", "file.yml", "--model-dir", "."], "Folder . exists and is not a run folder. Use --model-dir"),
     ],
 )
@@ -133,18 +129,11 @@ def test_what_is_not_usable_is_exit_code_2(
 @pytest.mark.parametrize(
     "words",
     [
-        ["fly"],
-        ["run"],
         ["run", "x.yml", "-P", "novalue"],
         ["run", "x.yml", "--set", "=1"],
         ["run", "x.yml", "-P", "a=1", "-P", "a=2"],
-        ["check", "x.yml", "--set", "seed=1", "--set", "seed=1"],
-        ["completion", "powershell"],
         ["evaluate", "d", "--episodes", "0"],
-        ["evaluate", "d", "--episodes", "many"],
-        ["evaluate", "d", "--policy", "first"],
         ["evaluate", "d", "--checkpoint", "0"],
-        ["evaluate", "d", "--checkpoint", "last"],
         ["evaluate", "d", "--checkpoint", "2", "--policy", "last"],
     ],
 )
@@ -198,29 +187,28 @@ def test_a_very_long_message_is_cut(
     assert len(axonrl(capfd, "run", run_file)[2]) < 2200
 
 
-@pytest.mark.parametrize(("number", "name", "code"), [(2, "Ctrl-C", 130), (15, "SIGTERM", 143)])
 def test_a_signal_stops_the_run_and_says_where_it_is(
-    run_file: Path, agents: list[Any], capfd: pytest.CaptureFixture[str], number: int, name: str, code: int
+    run_file: Path, agents: list[Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = (
         "import signal\nclass Send:\n    def __init__(self, at, times=1):\n        self.at, self.times = at, times\n"
     )
     source += "    def after_timestep(self, session, facts):\n        if session.global_timestep == self.at:\n"
-    source += f"            for _ in range(self.times):\n                signal.raise_signal({number})\n"
+    source += "            for _ in range(self.times):\n                signal.raise_signal(15)\n"
     (run_file.parent / "users_model.py").write_text(source + "def model_fn(features, labels, mode): ...\n")
     sys.path.append(str(run_file.parent))  # the fixture takes it off again
     sets = ("--set", "hooks=[{kind: 'users_model:Send', at: 7}]", "--set", "agent.params={}")
     found, out, err = axonrl(capfd, "run", run_file, "--model-dir", "once", *sets)
-    assert (found, out) == (code, "")
+    assert (found, out) == (143, "")
     told, again = err.splitlines()[-1].split(" Continue with: axonrl run ")
-    assert told == f"axonrl: Stopped by {name} at timestep 8. Saved in once."
+    assert told == "axonrl: Stopped by SIGTERM at timestep 8. Saved in once."
     assert shlex.split(again)[1:] == ["--model-dir", "once", *sets, "--resume"]
     assert agents[0].evaluations == []
 
     sets = ("--set", "hooks=[{kind: 'users_model:Send', at: 7, times: 2}]", "--set", "agent.params={}")
     found, _, err = axonrl(capfd, "run", run_file, "--model-dir", "twice", *sets)
-    assert found == code
-    assert err.splitlines()[-1].startswith(f"axonrl: Stopped at once by {name}. Saved in twice. Continue with: axonrl ")
+    assert found == 143
+    assert err.splitlines()[-1].startswith("axonrl: Stopped at once by SIGTERM. Saved in twice. Continue with: axonrl ")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -295,19 +283,10 @@ def test_json_where_a_script_wants_it(run_file: Path, capfd: pytest.CaptureFixtu
     assert "$schema" in json.loads(axonrl(capfd, "schema")[1])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"train.first_update": "10"}, "10 timesteps (first_update) cannot fill a batch of 64"),
-    ],
-)
-def test_check_finds_what_a_run_would_refuse(
-    changes: dict[str, str], message: str, workplace: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    sets = [word for path, value in changes.items() for word in ("--set", f"{path}={value}")]
-    code, out, err = axonrl(capfd, "check", "dqn_cartpole", *sets)
+def test_check_finds_what_a_run_would_refuse(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = axonrl(capfd, "check", "dqn_cartpole", "--set", "train.first_update=10")
     assert (code, out) == (1, "")
-    assert message in err
+    assert "10 timesteps (first_update) cannot fill a batch of 64" in err
     assert [path.name for path in workplace.iterdir()] == ["users_model.py"]
 
 
@@ -344,10 +323,12 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     assert str(shipped()["dqn_cartpole"].parent) in lines[-1]
 
 
-def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = axonrl(capfd)
     assert code == 0
     assert out.startswith("usage: axonrl [-h]")
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -390,41 +371,35 @@ def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureF
     )
 
 
-def test_version_and_help(capfd: pytest.CaptureFixture[str]) -> None:
-    for words in (["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)):
-        with pytest.raises(SystemExit) as caught:
-            cli.main(words)
-        assert caught.value.code == 0
+def test_version(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
     assert capfd.readouterr().out.startswith("axonrl 0.")
 
 
-def test_help_fits_a_terminal_of_80_columns(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_of_every_command_says_what_it_does_in_80_columns(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for words in (["--help"], *([name, "--help"] for name in COMMANDS)):
-        with pytest.raises(SystemExit):
-            cli.main(words)
-    assert [line for line in capfd.readouterr().out.splitlines() if len(line) > 80] == []
-
-
-def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as caught:
             cli.main([name, "--help"])
+        assert caught.value.code == 0
         out = capfd.readouterr().out
         usage, about, *_ = out.split("\n\n")
         assert usage.startswith(f"usage: axonrl {name} [-h]")
         assert about[0].isupper()
         assert about.endswith(".")
-        assert max(map(len, out.splitlines())) <= 120
+        assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("words", [["--help"], ["submit", "--help"]])
-def test_help_loads_next_to_nothing(words: list[str]) -> None:
-    code = f"""
+def test_help_loads_next_to_nothing() -> None:
+    code = """
 import sys
 from axonrl.experiments.commands.cli import main
 try:
-    main({words})
+    main(["submit", "--help"])
 except SystemExit:
     pass
 print(*sys.modules)

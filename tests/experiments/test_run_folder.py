@@ -81,7 +81,6 @@ def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("experiment.yml", "Run folder {} already exists. Use --resume to continue it, or --model-dir for a new one."),
-        ("notes.txt", "Folder {} exists and is not a run folder. Use --model-dir for another one."),
         (".hidden", "Folder {} exists and is not a run folder. Use --model-dir for another one."),
     ],
 )

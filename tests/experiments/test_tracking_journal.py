@@ -142,8 +142,6 @@ def test_a_cut_that_takes_nothing_back_is_none(tmp_path: Path) -> None:
         b'{"time": 1.0, "sta',
         b"\x00\xff\n",
         b"[]\n",
-        b'{"status": "running"}\n',
-        b"{}",
         b'{"time": 1, "metrics": {"a": 1}}\n',
     ],
 )
