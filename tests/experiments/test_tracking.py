@@ -398,10 +398,8 @@ def test_one_of_many_runs_has_a_tag_of_their_group(
     assert "seeds" not in run.inputs
 
 
-def test_the_data_of_a_run_is_replaced_whole(folder: Path) -> None:
+def test_the_data_of_a_run_is_replaced_whole(folder: Path, journal: Journal) -> None:
     """Who has opened it reads on in the old file, never in half of the new one."""
-    with tracked(folder, load(folder / "experiment.yml")[0]):
-        pass
     run = read(folder)
     offline = OfflineRun()
     offline.write(run)
@@ -449,7 +447,7 @@ import subprocess, sys
 
 class Starting:
     def __init__(self):
-        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
 
     def push(self, run):
         (run.folder / "pid.txt").write_text(f"{self.process.pid}")
@@ -466,17 +464,14 @@ class Mine:
 def test_users_trackers_of_which_one_starts_a_process(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process inherits the follower's output, and runs for a minute; nobody waits for it."""
+    """The process inherits the follower's output, and runs for an hour; nobody waits for it."""
     (tmp_path / "users_trackers.py").write_text(STARTING)
     monkeypatch.syspath_prepend(tmp_path)
     trackers = "['users_trackers:Starting', {kind: 'users_trackers:Mine', name: told.txt}]"
     with tracked(folder, experiment_with(trackers, folder)):
         while not (folder / "pid.txt").exists():
             time.sleep(0.01)
-        began = time.monotonic()
-    seconds = time.monotonic() - began
-    os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)
-    assert seconds < 40
+    os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)  # it is still there
     assert (folder / "told.txt").read_text() == "succeeded"
 
 
