@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -176,3 +177,11 @@ def main_with_pauses(arguments: list[str]) -> int:
     runner.agent_of = make
     setattr(training, "load_tensorflow", lambda: None)  # noqa: B010 (imported there, not exported)
     return cli.main(arguments)
+
+
+SLOW = (
+    sys.executable,
+    "-c",
+    f"import sys; from {__name__} import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
+)
+"""The command line in a process of its own, with an Agent that only counts, slowly."""

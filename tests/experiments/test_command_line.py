@@ -20,8 +20,10 @@ from axonrl.errors import ClusterError
 from axonrl.experiments.commands import cli, training
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
+from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.hooks import Hook
 from axonrl.runs.history import read_episodes, read_evaluations
+from axonrl.tests.experiments.fakes import SLOW
 
 COMMANDS = [
     *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
@@ -598,18 +600,18 @@ def test_a_checkpoint_gives_the_number_that_the_run_recorded(
         assert (code, err.startswith(f"axonrl: error: Run folder {folder} has no ")) == (2, True)
 
 
-def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workplace: Path) -> None:
+def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(run_file: Path) -> None:
     """As with ``2>&1 | tee``: Ctrl-C ends that too, before the run can say a word."""
-    (workplace / "real.yml").write_text(DQN.replace("users_dqn:model_fn", "dqn").replace("300", "100000000"))
-    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "run", "real.yml", "--model-dir", "out", "--set", "hooks=[]"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    command = [*SLOW, "run", "file.yml", "--model-dir", "out", "--set", "hooks=[]", "-P", "limit=100000000"]
+    tracked = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=tracked) as process:
         assert process.stderr is not None
-        while b"training starts" not in process.stderr.readline():
-            assert process.poll() is None
         while not Path("out/episodes.csv").exists() or not read_episodes(Path("out")):
+            assert process.poll() is None
             time.sleep(0.05)
         process.stderr.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
-    assert (Path("out/checkpoints") / "checkpoint-00000002").is_dir()
+    run = TrackedRun(Path("out"))
+    run.read()
+    assert (run.statuses[-1].status, run.statuses[-1].message) == ("stopped", "")  # and not at once

@@ -5,7 +5,6 @@ import gzip
 import json
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 import uuid
@@ -24,6 +23,7 @@ from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracke
 from axonrl.experiments.tracking import recording
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.tests.experiments.fakes import SLOW
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
 EXPERIMENT = """
@@ -41,14 +41,6 @@ train: {first_update: 20, update_frequency: 5, max_timesteps: 400}
 evaluate: {episodes: 2}
 hooks: [{kind: evaluation, every_timesteps: 200, episodes: 2}]
 """
-
-
-SLOW = (
-    sys.executable,
-    "-c",
-    "import sys; from axonrl.tests.experiments.fakes import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
-)
-"""The command in a process of its own, with an Agent that only counts, slowly."""
 
 
 @pytest.fixture
