@@ -35,9 +35,10 @@ FRAME = """\
 """The page as a phone shows it, and what is asked about it."""
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of two groups, with a name that would do harm if it were not escaped, and of runs that cannot be used."""
+    tmp_path = tmp_path_factory.mktemp("report")
     for seed in range(2):
         make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x$")
         make_run(tmp_path / "runs" / f"b-{seed}", seed, [12.0 + seed] * 60, note="a name as long as it takes " * 5)
@@ -47,6 +48,7 @@ def report(tmp_path: Path) -> Path:
     (make_run(tmp_path / "runs" / "bad", 1, [1.0]) / "run.json").write_text("{")
     (tmp_path / "runs" / "empty").mkdir()
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "report.html"), "--reach", "2.5"]) == 0
+    (tmp_path / "frame.html").write_text(FRAME)
     return tmp_path / "report.html"
 
 
@@ -82,13 +84,18 @@ def test_nothing_is_loaded_from_elsewhere_and_no_script_is_run(report: Path) -> 
     assert "https://" not in page
 
 
-def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(report: Path, tmp_path: Path) -> None:
-    (tmp_path / "frame.html").write_text(FRAME)
-    log = ("--enable-logging=stderr", "--allow-file-access-from-files")
-    done = browse((tmp_path / "frame.html").as_uri(), tmp_path, *log)
+def shown_in_frame(report: Path, tmp_path: Path, *options: str) -> tuple[Any, str]:
+    """What a browser finds on the page, and what it complains about."""
+    frame = report.with_name("frame.html").as_uri()
+    done = browse(frame, tmp_path, "--allow-file-access-from-files", *options)
     found = re.search(r'id="found">([^<]*)<', done.stdout)
     assert found is not None
-    facts = json.loads(found[1].replace("&quot;", '"'))
+    return json.loads(found[1].replace("&quot;", '"')), done.stderr
+
+
+@pytest.mark.browser
+def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(report: Path, tmp_path: Path) -> None:
+    facts, complaints = shown_in_frame(report, tmp_path, "--enable-logging=stderr")
     assert facts["width"] <= 360
     assert facts["wider"] == []
     assert facts["scrolling"] > 2
@@ -101,16 +108,12 @@ def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(repor
     assert facts["loaded"] == []
     assert [name for name in facts["charts"] if "wide" in name.split()] == []
     assert len(facts["charts"]) == 3
-    assert "CONSOLE" not in done.stderr, done.stderr
+    assert "CONSOLE" not in complaints, complaints
 
 
+@pytest.mark.browser
 def test_it_is_dark_where_the_reader_wants_that(report: Path, tmp_path: Path) -> None:
-    (tmp_path / "frame.html").write_text(FRAME)
-    options = ("--allow-file-access-from-files", "--blink-settings=preferredColorScheme=0")
-    done = browse((tmp_path / "frame.html").as_uri(), tmp_path, *options)
-    found = re.search(r'id="found">([^<]*)<', done.stdout)
-    assert found is not None
-    facts = json.loads(found[1].replace("&quot;", '"'))
+    facts, _ = shown_in_frame(report, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert facts["dark"]
     assert facts["colours"] == ["rgb(20, 23, 28)", "rgb(230, 232, 236)"]
 
