@@ -19,7 +19,6 @@ from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes
 
 PARAMS = {"epsilon": 0.25}
-pytestmark = pytest.mark.usefixtures("traced_once")
 TRACKER = """\
 class Mine:
     def push(self, run):
@@ -125,13 +124,7 @@ def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.
     assert len(found) == len(read_episodes(run)) > len(returns)
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--resume",
-    ],
-)
-def test_it_is_not_continued_by_a_file(run: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_not_continued_by_a_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "dqn_cartpole", "--model-dir", str(run), "--auto-resume"]) == 2
     assert "has the run of a Python program" in capsys.readouterr().err
 
