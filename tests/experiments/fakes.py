@@ -156,12 +156,7 @@ class FakeAgent:
     def evaluate(self, env: Any, *, episodes: int, policy: str) -> dict[str, float]:
         self.envs.append(env)
         self.evaluations.append({"episodes": episodes, "policy": policy})
-        return {
-            "episode_return_mean": 9.0,
-            "episode_return_std": 1.5,
-            "episode_length_mean": 2.0,
-            "episodes": episodes,
-        }
+        return {"episode_return_mean": 9.0, "episode_return_std": 1.5, "episode_length_mean": 2.0, "episodes": episodes}
 
 
 def main_with_pauses(arguments: list[str]) -> int:

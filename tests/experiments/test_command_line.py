@@ -52,15 +52,10 @@ def test_a_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = axonrl(capfd, "run", run_file, "-P", "limit=6", "--set", "evaluate.episodes=3")
     assert (code, err) == (0, "axonrl: Running my_run in runs/my_run\n")
     assert "evaluation return, 3 episodes 9.00 ± 1.50" in " ".join(out.split())
-    assert out.splitlines()[-2:] == [
-        "run folder:     runs/my_run",
-        "learning curve: runs/my_run/learning_curve.png",
-    ]
+    assert out.splitlines()[-2:] == ["run folder:     runs/my_run", "learning curve: runs/my_run/learning_curve.png"]
     assert len(read_episodes(Path("runs/my_run"))) == 3
     record = json.loads(Path("runs/my_run/record.json").read_text())[0]
-    assert record["command"] == [
-        *("axonrl", "run", str(run_file), "-P", "limit=6", "--set", "evaluate.episodes=3"),
-    ]
+    assert record["command"] == [*("axonrl", "run", str(run_file), "-P", "limit=6", "--set", "evaluate.episodes=3")]
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")
@@ -108,10 +103,7 @@ def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.Captu
     ("words", "message"),
     [
         (["run", "none.yml"], "none.yml: the file does not exist"),
-        (
-            ["check", "dqn_cartpol"],
-            "dqn_cartpol: no file or shipped experiment has this name; did you mean",
-        ),
+        (["check", "dqn_cartpol"], "dqn_cartpol: no file or shipped experiment has this name; did you mean"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
         (["evaluate", "nowhere"], "Folder nowhere does not exist."),
         (["run", "file.yml", "--model-dir", "."], "Folder . exists and is not a run folder. Use --model-dir"),
@@ -303,7 +295,7 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     lines = out.splitlines()
     assert [line for line in lines[:-3] if not line.startswith(" ")] == [
-        *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"),
+        *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:")
     ]
     entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
     assert {line.split()[0] for line in entries} >= {
@@ -408,16 +400,7 @@ print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
-    heavy = {
-        "yaml",
-        "pydantic",
-        "rich",
-        "numpy",
-        "gymnasium",
-        "tensorflow",
-        "polyaxon",
-        "argcomplete",
-    }
+    heavy = {"yaml", "pydantic", "rich", "numpy", "gymnasium", "tensorflow", "polyaxon", "argcomplete"}
     assert loaded & heavy == set()
     assert len({name for name in loaded if name.startswith("axonrl")}) < 14
 

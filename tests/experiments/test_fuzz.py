@@ -247,10 +247,8 @@ MANY = range(4_900)
         (f"params: {{a: 1}}\nname: {'${' * 10**6}\n", "'${' without '}'"),
         (f"seed: {'9' * 3 * 10**6}\n", "must fit into 64 bits"),
         (f"hooks: {'[' * 10**6}\n", "nested more than 32 levels deep"),
-        (f"? {'k' * 3 * 10**6}\n: 1\n", "unknown key"),
-        (f"tracker: {{host: '{'a.' * 10**6}'}}\n", "must be an address"),
     ],
-    ids=["keys", "items", "params", "bomb", "references", "digits", "nesting", "key", "host"],
+    ids=["keys", "items", "params", "bomb", "references", "digits", "nesting"],
 )
 def test_what_could_take_long(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "file.yml"

@@ -396,13 +396,7 @@ def test_a_token_with_the_end_of_its_line_is_the_token(
     assert misbehaving.requests[0].headers["Authorization"].lower() == f"token {TOKEN}"
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        f"{TOKEN}\nX-Other: header",
-        f"é{TOKEN}",
-    ],
-)
+@pytest.mark.parametrize("token", [f"{TOKEN}\nX-Other: header", f"é{TOKEN}"])
 def test_what_cannot_be_a_token_is_not_quoted(
     token: str, written: TrackedRun, misbehaving: MisbehavingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

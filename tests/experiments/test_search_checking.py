@@ -51,54 +51,62 @@ def read(tmp_path: Path) -> Read:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "message"),
+    ("matrix", "messages"),
     [
-        ("kind: grid, params: {}", "params: must name at least one declared param, got none"),
-        ("kind: mapping, values: []", "values: must have at least one point, as in {name: 1}, got none"),
-        ("kind: grid, params: {rate: {kind: choice, value: []}}", "params.rate.value: must have at least one value, "),
-        ("kind: grid, params: {rate: {kind: geomspace, value: [0, 1, 3]}}", "params.rate.value: start and stop must "),
+        ("kind: grid, params: {}", ["params: must name at least one declared param, got none"]),
+        ("kind: mapping, values: []", ["values: must have at least one point, as in {name: 1}, got none"]),
         (
-            "kind: random, numRuns: 2, params: {rate: {kind: qnormal, value: [a, 1, 1]}}",
-            "params.rate.value: must be the numbers [loc, scale, q], got ['a', 1, 1]",
-        ),
-        (f"kind: random, num_runs: 3, {RATES}", "num_runs: unknown key; did you mean 'numRuns'?"),
-        (f"{TPE}, metric: return", "metric: must be {name: ..., optimization: maximize}, or minimize, got 'return'"),
-        ("kind: grid, params: {rate: {kind: linspace, value: [0, 1, -2]}}", "params.rate.value: num must be a whole "),
-        (
-            "kind: grid, params: {wait: {kind: range, value: [1, 9, 0]}}",
-            "params.wait.value: step must be above 0, got ",
-        ),
-        ("kind: grid, params: {wait: {kind: range, value: [0, 1e9, 1]}}", "params.wait.value: at most 100,000 values "),
-        (
-            "kind: random, numRuns: 2, params: {rate: {kind: uniform, value: [1, 0]}}",
-            "params.rate.value: high must be above low, got [1, 0]",
+            "kind: grid, params: {size: {kind: choice, value: []}, rate: {kind: linspace, value: [0, 1, -2]},"
+            " wait: {kind: range, value: [1, 9, 0]}}",
+            [
+                "params.size.value: must have at least one value, ",
+                "params.rate.value: num must be a whole ",
+                "params.wait.value: step must be above 0, got ",
+            ],
         ),
         (
-            "kind: random, numRuns: 2, params: {rate: {kind: normal, value: {loc: 0, scale: -1}}}",
-            "params.rate.value: scale must not be negative, got a mapping",
+            "kind: grid, params: {wait: {kind: range, value: [0, 1e9, 1]}, rate: {kind: geomspace, value: [0, 1, 3]}}",
+            ["params.wait.value: at most 100,000 values ", "params.rate.value: start and stop must "],
         ),
         (
-            "kind: random, numRuns: 2, params: {rate: {kind: pchoice, value: [[1, 0.5], [2, 0.9]]}}",
-            "params.rate.value: must be a list of [value, probability], with probabilities that add up to 1, "
-            "got [[1, 0.5], [2, 0.9]]",
+            "kind: random, numRuns: 2, params: {rate: {kind: uniform, value: [1, 0]},"
+            " wait: {kind: qnormal, value: [a, 1, 1]}, size: {kind: normal, value: {loc: 0, scale: -1}},"
+            " loss: {kind: pchoice, value: [[1, 0.5], [2, 0.9]]}}",
+            [
+                "params.rate.value: high must be above low, got [1, 0]",
+                "params.wait.value: must be the numbers [loc, scale, q], got ['a', 1, 1]",
+                "params.size.value: scale must not be negative, got a mapping",
+                "params.loss.value: must be a list of [value, probability], with probabilities that add up to 1, "
+                "got [[1, 0.5], [2, 0.9]]",
+            ],
         ),
-        (f"kind: random, numRuns: -3, {RATES}", "numRuns: must be a whole number of at least 1, got -3"),
-        (f"{TPE}, metric: {{name: return, optimization: max}}", "metric.optimization: must be maximize or minimize, "),
+        (
+            f"kind: random, numRuns: -3, num_runs: 3, {RATES}",
+            [
+                "num_runs: unknown key; did you mean 'numRuns'?",
+                "numRuns: must be a whole number of at least 1, got -3",
+            ],
+        ),
+        (f"{TPE}, metric: return", ["metric: must be {name: ..., optimization: maximize}, or minimize, got 'return'"]),
+        (
+            f"{TPE}, metric: {{name: return, optimization: max}}",
+            ["metric.optimization: must be maximize or minimize, "],
+        ),
         (
             f"kind: random, numRuns: 1, metric: {{name: return}}, {RATES}",
-            "metric: only hyperband, bayes, tpe have a metric of your choice; random compares the return: ",
+            ["metric: only hyperband, bayes, tpe have a metric of your choice; random compares the return: "],
         ),
         (
             f"kind: grid, earlyStopping: [{{kind: metric}}], {RATES}",
-            "earlyStopping.0.kind: must be one of metric_early_stopping, failure_early_stopping, got 'metric'",
+            ["earlyStopping.0.kind: must be one of metric_early_stopping, failure_early_stopping, got 'metric'"],
         ),
     ],
 )
-def test_values_of_a_matrix_that_are_wrong(matrix: str, message: str, read: Read) -> None:
+def test_values_of_a_matrix_that_are_wrong(matrix: str, messages: list[str], read: Read) -> None:
     with pytest.raises(ExperimentError) as caught:
         Space(*read(matrix), {})
-    assert str(caught.value).partition("search.yml:")[2].startswith(f"{LINE}: matrix.{message}")
-    assert len(caught.value.errors) == 1
+    found = [str(error).partition(f"search.yml:{LINE}: matrix.")[2] for error in caught.value.errors]
+    assert [one[: len(two)] for one, two in zip(found, messages, strict=True)] == messages
 
 
 def test_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, capsys: Any) -> None:

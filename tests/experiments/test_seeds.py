@@ -369,10 +369,6 @@ def test_what_learned_from_data_goes_on_to_a_larger_limit_or_in_the_environment(
     folder.mkdir()
     written = groups.run_of(load(file)[0], 4).model_dump(exclude={"seeds"})
     (folder / "experiment.yml").write_text(to_yaml(written))
-    for sets, left in (
-        ({}, []),
-        ({"learn.max_steps": "6"}, [4]),
-        ({"train.max_timesteps": "9"}, [4]),
-    ):
+    for sets, left in (({}, []), ({"learn.max_steps": "6"}, [4]), ({"train.max_timesteps": "9"}, [4])):
         group = groups.Group(tmp_path, load(file, sets=sets)[0], "", {4: groups.Outcome(groups.FINISHED)})
         assert group.unfinished() == left

@@ -108,12 +108,7 @@ def test_few_seeds_are_told(finished: int, few: bool, group: Group) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seed", "seeds"),
-    [
-        ("3", 0, [0, 1, 2]),
-        ("3", 5, [5, 6, 7]),
-        ("100-102", 5, [100, 101, 102]),
-        ("0-1,9", 0, [0, 1, 9]),
-    ],
+    [("3", 0, [0, 1, 2]), ("3", 5, [5, 6, 7]), ("100-102", 5, [100, 101, 102]), ("0-1,9", 0, [0, 1, 9])],
 )
 def test_the_option(run_file: Path, text: str, seed: int, seeds: list[int]) -> None:
     found = experiment(run_file, as_yaml(text)).seeds
@@ -121,31 +116,13 @@ def test_the_option(run_file: Path, text: str, seed: int, seeds: list[int]) -> N
     assert listed(found, seed) == seeds
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "x",
-        "9-7",
-        "1-99999999999",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "x", "9-7", "1-99999999999"])
 def test_an_invalid_option(text: str) -> None:
     with pytest.raises(ValueError, match="must be a number of seeds"):
         as_yaml(text)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "0",
-        "1001",
-        "true",
-        "[]",
-        "[1, 1]",
-        "[-1]",
-    ],
-)
+@pytest.mark.parametrize("value", ["0", "1001", "true", "[]", "[1, 1]", "[-1]"])
 def test_an_invalid_value_in_the_file(run_file: Path, value: str) -> None:
     with pytest.raises(ExperimentError, match="seeds: must be the number of seeds, 1 to 1,000, or a list of different"):
         experiment(run_file, value)

@@ -175,10 +175,6 @@ def test_polyaxon_checks_the_operation(
 @pytest.mark.parametrize(
     ("section", "line", "message"),
     [
-        ("image: ''", 2, "submit.image: must have at least 1 character"),
-        ("resources: {cpu: two}", 2, "submit.resources.cpu: must be a number of cores, as in 2 or 500m, got 'two'"),
-        ("resources: {memory: 4 GB}", 2, "submit.resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
-        ("environment: {A: [1]}", 2, "submit.environment.A: must be text or a number, got a list"),
         (
             "matrix:\n    kind: grid\n    params:\n      rat: {kind: choice, value: [1]}",
             5,
@@ -201,12 +197,28 @@ def test_polyaxon_checks_the_operation(
 def test_mistakes_name_file_line_and_key(
     section: str, line: int, message: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = section.startswith("matrix")
-    file.write_text(f"{FILE}# a comment\n{section}\n" if own else f"{FILE}submit:\n  {section}\n")
+    file.write_text(f"{FILE}# a comment\n{section}\n")
     assert main(["submit", str(file), "--dry-run"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"axonrl: error: {file}:{len(FILE.splitlines()) + line}: {message}")
     assert said.count("\n") == 1
+
+
+def test_all_mistakes_of_the_section_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    section = "  image: ''\n  environment: {A: [1]}\n  resources:\n    cpu: two\n    memory: 4 GB\n    gpu: 0\n"
+    file.write_text(f"{FILE}submit:\n{section}")
+    assert main(["submit", str(file), "--dry-run"]) == 2
+    line = len(FILE.splitlines()) + 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"axonrl: error: {file}:{line + index}: submit.{message}"
+        for index, message in (
+            (0, "image: must have at least 1 character, got ''"),
+            (1, "environment.A: must be text or a number, got a list"),
+            (3, "resources.cpu: must be a number of cores, as in 2 or 500m, got 'two'"),
+            (4, "resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
+            (5, "resources.gpu: must be at least 1, got 0"),
+        )
+    ]
 
 
 def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
