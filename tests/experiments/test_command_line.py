@@ -127,7 +127,6 @@ def test_what_is_not_usable_is_exit_code_2(
         ["run", "x.yml", "--set", "=1"],
         ["run", "x.yml", "-P", "a=1", "-P", "a=2"],
         ["evaluate", "d", "--episodes", "0"],
-        ["evaluate", "d", "--checkpoint", "0"],
         ["evaluate", "d", "--checkpoint", "2", "--policy", "last"],
     ],
 )

@@ -125,7 +125,6 @@ def test_params_and_options_see_the_whole(tmp_path: Path) -> None:
             BASE + "evaluate:\n  episods: 3\n",
             "base.yml:12: evaluate.episods: unknown key; did you mean 'episodes'?",
         ),
-        ("include: base.yml\nagent: {memory: {sise: 3}}\n", "agent: 3\nseed: [\n", "base.yml:3: seed: not valid YAML"),
         ("include: base.yml\nagent: {memory: 3}\n", BASE, "main.yml:2: agent.memory: must be a mapping, got 3"),
         (
             "include: base.yml\n",
@@ -153,9 +152,7 @@ def test_a_value_that_took_the_place_of_others_hides_their_lines(tmp_path: Path)
     [
         ("none.yml", "no file or shipped experiment is called 'none.yml'"),
         (".", ": the file is a folder"),
-        ("main.yml", "the file includes itself: main.yml -> main.yml"),
         ("round.yml", "the file includes itself: main.yml -> round.yml -> main.yml"),
-        ("''", "must be the path of a file, the name of a shipped experiment, or a list of these, got ''"),
         ('"a\\0b"', "must be the path of a file, the name of a shipped experiment, or a list of these, got 'a\\x00b'"),
         ("[base.yml, base.yml]", "duplicate 'base.yml'"),
     ],

@@ -192,7 +192,6 @@ def wait(condition: Callable[[], Any]) -> None:
     ("behaviour", "text"),
     [
         (REFUSES, "cannot be reached: connection refused"),
-        (HANGS, "does not answer within 0.3 seconds"),
         (200, "is not a Polyaxon server, by its answers"),
         (401, "refuses the token, or requires one: set POLYAXON_AUTH_TOKEN, or use polyaxon login"),
         (403, "denies access to the project default/axonrl"),

@@ -61,7 +61,6 @@ def test_what_is_asked_for(recorder: Recorder, capfd: pytest.CaptureFixture[str]
         ["data.npz"],
         ["data.npz", "--episodes", "5", "--timesteps", "5"],
         ["data.npz", "--episodes", "5", "--epsilon", "1.5"],
-        ["--episodes", "5"],
     ],
 )
 def test_wrong_arguments_are_exit_code_2(words: list[str], recorder: Recorder) -> None:

@@ -178,7 +178,6 @@ def test_which_points_are_tried(read: Read) -> None:
             "",
             {"kind": "tpe", "points": 2, "wanted": 4, "trials": 2, "metric": "rollout/length"},
         ),
-        (f"kind: grid, concurrency: 1, {RATES}", "", {"points": 2, "wanted": 2, "jobs": 1, "folder": "x/trial-*"}),
     ],
 )
 def test_what_will_run(matrix: str, more: str, expected: dict[str, Any], read: Read) -> None:
@@ -206,7 +205,6 @@ def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, mon
 @pytest.mark.parametrize(
     ("matrix", "more", "nearest"),
     [
-        (f"{TPE}, metric: {{name: retrun}}", "", "return"),
         (f"{TPE}, metric: {{name: final_episode_return}}", "evaluate: {episodes: 1}", "final_episode_return_std"),
         (f"{TPE}, metric: {{name: final_episode_return_mean}}", "evaluate: null", ""),  # it is known, but not here
         (f"{TPE}, metric: {{name: eval/return_mean}}", "", "rollout/return_mean"),
@@ -260,7 +258,6 @@ RETURN, FINAL = metrics.RETURN, "final_episode_return_mean"
     ("status", "evaluation", "name", "expected"),
     [
         ("finished", EVALUATED, FINAL, 9),
-        ("finished", None, RETURN, 5),
         ("finished", None, "timesteps_per_second", 8),
         ("stopped", None, RETURN, 7),
         ("stopped", None, "final_episode_length_mean", 3),  # of its last episodes
@@ -356,6 +353,7 @@ PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("s
 BLOCKS = {name: re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) for name, page in PAGES.items()}
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(("page", "index"), [(page, index) for page in BLOCKS for index in range(len(BLOCKS[page]))])
 def test_the_documented_files(page: str, index: int, tmp_path: Path) -> None:
     """A part of a file is one of the first file of its page, which may have another matrix."""

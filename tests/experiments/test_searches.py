@@ -311,8 +311,6 @@ ALIKE = {"learning_rate": "1e-3", "size": "500", "discount": "0.9"}
     ("kind", "change", "same"),
     [
         ("replay", {"size": "600"}, ("family", "own")),
-        ("replay", {"discount": "0.8"}, ("family", "own")),
-        ("batch", {"discount": "0.8"}, ("family", "own")),
         ("batch", {"size": "600"}, ()),  # its batches are as long
         ("replay", {"learning_rate": "2e-3"}, ("family",)),
         ("replay", {"learning_rate": "0"}, ()),  # may switch something off

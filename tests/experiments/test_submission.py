@@ -261,6 +261,7 @@ def test_params_that_mean_something_to_polyaxon(
     assert capsys.readouterr().err == f"axonrl: error: {file}:6: {message}\n"
 
 
+@pytest.mark.docs
 def test_the_documented_section_is_valid(file: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "submission.md").read_text(encoding="utf-8")
     section = page.split("```yaml\n")[1].split("```")[0]
