@@ -20,10 +20,10 @@ from axonrl.errors import ClusterError
 from axonrl.experiments.commands import cli, training
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
-from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.hooks import Hook
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.tests.experiments.fakes import SLOW
+from axonrl.tests.experiments.sharing import tracked_run
 
 COMMANDS = [
     *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
@@ -594,6 +594,5 @@ def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(run_fil
         process.stderr.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
-    run = TrackedRun(Path("out"))
-    run.read()
+    run = tracked_run(Path("out"))
     assert (run.statuses[-1].status, run.statuses[-1].message) == ("stopped", "")  # and not at once

@@ -7,11 +7,9 @@ import logging
 import os
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,6 +26,7 @@ from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import choices
+from axonrl.tests.experiments.sharing import tracked_run, wait
 from axonrl.tests.misbehaving_server import (
     BREAKS_OFF,
     GARBAGE,
@@ -111,9 +110,7 @@ class Run:
         self.journal.close()
 
     def read(self) -> TrackedRun:
-        run = TrackedRun(self.folder)
-        run.read()
-        return run
+        return tracked_run(self.folder)
 
     def files(self) -> dict[str, bytes]:
         """The Polyaxon run in the run folder."""
@@ -179,13 +176,6 @@ def assert_on_server(server: MisbehavingServer, run: Run) -> None:
     assert [one["type"] for one in held.statuses] == ["created", "running", "succeeded"]
     assert sorted(held.lineage) == ["best.safetensors", "experiment.yml", "rollout__return", "train__loss"]
     assert (held.data["outputs"]["episodes"], held.data["inputs"]) == (run.points, {"seed": 3})
-
-
-def wait(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

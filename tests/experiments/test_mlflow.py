@@ -12,16 +12,15 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.experiments.tracking.journal import Journal
 from axonrl.experiments.tracking.mlflow import MLflowError, MLflowTracker
+from axonrl.tests.experiments.sharing import StubServer, tracked_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's stores, at import
 
@@ -130,12 +129,6 @@ def begin(journal: Journal, **inputs: Any) -> None:
     journal.status("running")
 
 
-def read(folder: Path) -> TrackedRun:
-    run = TrackedRun(folder)
-    run.read()
-    return run
-
-
 def client(uri: str) -> Any:
     if uri in FAKE:
         return FAKE[uri]
@@ -206,7 +199,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
     uri: str, folder: Path, journal: Journal, sent: Sent
 ) -> None:
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     tracker.push(run)
     for step in (10, 20, 30):
         journal.write(step=step, metrics={"rollout/return": step / 10, "train/loss": 0.5})
@@ -220,7 +213,7 @@ def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
 
 def test_the_time_of_a_value_is_the_journals(uri: str, folder: Path, journal: Journal) -> None:
     journal.write(step=1, metrics={LENGTH: 5.0})
-    run = read(folder)
+    run = tracked_run(folder)
     MLflowTracker(uri).push(run)
     (found,) = runs(uri)
     (value,) = client(uri).get_metric_history(found.info.run_id, LENGTH)
@@ -233,9 +226,9 @@ def test_another_tracker_goes_on_where_the_first_one_ended(
 ) -> None:
     for step in (10, 20):
         journal.write(step=step, metrics={"rollout/return": 1.0})
-    MLflowTracker(uri).push(read(folder))
+    MLflowTracker(uri).push(tracked_run(folder))
     journal.write(step=30, metrics={"rollout/return": 1.0})
-    MLflowTracker(uri).push(read(folder))
+    MLflowTracker(uri).push(tracked_run(folder))
     assert held(uri, "rollout/return") == [(10, 1.0), (20, 1.0), (30, 1.0)]
     assert sent.metrics == [("rollout/return", 10), ("rollout/return", 20), ("rollout/return", 30)]
 
@@ -250,18 +243,18 @@ def test_episodes_of_the_same_length_that_end_together_are_all_there(
         journal.write(step=500, metrics={LENGTH: 125.0})
     journal.write(step=1000, metrics={LENGTH: 125.0})
     tracker = MLflowTracker(uri)
-    tracker.push(read(folder))
+    tracker.push(tracked_run(folder))
     journal.write(step=1000, metrics={LENGTH: 125.0})
     journal.close()
-    tracker.push(read(folder))
-    MLflowTracker(uri).push(read(folder))
+    tracker.push(tracked_run(folder))
+    MLflowTracker(uri).push(tracked_run(folder))
     assert held(uri, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
 
 
 def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, folder: Path, journal: Journal) -> None:
     for step in (10, 20, 30):
         journal.write(step=step, metrics={"rollout/return": float(step)})
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     tracker.push(run)
     begin(journal)
     journal.write(cut=15, update=0, episode=0)
@@ -272,7 +265,7 @@ def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, fol
     journal.write(step=40, metrics={"rollout/return": 40.0})
     run.read()
     tracker.push(run)
-    MLflowTracker(uri).push(read(folder))
+    MLflowTracker(uri).push(tracked_run(folder))
     assert held(uri, "rollout/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
     assert held(uri, "train/loss") == [(20, 0.5)]
 
@@ -283,7 +276,7 @@ def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, fol
 def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     uri: str, folder: Path, journal: Journal, sent: Sent, batch: int, same: bool
 ) -> None:
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     tracker.push(run)
     for step in range(1050):
         journal.write(step=step, metrics={"rollout/return": 1.0, LENGTH: 7.0})
@@ -300,7 +293,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
 def test_values_that_are_no_numbers_are_kept(uri: str, folder: Path, journal: Journal) -> None:
     journal.write(step=1, metrics={"train/loss": math.nan, "train/td": math.inf})
     for _ in range(2):
-        MLflowTracker(uri).push(read(folder))
+        MLflowTracker(uri).push(tracked_run(folder))
     ((_, loss),) = held(uri, "train/loss")
     assert math.isnan(loss)
     assert held(uri, "train/td") == [(1, math.inf)]
@@ -308,7 +301,7 @@ def test_values_that_are_no_numbers_are_kept(uri: str, folder: Path, journal: Jo
 
 def test_names_that_mlflow_refuses_are_written_otherwise(uri: str, folder: Path, journal: Journal) -> None:
     journal.write(step=1, metrics={"train/loss (actor)": 1.0, "train/../x": 2.0, "train//y": 3.0})
-    MLflowTracker(uri).push(read(folder))
+    MLflowTracker(uri).push(tracked_run(folder))
     (run,) = runs(uri)
     assert run.data.metrics == {"train/loss _actor_": 1.0, "train_.._x": 2.0, "train__y": 3.0}
 
@@ -318,7 +311,7 @@ def test_names_that_mlflow_refuses_are_written_otherwise(uri: str, folder: Path,
 
 def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -> None:
     begin(journal, long="x" * 7000, **{f"more.{index}": index for index in range(150)})
-    MLflowTracker(uri, "mine").push(read(folder))
+    MLflowTracker(uri, "mine").push(tracked_run(folder))
     (run,) = runs(uri, "mine")
     assert run.info.run_name == "tried"
     assert run.data.tags["mlflow.note.content"] == "a try"
@@ -331,13 +324,13 @@ def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -
 def test_one_of_many_runs_has_a_tag_of_their_group(uri: str, folder: Path, journal: Journal) -> None:
     group = {"name": "pole", "uuid": "9f" * 16}
     journal.write(run={"uuid": UUID, "name": "pole-seed-3", "description": "", "inputs": {}, "group": group})
-    MLflowTracker(uri).push(read(folder))
+    MLflowTracker(uri).push(tracked_run(folder))
     (found,) = runs(uri)
     assert (found.info.run_name, found.data.tags["axonrl.group"]) == ("pole-seed-3", "pole-9f9f9f9f")
 
 
 def test_params_that_change_stay_as_they_were_and_new_ones_come(uri: str, folder: Path, journal: Journal) -> None:
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     tracker.push(run)
     begin(journal, **{"train.max_timesteps": 80, "evaluate.episodes": 4})
     run.read()
@@ -355,7 +348,7 @@ def test_params_that_change_stay_as_they_were_and_new_ones_come(uri: str, folder
 def test_a_run_ends_and_goes_on(
     uri: str, folder: Path, journal: Journal, status: str, message: str, expected: str
 ) -> None:
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
 
     def seen() -> tuple[str, str]:
         run.read()
@@ -385,12 +378,12 @@ def test_the_end_comes_after_all_that_came_before_it(
     tracker = MLflowTracker(uri)
     monkeypatch.setattr(tracker, "_push_files", lambda *_: exec("raise OSError('no more')"))
     with pytest.raises(MLflowError, match="no more"):
-        tracker.push(read(folder))
+        tracker.push(tracked_run(folder))
     assert runs(uri)[0].info.status == "RUNNING"
 
 
 def test_outputs_are_metrics_at_the_timestep_of_the_session(uri: str, folder: Path, journal: Journal) -> None:
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     for timesteps, mean in ((40, 9.0), (80, 9.5)):
         journal.write(step=timesteps, metrics={LENGTH: 5.0})
         journal.write(outputs={"timesteps": timesteps, "final_episode_return_mean": mean})
@@ -411,7 +404,7 @@ def test_files_and_log_come_along_and_again_when_they_change(uri: str, folder: P
     for name in ("experiment.yml", "best.safetensors", "videos/one.mp4", "lock"):
         (folder / name).write_text(f"{name} 1")
     journal.write(log="the first line")
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     tracker.push(run)
     kept = {name: f"{name} 1" for name in ("experiment.yml", "best.safetensors", "videos/one.mp4")}
     found = files(uri)
@@ -435,7 +428,7 @@ def test_what_did_not_change_is_not_sent_again(
     journal.write(step=1, metrics={LENGTH: 5.0})
     journal.write(log="a line")
     journal.status("succeeded")
-    tracker, run = MLflowTracker(uri), read(folder)
+    tracker, run = MLflowTracker(uri), tracked_run(folder)
     tracker.push(run)
     monkeypatch.setattr(tracker, "_client", None)
     monkeypatch.setattr("axonrl.experiments.tracking.mlflow._connect", lambda _: object())
@@ -498,7 +491,7 @@ def test_a_real_server_holds_the_run_once(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     (folder / "best.safetensors").write_text("the best")
-    tracker, run = MLflowTracker(), read(folder)
+    tracker, run = MLflowTracker(), tracked_run(folder)
     tracker.push(run)
     for step in range(1500):
         journal.write(step=step, metrics={"rollout/return": math.nan if step == 7 else 1.0})
@@ -534,36 +527,10 @@ def test_a_real_server_holds_the_run_once(
     assert {*files(server)} == {"best.safetensors", "log.txt"}
 
 
-@pytest.fixture
-def stub() -> Iterator[Callable[[int, str], str]]:
-    """The address of a server that answers whatever it is asked with a status and a text; or never, with 0."""
-    servers: list[ThreadingHTTPServer] = []
-
-    def start(status: int, text: str) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_: Any) -> None: ...
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        if status:  # else connections are taken, and left alone
-            Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in servers:
-        server.server_close()
-
-
 def refusal(uri: str, folder: Path) -> str:
     """What the user is told when a push fails."""
     with pytest.raises(MLflowError) as caught:
-        MLflowTracker(uri).push(read(folder))
+        MLflowTracker(uri).push(tracked_run(folder))
     return str(caught.value).replace(uri, "URI")
 
 
@@ -581,17 +548,15 @@ def refusal(uri: str, folder: Path) -> str:
         (503, "", "answers with error 503"),
     ],
 )
-def test_a_server_that_refuses(
-    folder: Path, journal: Journal, stub: Callable[[int, str], str], status: int, text: str, expected: str
-) -> None:
-    assert refusal(stub(status, text), folder) == f"MLflow at URI {expected}"
+def test_a_server_that_refuses(folder: Path, journal: Journal, status: int, text: str, expected: str) -> None:
+    with StubServer(status, text.encode()).running() as server:
+        assert refusal(server.host, folder) == f"MLflow at URI {expected}"
 
 
-def test_a_server_that_hangs_is_given_up(
-    folder: Path, journal: Journal, stub: Callable[[int, str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_hangs_is_given_up(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    assert refusal(stub(0, ""), folder) == "MLflow at URI does not answer within 1 seconds"
+    with StubServer(200) as server:  # which takes connections, and does not look at them
+        assert refusal(server.host, folder) == "MLflow at URI does not answer within 1 seconds"
 
 
 def test_waiting_is_short_and_telemetry_off_unless_the_user_says_otherwise(
@@ -610,7 +575,7 @@ def test_no_message_quotes_a_secret(folder: Path, journal: Journal, monkeypatch:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{port}")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "also hidden\n")  # requests refuses such a header, and quotes it
     with pytest.raises(MLflowError) as caught:
-        MLflowTracker().push(read(folder))
+        MLflowTracker().push(tracked_run(folder))
     assert "hidden" not in str(caught.value)
     trouble = "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break"
     assert str(caught.value) == f"MLflow at http://***@127.0.0.1:{port} {trouble}"
@@ -622,7 +587,7 @@ def test_no_message_quotes_a_secret_of_an_address(
     address = f"http://127.0.0.1:{free_port()}?Token="
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{address}hidden")
     with pytest.raises(MLflowError) as caught:
-        MLflowTracker().push(read(folder))
+        MLflowTracker().push(tracked_run(folder))
     assert str(caught.value) == f"MLflow at {address}*** cannot be reached: connection refused"
 
 

@@ -1,10 +1,8 @@
 """``axonrl submit``, ``status``, ``logs`` and ``stop`` against servers that refuse, fail or do not answer."""
 
-import http.server
 import json
 import re
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.polyaxon import client as polyaxon_client
 from axonrl.experiments.polyaxon.settings import project_name, server_address
+from axonrl.tests.experiments.sharing import StubServer
 
 RUN = "default/rl/" + "0" * 32
 PROJECT = "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-'"
@@ -20,42 +19,13 @@ HTTP = "must be an address that begins with http:// or https://"
 ALONE = "must be an address without user, password or query; set POLYAXON_AUTH_TOKEN for a token"
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Answers every request with the same status, and the same body but for a run's statuses; keeps the requests."""
-
-    def __init__(self, status: int, body: bytes = b"{}", statuses: bytes | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.body, self.statuses = status, body, body if statuses is None else statuses
-        self.requests: list[tuple[str, str, str | None]] = []
-        self.host = f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def answer(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.requests.append((self.command, self.path, self.headers.get("Authorization")))
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(self.server.statuses if self.path.endswith("/statuses") else self.server.body)
-
-    do_GET = do_POST = answer  # noqa: N815 - the names of the base class
-
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
 @pytest.fixture
-def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with Server(*request.param) if isinstance(request.param, tuple) else Server(request.param) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    given = request.param if isinstance(request.param, tuple) else (request.param,)
+    with StubServer(*given).running() as server:
         monkeypatch.setenv("POLYAXON_HOST", server.host)
         monkeypatch.setenv("POLYAXON_AUTH_TOKEN", "a-secret")
         yield server
-        server.shutdown()
-        thread.join()
 
 
 SUBMIT, STATUS, STOP = ["submit", "file.yml", "--project", "me/rl"], ["status", RUN], ["stop", RUN]
@@ -74,7 +44,12 @@ SUBMIT, STATUS, STOP = ["submit", "file.yml", "--project", "me/rl"], ["status", 
     indirect=["server"],
 )
 def test_what_a_server_answers_is_said_in_one_line(
-    command: list[str], server: Server, exit_code: int, message: str, run_file: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    server: StubServer,
+    exit_code: int,
+    message: str,
+    run_file: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(command) == exit_code
     assert capsys.readouterr() == ("", f"axonrl: error: {server.host} {message}\n")
@@ -88,7 +63,7 @@ def test_what_a_server_answers_is_said_in_one_line(
     indirect=["server"],
 )
 def test_an_answer_that_is_none(
-    command: str, server: Server, run_file: Path, capsys: pytest.CaptureFixture[str]
+    command: str, server: StubServer, run_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, str(run_file) if command == "submit" else RUN]) == 1
     nonsense = f"axonrl: error: {server.host} is not a Polyaxon server, by its answers\n"
@@ -108,7 +83,7 @@ def test_an_answer_that_is_none(
     indirect=["server"],
 )
 def test_a_server_that_says_what_it_does_not_like(
-    server: Server, words: str, run_file: Path, capsys: pytest.CaptureFixture[str]
+    server: StubServer, words: str, run_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["submit", str(run_file)]) == 2
     assert capsys.readouterr().err == f"axonrl: error: {server.host} answers 400 (Bad Request){words}\n"
@@ -122,7 +97,7 @@ ANSWERS = (
 
 
 @pytest.mark.parametrize("server", [ANSWERS], indirect=True)
-def test_what_looks_like_markup_is_text(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_looks_like_markup_is_text(server: StubServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", RUN]) == 0
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if len(line.split()) > 1]
     told = {label: text.strip() for label, text in lines}
@@ -132,7 +107,7 @@ def test_what_looks_like_markup_is_text(server: Server, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("server", [ANSWERS], indirect=True)
 def test_a_client_that_is_told_to_do_nothing_still_does_what_is_asked(
-    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: StubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("POLYAXON_NO_OP", "true")
     assert main(["stop", RUN]) == 0
@@ -170,7 +145,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 @pytest.mark.parametrize("server", [404], indirect=True)
 def test_the_file_names_server_and_project(
-    server: Server, run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: StubServer, run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("POLYAXON_HOST", "http://elsewhere.invalid")
     run_file.write_text(f"{run_file.read_text()}tracker: {{host: '{server.host}', project: me/rl}}\n")

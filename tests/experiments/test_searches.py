@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -23,9 +22,8 @@ from axonrl.experiments.searches.pool import Pool
 from axonrl.experiments.searches.programs import keys
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
-from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.runs.provenance import processors
-from axonrl.tests.experiments.test_seeds import command, weights
+from axonrl.tests.experiments.sharing import command, tracked_run, wait, weights
 
 USERS = '''
 """A hook of a user's."""
@@ -235,9 +233,7 @@ def test_each_trial_is_the_run_that_it_would_be_alone(
 
 def test_trials_share_a_program_and_a_group(place: Path, second: Any) -> None:
     assert len([*(place / "grid/programs").glob("*/program.json")]) == 1
-    runs = [TrackedRun(place / f"grid/trial-{trial}") for trial in range(6)]
-    for one in runs:
-        one.read()
+    runs = [tracked_run(place / f"grid/trial-{trial}") for trial in range(6)]
     assert len({one.group for one in runs}) == 1
     assert [one.name for one in runs] == [f"pole-trial-{trial}" for trial in range(6)]
     assert runs[2].inputs["what"] == "raise"
@@ -379,7 +375,7 @@ def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(pla
     for trial, number, code in ((0, signal.SIGKILL, -signal.SIGKILL), (1, signal.SIGINT, 130)):
         (place / "waiting").unlink(missing_ok=True)
         with subprocess.Popen(line, cwd=place, stderr=subprocess.PIPE, text=True) as process:
-            wait_for(place / "waiting")
+            wait((place / "waiting").exists)
             process.send_signal(number)
             said = process.communicate(timeout=60)[1]
             assert process.returncode == code, said
@@ -411,13 +407,6 @@ def test_a_misspelled_metric_is_told_after_one_trial_and_may_be_corrected(place:
     assert (found["name"], statuses(found)) == ("metric", dict.fromkeys(range(4), "finished"))
     assert [starts(place / f"metric/trial-{trial}") for trial in range(4)] == [1, 1, 1, 1]
     assert [point["metric"] for point in found["points"]] == sorted(point["metric"] for point in found["points"])
-
-
-def wait_for(path: Path) -> None:
-    until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert path.exists()
 
 
 def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_trial() -> None:

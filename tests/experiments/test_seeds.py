@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +23,9 @@ from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
-from axonrl.experiments.tracking.journal import KILLED, TrackedRun
+from axonrl.experiments.tracking.journal import KILLED
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.experiments.sharing import command, tracked_run, weights
 
 USERS = '''
 """A tracker and a hook of a user's, beside the experiment file; who imports them needs no TensorFlow."""
@@ -99,11 +99,6 @@ hooks: [progress, "users:Trouble"]
 """
 
 
-def command(*arguments: str) -> list[str]:
-    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
-    return [sys.executable, "-c", code, *arguments]
-
-
 TRACKED: Any = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
 
 
@@ -137,12 +132,6 @@ def second(place: Path, first: Any) -> Any:
     assert commands._compile_here(argparse.Namespace(**wanted, directory=directory, seeds=[9])) == 0
     (place / "runs" / "pole" / "seed-4" / "learning_curve.png").unlink()
     return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=TRACKED)
-
-
-def weights(folder: Path) -> dict[str, bytes]:
-    loaded = CheckpointStore(folder).load()
-    assert loaded is not None
-    return {name: array.tobytes() for name, array in loaded[1]["weights"].items()}
 
 
 def test_a_seed_that_fails_or_is_killed_does_not_stop_the_others(place: Path, first: Any) -> None:
@@ -184,8 +173,7 @@ def test_one_process_writes_the_trackers_files_of_all_seeds(place: Path, second:
         9: ["created", "running", "succeeded"],
     }.items():
         folder = place / "runs" / "pole" / f"seed-{seed}"
-        run = TrackedRun(folder)
-        run.read()
+        run = tracked_run(folder)
         assert [status.status for status in run.statuses] == statuses
         kept = run_path(run)
         assert (kept / "outputs" / "learning_curve.png").read_bytes() == (folder / "learning_curve.png").read_bytes()

@@ -8,7 +8,6 @@ import subprocess
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from axonrl.experiments.tracking import recording
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.tests.experiments.fakes import SLOW
+from axonrl.tests.experiments.sharing import tracked_run, wait
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
 EXPERIMENT = """
@@ -57,8 +57,7 @@ class Remote:
     """A run as the server has it, asked for without Polyaxon's client."""
 
     def __init__(self, server: PolyaxonServer, folder: Path, project: str = "axonrl") -> None:
-        self.run = TrackedRun(folder)
-        self.run.read()
+        self.run = tracked_run(folder)
         self._server, self._where = server, f"default/{project}/runs/{self.run.uuid}"
         self.local = folder / "polyaxon" / "runs" / self.run.uuid
         self.files = server.folder / self.run.uuid
@@ -99,13 +98,6 @@ def is_followed(folder: Path) -> bool:
             return False
     except Timeout:
         return True
-
-
-def wait(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_run_and_its_continuation(file: Path, polyaxon_server: PolyaxonServer) -> None:
