@@ -70,10 +70,7 @@ def test_videos(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("path", "episodes", "paths"),
-    [
-        ("a/x.mp4", 2, ["a/x-1.mp4", "a/x-2.mp4"]),
-        ("a", 2, ["a/episode-1.mp4", "a/episode-2.mp4"]),
-    ],
+    [("a/x.mp4", 2, ["a/x-1.mp4", "a/x-2.mp4"]), ("a", 2, ["a/episode-1.mp4", "a/episode-2.mp4"])],
 )
 def test_where_videos_go(path: str, episodes: int, paths: list[str]) -> None:
     assert enjoying.video_paths(Path(path), episodes) == [Path(one) for one in paths]

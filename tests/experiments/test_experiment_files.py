@@ -59,18 +59,8 @@ def test_values_and_their_lines(file: Path) -> None:
     lines = {path: place.line for path, place in document.places.items()}
     assert {place.source for place in document.places.values()} == {str(file)}
     assert lines == {
-        (): 2,
-        ("a",): 2,
-        ("b",): 3,
-        ("b", "c"): 4,
-        ("b", "d"): 5,
-        ("b", "d", 0): 6,
-        ("b", "d", 1): 7,
-        ("b", "d", 1, "e"): 7,
-        ("b", "d", 1, "f"): 7,
-        ("b", "d", 1, "f", 0): 7,
-        ("b", "d", 1, "f", 1): 7,
-        ("g",): 8,
+        **{(): 2, ("a",): 2, ("b",): 3, ("b", "c"): 4, ("b", "d"): 5, ("b", "d", 0): 6, ("b", "d", 1): 7, ("g",): 8},
+        **{("b", "d", 1, "e"): 7, ("b", "d", 1, "f"): 7, ("b", "d", 1, "f", 0): 7, ("b", "d", 1, "f", 1): 7},
     }
 
 
@@ -103,13 +93,7 @@ def test_the_depth_that_is_allowed(file: Path) -> None:
     assert (error.line, error.message) == (1, f"nested more than {MAX_DEPTH} levels deep")
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "[",
-        "- ",
-    ],
-)
+@pytest.mark.parametrize("piece", ["[", "- "])
 def test_a_megabyte_of_nesting(file: Path, piece: str) -> None:
     error = fail(file, "a: 1\nb:\n  " + piece * (2**20 // len(piece)))
     assert error.line is not None

@@ -1,12 +1,11 @@
 """Mutated experiment files: each is an experiment or errors with their places, in less than a second."""
 
-import gc
 import json
 import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -163,15 +162,6 @@ def _change(rng: random.Random, values: Any) -> None:
         values[rng.choice(["tracker", "submit", "include", "params", "config", "evaluate", "train"])] = {
             rng.choice(KEYS): rng.choice(VALUES) for _ in range(rng.randint(1, 3))
         }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def light_process() -> Iterator[None]:
-    """Whatever other tests left in this process, TensorFlow say, is not gone through to collect a file's garbage."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def outcome(file: Path, params: dict[str, str], sets: dict[str, str]) -> ExperimentError | None:

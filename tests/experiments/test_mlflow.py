@@ -221,18 +221,6 @@ def test_the_time_of_a_value_is_the_journals(uri: str, folder: Path, journal: Jo
     assert found.info.start_time == round(run.statuses[0].time * 1000)
 
 
-def test_another_tracker_goes_on_where_the_first_one_ended(
-    uri: str, folder: Path, journal: Journal, sent: Sent
-) -> None:
-    for step in (10, 20):
-        journal.write(step=step, metrics={"rollout/return": 1.0})
-    MLflowTracker(uri).push(tracked_run(folder))
-    journal.write(step=30, metrics={"rollout/return": 1.0})
-    MLflowTracker(uri).push(tracked_run(folder))
-    assert held(uri, "rollout/return") == [(10, 1.0), (20, 1.0), (30, 1.0)]
-    assert sent.metrics == [("rollout/return", 10), ("rollout/return", 20), ("rollout/return", 30)]
-
-
 def test_episodes_of_the_same_length_that_end_together_are_all_there(
     uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,14 +156,7 @@ def test_the_file_names_server_and_project(
     assert [path for _, path, _ in server.requests] == ["/api/v1/me/rl/runs", "/api/v1/you/rl/runs"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a b/c",
-        "a--b",
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", ["a b/c", "a--b", ""])
 def test_what_is_no_project(text: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(PROJECT)}, got {re.escape(repr(text))}"):
         project_name(text)

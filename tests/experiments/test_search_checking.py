@@ -82,10 +82,7 @@ def read(tmp_path: Path) -> Read:
         ),
         (
             f"kind: random, numRuns: -3, num_runs: 3, {RATES}",
-            [
-                "num_runs: unknown key; did you mean 'numRuns'?",
-                "numRuns: must be a whole number of at least 1, got -3",
-            ],
+            ["num_runs: unknown key; did you mean 'numRuns'?", "numRuns: must be a whole number of at least 1, got -3"],
         ),
         (f"{TPE}, metric: return", ["metric: must be {name: ..., optimization: maximize}, or minimize, got 'return'"]),
         (

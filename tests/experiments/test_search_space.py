@@ -56,10 +56,7 @@ def test_a_grid_has_every_combination_in_the_declared_types(space: Callable[[str
 
 @pytest.mark.parametrize(
     ("param", "expected"),
-    [
-        ("choice, value: [1, 2.5]", [1.0, 2.5]),
-        ("geomspace, value: [1, 100, 3]", [1.0, 10.0, 100.0]),
-    ],
+    [("choice, value: [1, 2.5]", [1.0, 2.5]), ("geomspace, value: [1, 100, 3]", [1.0, 10.0, 100.0])],
 )
 def test_kinds_that_list_their_values(param: str, expected: list[float], space: Callable[[str], Space]) -> None:
     points = space(f"kind: grid, params: {{rate: {{kind: {param}}}}}").grid()

@@ -188,12 +188,7 @@ def test_what_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str], arg
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "compile",
-    ],
-)
+@pytest.mark.parametrize("command", ["compile"])
 def test_each_command_that_takes_a_file_takes_seeds(
     run_file: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
