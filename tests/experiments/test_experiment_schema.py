@@ -387,8 +387,8 @@ def test_all_errors_are_found_at_once_each_with_its_line_and_key(tmp_path: Path)
     ]
     found = [str(one).removeprefix(f"{tmp_path / 'my_run.yml'}:") for one in error(tmp_path, text).errors]
     assert [one[: len(two)] for one, two in zip(found, wanted, strict=True)] == wanted
-    found = error(tmp_path, "a: &x 1\nb: .nan\nb: 2\nc: [!t 3, *x]\n").errors
-    assert [(one.line, one.key) for one in found] == [(1, "a"), (2, "b"), (4, "c.0"), (4, "c.1")]
+    of_yaml = error(tmp_path, "a: &x 1\nb: .nan\nb: 2\nc: [!t 3, *x]\n").errors
+    assert [(one.line, one.key) for one in of_yaml] == [(1, "a"), (2, "b"), (4, "c.0"), (4, "c.1")]
 
 
 def test_a_count_may_be_written_with_an_exponent(tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ def test_a_server_that_hangs_is_left_behind_when_the_run_ends(
 
 
 def test_what_trackers_may_delay_the_exit_of_a_run() -> None:
-    assert recording.EXIT_SECS + recording.MARGIN_SECS < 10
+    assert follower.EXIT_SECS + recording.MARGIN_SECS < 10
 
 
 def test_a_run_whose_server_fails_keeps_its_token_to_itself(
