@@ -437,3 +437,4 @@ def test_a_trial_is_asked_to_stop_once(tmp_path: Path) -> None:
     process.write.assert_called_once_with(stop="bad", trial=0)
     pool._ended(0, TrialOutcome("stopped", timesteps=9))
     assert (search.outcomes[0].status, search.outcomes[0].message) == ("stopped early", "bad")
+    assert search.unfinished() == [1]  # what a rule has stopped counts, and does not continue
