@@ -174,6 +174,14 @@ def second(place: Path, first: Any) -> Any:
     return done
 
 
+def test_the_first_trial_compiles_and_one_with_another_learning_rate_needs_no_tensorflow(
+    place: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "load_tensorflow", lambda: pytest.fail("it was loaded"))
+    experiment, document = load(place / "grid.yml", {"rate": "0.03"})
+    assert worker._program(task_in(place), keys(experiment), experiment, document) == program
+
+
 def test_trials_that_fail_or_are_killed_are_recorded_and_do_not_stop_the_others(place: Path, first: Any) -> None:
     code, found, said = first
     assert code == 1, said
@@ -338,14 +346,6 @@ def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(
     assert "train.first_update (3 -> 200)" in said
     assert "max_timesteps (" not in said  # a limit, which may change
     assert not (place / "resource").exists()
-
-
-def test_the_first_trial_compiles_and_one_with_another_learning_rate_needs_no_tensorflow(
-    place: Path, program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "load_tensorflow", lambda: pytest.fail("it was loaded"))
-    experiment, document = load(place / "grid.yml", {"rate": "0.03"})
-    assert worker._program(task_in(place), keys(experiment), experiment, document) == program
 
 
 # -- stopping ----------------------------------------------------------------------------------
