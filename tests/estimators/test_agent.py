@@ -37,6 +37,8 @@ from axonrl.tests.estimators.fakes import (
     vector,
 )
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 # -- environments -----------------------------------------------------------------------------------------------------
 
 
@@ -70,7 +72,6 @@ def test_asynchronous_environments_are_as_good_as_synchronous_ones(tmp_path: Pat
         # The steps that reset environment 0 after its 2 timesteps and environment 1 after its 3 count for one only.
         (AutoresetMode.NEXT_STEP, [2, 4, 5, 6, 8, 9]),
         (AutoresetMode.SAME_STEP, [2, 4, 6, 8, 10, 12]),
-        (AutoresetMode.DISABLED, [2, 4, 6, 8, 10, 12]),
     ],
 )
 def test_a_reset_step_is_no_transition(mode: AutoresetMode, timesteps: list[int], tmp_path: Path) -> None:
@@ -87,9 +88,8 @@ def test_a_reset_step_is_no_transition(mode: AutoresetMode, timesteps: list[int]
         (0, 2, 3.0),
         (1, 3, 6.0),
     }
-    not_exact = json.loads((tmp_path / "run.json").read_text())["not_exact"]
     said = f"Counting: it resets itself (autoreset_mode {mode.name}); autoreset_mode DISABLED would be exact"
-    assert not_exact == ([] if mode is AutoresetMode.DISABLED else [said])
+    assert json.loads((tmp_path / "run.json").read_text())["not_exact"] == [said]
 
 
 def test_a_run_in_a_self_resetting_environment_goes_on_after_a_restart(
@@ -109,8 +109,6 @@ def test_a_run_in_a_self_resetting_environment_goes_on_after_a_restart(
     ("observation_space", "action_space"),
     [
         (spaces.Text(3), Discrete(2)),
-        (spaces.Sequence(Discrete(2)), Discrete(2)),
-        (Counting.observation_space, spaces.Dict({"a": spaces.Text(3)})),
         (Counting.observation_space, Box(0, 5, (1,), np.int32)),
     ],
     ids=lambda space: type(space).__name__,
@@ -197,8 +195,9 @@ class Named(Counting):
         return {"t": np.array([self.timestep], np.float32), "kind": 1 + self.timestep % 3}
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-@pytest.mark.parametrize("memory", [lambda: ListMemory(2), lambda: ReplayMemory(100, 2)], ids=["own", "replay"])
+@pytest.mark.parametrize(
+    ("num_envs", "memory"), [(1, lambda: ListMemory(2)), (2, lambda: ReplayMemory(100, 2))], ids=["own", "replay"]
+)
 def test_dict_observations(num_envs: int, memory: Callable[[], Any], tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         assert set(features) == {"t", "kind"}
@@ -320,7 +319,6 @@ def test_predictions_and_extras_are_recorded(num_envs: int, tmp_path: Path) -> N
             "entropy",
             r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)",
         ),
-        ("action", "names 'action', which labels have anyway"),
         ("discount", "names 'discount', which labels have anyway"),
     ],
 )
@@ -342,7 +340,7 @@ def recurrent_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     return EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, metrics={"off": off})
 
 
-@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+@pytest.mark.parametrize("mode", [None, AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_recurrent_state_follows_the_episodes(mode: AutoresetMode | None, tmp_path: Path) -> None:
     """It is stored as it was before the action, and is zero at the first observation of each episode."""
     memory, notes = ListMemory(2), Notes()
@@ -377,7 +375,7 @@ def test_no_update_calls_the_model_again(tmp_path: Path) -> None:
     one = agent(tmp_path, model=model).train(Counting(), 8, timesteps=8)
     assert one.global_step == 1
     before = list(calls)
-    one.train(Counting(), 8, 1, steps=1000)
+    one.train(Counting(), 8, 1, steps=100)
     one.evaluate(Counting(), episodes=2)
     assert calls == before
 
@@ -435,16 +433,14 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"memory": 1000}, r"memory must be an axonrl Memory .*, got 1000"),
-        ({"memory": ReplayMemory}, r"memory must be an axonrl Memory .*, got <class"),
         ({"config": {"seed": 1}}, r"config must be an axonrl\.RunConfig, got {'seed': 1}"),
         ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
         ({"model_fn": None}, r"no model_fn given, and .* holds no run that names one"),
         ({"model_fn": 3}, r"model_fn must be a function"),
         ({"model_dir": 3}, r"model_dir must be a path, or None for a temporary folder, got 3"),
-        ({"model_dir": ""}, r"model_dir must be a path, .* got ''"),
         ({"model_fn": "dqm"}, r"unknown model_fn 'dqm'; did you mean 'dqn'\?"),
         ({"model_fn": aiming_model, "params": {"a": 1}}, r"takes no argument 'params', but params were given: a"),
-        ({"model_fn": lambda features, mode: None}, r"has no argument 'labels'"),
+        ({"params": {("a", 1): 2}}, r"the keys of params must be strings, got \('a', 1\)"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:

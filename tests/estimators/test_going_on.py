@@ -18,6 +18,8 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import At, Counting, agent
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 PARAMS = {"hidden": (4,), "epsilon": 0.5}
 
 
