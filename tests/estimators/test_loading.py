@@ -20,6 +20,8 @@ from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import Counting, agent
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 QUIET = RunConfig(progress=False, save_checkpoints_secs=None)
 
 

@@ -20,6 +20,8 @@ from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 QUIET = RunConfig(seed=1, progress=False)
 
 
