@@ -70,9 +70,10 @@ def memory(size: int, n_step: int = 3) -> ReplayMemory:
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -> None:
-    """Episodes end by falling and by a limit of time; each n-step return is worked out anew from what is stored."""
-    sent = fragments(collector(10, n_step=n_step), 20)
-    shard = Shard(memory(400, n_step), TRANSITION, [0], N, 0, 0, 5, 10)
+    """Of two actors. Episodes end by falling and by a limit of time; each n-step return is worked out anew."""
+    actors = [fragments(collector(10, actor=actor, n_step=n_step), 10) for actor in (0, 1)]
+    sent = [fragment for both in zip(*actors, strict=True) for fragment in both]
+    shard = Shard(memory(400, n_step), TRANSITION, [0, 1], N, 0, 0, 5, 10)
     for fragment in sent:
         assert why_damaged(fragment, TRANSITION, 10, N) is None
         assert fragment.head.nbytes == nbytes_of(TRANSITION, 10, N)
