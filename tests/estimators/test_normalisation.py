@@ -195,14 +195,6 @@ def test_evaluation_takes_the_statistics_of_training_and_the_rewards_of_the_envi
     assert other.evaluate(cart(), episodes=8) != first
 
 
-def test_an_environment_that_was_evaluated_in_can_be_trained_in(tmp_path: Path) -> None:
-    learner(tmp_path / "one").train(cart(4), 40, 4, timesteps=100)
-    env = cart(2)
-    learner(tmp_path / "one").evaluate(env, episodes=2)
-    learner(tmp_path / "two").train(env, 40, 4, timesteps=100)
-    assert snapshot(tmp_path / "two")["counters"]["global_timestep"] == 100
-
-
 def test_an_evaluation_during_training_sees_what_training_sees_and_changes_nothing(tmp_path: Path) -> None:
     """At two times, with the statistics of each; the agent need not be told of an environment."""
     env = cart(2)

@@ -146,8 +146,7 @@ def test_the_environment_of_the_training_is_not_evaluated_in_behind_a_wrapper_ei
 
 def test_within_a_session_a_policy_normalises_as_the_training_does_now(tmp_path: Path) -> None:
     env = make("CartPole-v1", wrappers=["normalize_observation"])
-    config = RunConfig(seed=1, save_checkpoints_secs=None)
-    one = Agent(dqn.model_fn, ReplayMemory(1000, 8), tmp_path / "run", config, {"hidden": (8,)})
+    one = agent(tmp_path / "run", ReplayMemory(1000, 8))
     with one.session(env) as session:
         for _ in range(5):
             one.run_episode(env, session, 30, 1)
@@ -197,7 +196,6 @@ kept: list[dict[str, Any]] = []
         # Environment 0 resets more often than environment 1, which then acts in vain, here at the end of an episode.
         (AutoresetMode.NEXT_STEP, [1, 2, 3, 1]),
         (AutoresetMode.SAME_STEP, [3, 1, 2, 3]),
-        (AutoresetMode.DISABLED, [3, 1, 2, 3]),
     ],
 )
 def test_rollouts_have_no_reset_steps(mode: AutoresetMode, third: list[int], tmp_path: Path) -> None:
@@ -213,12 +211,6 @@ def test_rollouts_have_no_reset_steps(mode: AutoresetMode, third: list[int], tmp
         assert [[row[0] + 1 for row in rows] for rows in batch["observation"]] == batch["reward"]
         assert not np.any(batch["truncated"])
     assert one.global_timestep == {AutoresetMode.NEXT_STEP: 25}.get(mode, 24)  # every action counts
-
-
-def test_a_later_training_may_be_in_a_self_resetting_environment(tmp_path: Path) -> None:
-    one = agent(tmp_path, BatchMemory(8), rollout_model).train(vector(Counting(2), Counting(3)), steps=1)
-    one.train(vector(Counting(2), Counting(3), mode=AutoresetMode.NEXT_STEP), steps=3)
-    assert one.global_step == 4
 
 
 def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
