@@ -133,7 +133,7 @@ def test_a_stall_and_too_few_actors_say_who_waits() -> None:
     assert "last end: died: killed" in why.splitlines()[2]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
     """Answers in any order, deaths, silence: never too many in flight, nothing twice, and what was asked adds up."""
     rng = np.random.default_rng(seed)

@@ -99,7 +99,6 @@ def damaged(fragment: Fragment, part: str) -> Fragment:
     changed: dict[str, Any] = {
         "reward": {"columns": {**columns, "reward": np.full((10, N), np.nan, F32)}},
         "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
-        "columns": {"columns": {key: columns[key] for key in columns if key != "truncated"}},
         "observation": {"observation": observation[:-1]},
         "finals": {"final": np.zeros((len(at) + 1, 4), F32)},
         "at": {"at": at + 10},
@@ -108,7 +107,7 @@ def damaged(fragment: Fragment, part: str) -> Fragment:
     return dataclasses.replace(fragment, **changed[part])
 
 
-@pytest.mark.parametrize("part", ["reward", "action", "columns", "observation", "finals", "at", "td_error"])
+@pytest.mark.parametrize("part", ["reward", "action", "observation", "finals", "at", "td_error"])
 def test_a_shard_takes_nothing_of_a_damaged_fragment(part: str) -> None:
     shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
     whole = next(one for one in fragments(collector(10), 20) if len(one.at))

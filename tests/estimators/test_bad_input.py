@@ -46,8 +46,7 @@ def pays(value: Any) -> Callable[..., Any]:
 FAULTS = [
     (1, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
     (2, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
-    (1, observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
-    (2, pays("much"), BrokenEnvironmentError, r"the reward 'much', which is not a number"),
+    (2, observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
     (1, pays(np.nan), NonFiniteError, r"returned the reward nan in environment"),
     (2, observes(np.array([0, np.nan], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
 ]
@@ -56,7 +55,7 @@ FAULTS = [
 @pytest.mark.parametrize(
     ("num_envs", "fault", "kind", "message"),
     FAULTS,
-    ids=["raises", "raises in two", "shape", "words", "nan reward", "nan observation"],
+    ids=["raises", "raises in two", "shape", "nan reward", "nan observation"],
 )
 def test_an_environment_that_fails_in_mid_episode(
     num_envs: int, fault: Any, kind: type[Exception], message: str, tmp_path: Path
@@ -145,19 +144,12 @@ def test_a_model_that_returns_what_it_should_not(model: Any, message: str, tmp_p
     assert list(tmp_path.glob("*.json")) == []
 
 
-@pytest.mark.parametrize(
-    ("action", "message"),
-    [
-        (lambda n: tf.fill((n,), 2), r"the action 2 is not in Discrete\(2\)"),
-        (lambda n: tf.zeros((n, 1), tf.int32), r"actions for Discrete\(2\) must be an integer array of shape \(1,\)"),
-    ],
-)
-def test_an_action_that_does_not_exist(action: Any, message: str, tmp_path: Path) -> None:
+def test_an_action_that_does_not_exist(tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         spec = linear_model(features, labels, mode)
-        return EstimatorSpec(mode, {"action": action(tf.shape(features)[0])}) if labels is None else spec
+        return EstimatorSpec(mode, {"action": zeros(features) + 2}) if labels is None else spec
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"the action 2 is not in Discrete\(2\)"):
         agent(tmp_path, model=model).train(Counting(), timesteps=4)
 
 
@@ -170,11 +162,6 @@ def test_a_memory_that_is_too_large(tmp_path: Path) -> None:
         agent(tmp_path, ReplayMemory(10**12, 4)).train(env, timesteps=4)
     assert env.seeds == []
     assert list(tmp_path.glob("*.json")) == []
-
-
-def test_a_memory_that_the_environments_do_not_divide(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="size must be a multiple of the number of environments"):
-        agent(tmp_path, ReplayMemory(1001, 4)).train(vector(Counting(), Counting()), timesteps=4)
 
 
 def test_a_second_writer(tmp_path: Path) -> None:

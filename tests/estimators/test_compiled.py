@@ -25,7 +25,7 @@ from axonrl.estimators.stepping import Stepper
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.hooks import EvaluationHook, NaNGuard
 from axonrl.memories import Prioritized, ReplayMemory
-from axonrl.models import dqn, ppo, r2d2, sac
+from axonrl.models import dqn, ppo, sac
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
 from axonrl.policies.compiled import read, sealed
@@ -84,7 +84,7 @@ class Case:
         return Agent(self.model_fn, memory, folder, config, self.params)
 
 
-SMALL = {"hidden": [8, 8]}
+SMALL = {"hidden": [4]}
 RATES = {"learning_rate": 1e-3, "clip": 0.1, "entropy_coefficient": 0.03, "gae_lambda": 0.9}
 """Of PPO: three that may follow a schedule, and one that may not."""
 CASES = {
@@ -97,14 +97,13 @@ CASES = {
         (70, 160),
         {**SMALL, "minibatch_size": 16, **RATES},
     ),
-    "sac": Case(sac.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", None), (60, 130), SMALL),
-    "r2d2": Case(
-        r2d2.model_fn,
-        "SequenceMemory",
-        {"size": 500, "batch_size": 4, "length": 4, "burn_in": 2, "sampler": "prioritized"},
-        ("CartPole-v1", 2),
+    "sac": Case(
+        sac.model_fn,
+        "ReplayMemory",
+        {"size": 500, "batch_size": 8},
+        ("Pendulum-v1", None),
         (60, 130),
-        {"hidden": [8], "lstm": 8},
+        {**SMALL, "optimizer": "sgd"},
     ),
     "recurrent": Case(
         recurrent, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", 2), (60, 130), {"shift": 0.1}
@@ -489,10 +488,10 @@ def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[s
     with pytest.raises(ValueError, match="observation space is"):
         given().train("Acrobot-v1", 40, max_timesteps=50)
     with pytest.raises(ArgumentError, match="was compiled with params"):
-        given(params={"hidden": [4]})
+        given(params={"hidden": [5]})
     with pytest.raises(ValueError, match="compiled for LiteRT, and runtime='tensorflow' was given"):
         given(runtime="tensorflow").train("CartPole-v1", 40, max_timesteps=50)
-    CASES["sac"].agent(tmp_path / "other").check("Pendulum-v1", 40)
+    CASES["dqn"].agent(tmp_path / "other").check("Acrobot-v1", 40)
     with pytest.raises(ArgumentError, match=r"compiled for other spaces than those of the run in .*other"):
         Agent(None, model_dir=tmp_path / "other", compiled=compiled["dqn"])
     with pytest.raises(ArgumentError, match="two ways"):
@@ -510,8 +509,15 @@ def copied(compiled: dict[str, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(compiled["dqn"], tmp_path / "copied"))
 
 
-@pytest.mark.parametrize("name", ["program.json", "program.tflite", "weights/seed-5.safetensors"])
-@pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("program.json", "missing"),
+        ("program.tflite", "cut"),
+        ("weights/seed-5.safetensors", "missing"),
+        ("weights/seed-5.safetensors", "changed"),
+    ],
+)
 def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
     path = copied / name
     content = bytearray(path.read_bytes())
@@ -528,7 +534,6 @@ def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
     ("change", "message"),
     [
         ({"format_version": 2}, "program.json is of format version 2, and this version of axonrl reads 1"),
-        ({"format": "axonrl policy"}, "program.json is something else"),
         ({"made_with": {"ai-edge-litert": "0.1"}}, "program.json was compiled with ai-edge-litert 0.1, and this is"),
         ({"variables": []}, "seed-5.safetensors does not hold the variables"),
     ],
@@ -543,10 +548,7 @@ def test_another_version_is_named(change: dict[str, Any], message: str, copied: 
     ("change", "message"),
     [
         (lambda text: text.replace(b'"seed": 2', b'"seed": 3'), "is damaged, or was edited"),
-        (lambda text: text.replace(b'"shape": []', b'"shape": null', 1), "is damaged, or was edited"),
-        (lambda text: b"\xff" + text, "is not JSON"),
         (lambda text: b"[" * 100_000, "is not JSON"),
-        (lambda text: b"[]", "is something else"),
     ],
 )
 def test_a_description_that_was_edited_is_refused(change: Callable[[bytes], bytes], message: str, copied: Path) -> None:

@@ -228,7 +228,6 @@ def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
         (lambda i: i.act(np.zeros(3)), "observation"),
         (lambda i: i.observe("1", False, False, np.zeros(2), 1), "reward"),
         (lambda i: i.observe(1.0, 0, False, np.zeros(2), 1), "terminated"),
-        (lambda i: i.observe(1.0, False, False, np.zeros(1), 1), "observation"),
     ],
 )
 def test_wrong_values_change_nothing(call: Any, argument: str, session: Interaction) -> None:

@@ -188,7 +188,6 @@ def refused() -> dict[str, tuple[Any, ...]]:
     return {
         "a memory that empties": (BatchMemory(12), linear_model, DATA, SPACES, "memory"),
         "no memory": (None, linear_model, DATA, SPACES, "memory"),
-        "no data": (replay, linear_model, None, SPACES, "data"),
         "less than a batch": (ReplayMemory(100, 13), linear_model, DATA, SPACES, "data"),
         "nothing after the newest": (
             ReplayMemory(100, 12, n_step=2),
@@ -201,7 +200,6 @@ def refused() -> dict[str, tuple[Any, ...]]:
         "nothing recorded": (replay, recording_model, DATA, SPACES, "data"),
         "no spaces": (replay, linear_model, DATA, None, "env"),
         "NaN": (replay, linear_model, [nan], SPACES, "data[0]"),
-        "no such file": (replay, linear_model, "nowhere.npz", SPACES, "path"),
         "an action that there is not": (replay, linear_model, [outside], SPACES, "data"),
     }
 

@@ -217,7 +217,6 @@ def test_a_checkpoint_is_a_policy_like_any_other(tmp_path: Path) -> None:
         ({"policy": True}, "policy"),
         ({"policy": 1, "episodes": "repeat"}, "episodes"),
         ({"policy": 2, "episodes": "repeat", "seed": 4}, "seed"),
-        ({"policy": 2, "episodes": "all"}, "episodes"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], argument: str, trained: Agent) -> None:

@@ -128,7 +128,6 @@ def test_dictionaries_and_recurrent_state(tmp_path: Path) -> None:
     ("options", "argument"),
     [
         ({"episodes": 1, "timesteps": 1}, "episodes"),
-        ({"timesteps": 1.5}, "timesteps"),
         ({"episodes": 1, "epsilon": 1.5}, "epsilon"),
         ({"episodes": 1, "env": vector(Counting(), Counting())}, "env"),
         ({"episodes": 1, "path": "data.csv"}, "path"),

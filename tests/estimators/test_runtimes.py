@@ -25,7 +25,7 @@ from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import ConversionError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot, vector
+from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot
 
 SMALL = "the model is small and converts"
 SMALL_RECORD = {"code": "small", "detail": ""}
@@ -188,10 +188,8 @@ def test_a_run_that_is_apart_stays_apart(ran: set[tuple[str, str]], tmp_path: Pa
             train(agent(tmp_path, runtime=runtime))
 
 
-@pytest.mark.parametrize(("begun", "other"), [("litert", "tensorflow"), ("tensorflow", "litert")])
-def test_another_executor_may_evaluate_a_run_but_not_train_it(
-    begun: str, other: str, ran: set[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_another_executor_may_evaluate_a_run_but_not_train_it(ran: set[tuple[str, str]], tmp_path: Path) -> None:
+    begun, other = "tensorflow", "litert"
     trained = train(agent(tmp_path, runtime=begun))
     observations = np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32)
     expected = trained.predict(observations)
@@ -230,10 +228,9 @@ def test_a_run_in_litert_that_does_not_convert_any_more_does_not_change_over(
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("runtime", [{"actor": "litert"}, {"actor": "litert", "learner": "abacus"}])
-def test_a_record_with_other_executors_is_no_record(runtime: Any, tmp_path: Path) -> None:
+def test_a_record_with_other_executors_is_no_record(tmp_path: Path) -> None:
     train(agent(tmp_path, runtime="tensorflow"))
-    edit_record(tmp_path, runtime)
+    edit_record(tmp_path, {"actor": "litert", "learner": "abacus"})
     with pytest.raises(
         CheckpointError, match=rf"{tmp_path}/run\.json is damaged: it is not the record of a run \(.*\)"
     ):
@@ -402,22 +399,12 @@ def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(t
     assert differences(without_losses(lite_state), without_losses(state)) == []  # memory, counters, generators
 
 
-def test_four_environments_too(tmp_path: Path) -> None:
-    for runtime in ("litert", "tensorflow"):
-        envs = vector(*(Counting(length) for length in (3, 4, 5, 6)))
-        agent(tmp_path / runtime, runtime=runtime).train(envs, 8, 2, timesteps=80)
-    lite, theirs = snapshot(tmp_path / "litert"), snapshot(tmp_path / "tensorflow")
-    assert differences(without_losses(lite), without_losses(theirs)) == []
-    for name, value in theirs["weights"].items():
-        np.testing.assert_allclose(lite["weights"][name], value, rtol=1e-5, atol=1e-6)
-
-
 # -- numbers that are none --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("runtime", "what", "value"),
-    [("litert", "loss", "inf"), ("tensorflow", "metric", "inf"), ("tensorflow", "loss", "nan")],
+    [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")],
 )
 def test_a_number_that_becomes_infinite_or_nan_while_it_runs(
     runtime: str, what: str, value: str, tmp_path: Path

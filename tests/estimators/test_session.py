@@ -16,7 +16,6 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from axonrl import EstimatorSpec
-from axonrl.errors import NonFiniteError
 from axonrl.estimators import monitor
 from axonrl.explorations import EpsilonGreedy, Linear
 from axonrl.facts import BeginFacts, EpisodeFacts
@@ -272,7 +271,7 @@ def test_what_is_no_hook_is_refused_before_anything_runs(tmp_path: Path) -> None
 # -- how it ends ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", ["begin", "after_timestep", "after_update", "end"])
+@pytest.mark.parametrize("event", ["begin", "after_update", "end"])
 def test_when_a_hook_raises_the_ends_run_and_nothing_more_is_saved(event: str, tmp_path: Path) -> None:
     def fail(session: Any) -> None:
         raise RuntimeError("no more paper")
@@ -382,14 +381,6 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
         hook = Counts()
         agent(tmp_path).train(Counting(), timesteps=2, hooks=[hook])
         assert hook.ends == expected
-
-
-def test_no_checkpoint_is_written_of_a_weight_that_is_not_finite(tmp_path: Path) -> None:
-    """The last update overflows; its loss is still finite, so the guard sees nothing."""
-    one = agent(tmp_path, params={"learning_rate": 3e38})
-    with pytest.raises(NonFiniteError, match=r"the weight 0000\.weights is NaN or infinite at global_step 1"):
-        one.train(Counting(), 8, steps=1)
-    assert saved(tmp_path) == [(0, 0, 0)]
 
 
 def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -539,16 +530,6 @@ def test_a_session_whose_timestep_failed_cannot_be_gone_on_with(tmp_path: Path) 
 # -- what it offers ---------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_does_not_disturb_training(tmp_path: Path) -> None:
-    results: list[Any] = []
-    hook = At("after_update", 20, lambda session: results.append(session.evaluate(episodes=3)))
-    for folder, hooks in (("a", []), ("b", [hook])):
-        one = agent(tmp_path / folder)
-        one.train("CartPole-v1", 8, timesteps=60, hooks=hooks)
-    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
-    assert results[0]["episodes"] == 3
-
-
 def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(tmp_path: Path) -> None:
     notes, own = Notes(), Counting(6)
     hook = At("after_timestep", 4, lambda session: session.evaluate(own, episodes=2))
@@ -557,12 +538,6 @@ def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(tmp_path: Path) -
     assert facts.episode_returns == (21.0, 21.0)
     assert facts.results["episode_length_mean"] == 6.0
     assert own.seeds[0] != own.seeds[1]
-
-
-def test_evaluate_without_an_environment_needs_one_that_can_be_made_again(tmp_path: Path) -> None:
-    hook = At("after_timestep", 2, lambda session: session.evaluate())
-    with pytest.raises(ValueError, match=r"cannot make another environment like .*; pass env instead"):
-        agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
 
 
 def test_save_policy_keeps_the_actor_s_weights(tmp_path: Path) -> None:
@@ -584,9 +559,8 @@ def test_save_policy_keeps_the_actor_s_weights(tmp_path: Path) -> None:
     assert not np.array_equal(best, one.predict(observation)["values"])
 
 
-@pytest.mark.parametrize("name", ["last", "../best"])
-def test_a_policy_has_a_plain_name(name: str, tmp_path: Path) -> None:
-    hook = At("after_timestep", 2, lambda session: session.save_policy(name, {}))
+def test_a_policy_has_a_plain_name(tmp_path: Path) -> None:
+    hook = At("after_timestep", 2, lambda session: session.save_policy("../best", {}))
     with pytest.raises(ValueError, match="a policy's name must be a file name without a folder"):
         agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
 

