@@ -353,6 +353,8 @@ def test_what_a_cluster_cannot_use_is_refused(
         ({"replay_shards": 3}, "replay_shards"),
         ({"address": "ray://head:10001"}, "address"),
         ({"backend": "inline", "address": "auto"}, "address"),
+        ({"ladder": (0.4,)}, "ladder"),
+        ({"lockstep": 1}, "lockstep"),
         ({"fragment_timeout_s": 0}, "fragment_timeout_s"),
     ],
 )

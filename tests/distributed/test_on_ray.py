@@ -339,11 +339,6 @@ def test_shards_refuse_what_is_damaged(cluster: Path, seen: list[Any], tmp_path:
     assert agent.global_timestep == 1000
 
 
-def test_an_environment_that_always_raises_ends_the_run_with_its_error(cluster: Path, tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="the simulator is gone"):
-        rollouts(tmp_path).train(factory("broken"), cluster=Cluster(**QUICK), max_timesteps=80)
-
-
 def test_an_environment_that_raises_at_random_is_made_anew(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
     """At least once in 400 timesteps of an actor; what was asked for is accepted once, or lost."""
     before = len(list(cluster.glob("*.raised")))

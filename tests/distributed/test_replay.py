@@ -95,11 +95,11 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
 
 def damaged(fragment: Fragment, part: str) -> Fragment:
     """A copy in which one part is wrong."""
-    at, columns, observation = fragment.at.copy(), dict(fragment.columns), np.array(fragment.observation)
+    at, columns = fragment.at.copy(), dict(fragment.columns)
     changed: dict[str, Any] = {
         "reward": {"columns": {**columns, "reward": np.full((10, N), np.nan, F32)}},
         "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
-        "observation": {"observation": observation[:-1]},
+        "columns": {"columns": {key: columns[key] for key in columns if key != "truncated"}},
         "finals": {"final": np.zeros((len(at) + 1, 4), F32)},
         "at": {"at": at + 10},
         "td_error": {"td_error": np.full((10, N), np.inf, F32)},
@@ -107,7 +107,7 @@ def damaged(fragment: Fragment, part: str) -> Fragment:
     return dataclasses.replace(fragment, **changed[part])
 
 
-@pytest.mark.parametrize("part", ["reward", "action", "observation", "finals", "at", "td_error"])
+@pytest.mark.parametrize("part", ["reward", "action", "columns", "finals", "at", "td_error"])
 def test_a_shard_takes_nothing_of_a_damaged_fragment(part: str) -> None:
     shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
     whole = next(one for one in fragments(collector(10), 20) if len(one.at))

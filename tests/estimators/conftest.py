@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def traced_anew() -> Iterator[None]:
-    """Each agent of the test traces its model: TensorFlow runs some, and the variables of a trace are its own."""
+    """Each agent of the test traces its model: a trace has one exploration, and variables where TensorFlow runs it."""
     from axonrl.runtimes.tracing import program
 
     with pytest.MonkeyPatch.context() as patch:

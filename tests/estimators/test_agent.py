@@ -285,20 +285,19 @@ def recording(*names: str) -> Callable[..., EstimatorSpec]:
     return model
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_predictions_and_extras_are_recorded(num_envs: int, tmp_path: Path) -> None:
+def test_predictions_and_extras_are_recorded(tmp_path: Path) -> None:
     memory, notes = ListMemory(2), Notes()
-    env = vector(Counting(), Counting()) if num_envs == 2 else Counting()
+    env = vector(Counting(), Counting())
     one = agent(tmp_path, memory, recording("values", "probability"))
     values = []
     act = At("after_timestep", 1, lambda session: values.append(session.weights()["0000.weights"]))
-    one.train(env, first_update=2, timesteps=2 * num_envs, hooks=[act, notes])
+    one.train(env, first_update=2, timesteps=4, hooks=[act, notes])
     first = memory.rows[0]
     np.testing.assert_allclose(first["values"], first["observation"] @ values[0], rtol=1e-5)
-    times = [0, 1] if num_envs == 1 else [0, 0, 2, 2]
+    times = [0, 0, 2, 2]
     np.testing.assert_allclose([row["probability"] for row in memory.rows], 0.5 + np.array(times) / 1000, rtol=1e-6)
     summed = notes.facts["after_update"][0].metrics  # of the batch: the newest two
-    batch = memory.rows[:2] if num_envs == 2 else memory.rows
+    batch = memory.rows[:2]
     assert summed["probability"] == pytest.approx(float(sum(row["probability"] for row in batch)))
     assert summed["values"] == pytest.approx(float(sum(row["values"].sum() for row in batch)), rel=1e-5)
 
@@ -417,6 +416,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
         ({"config": {"seed": 1}}, r"config must be an axonrl\.RunConfig, got {'seed': 1}"),
         ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
         ({"model_fn": None}, r"no model_fn given, and .* holds no run that names one"),
+        ({"model_dir": 3}, r"model_dir must be a path, or None for a temporary folder, got 3"),
         ({"model_fn": "dqm"}, r"unknown model_fn 'dqm'; did you mean 'dqn'\?"),
         ({"model_fn": aiming_model, "params": {"a": 1}}, r"takes no argument 'params', but params were given: a"),
         ({"params": {("a", 1): 2}}, r"the keys of params must be strings, got \('a', 1\)"),

@@ -39,15 +39,10 @@ def observes(value: Any) -> Callable[..., Any]:
     return lambda observation, *rest: (value, *rest)
 
 
-def pays(value: Any) -> Callable[..., Any]:
-    return lambda observation, reward, *rest: (observation, value, *rest)
-
-
 FAULTS = [
     (1, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
     (2, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
     (2, observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
-    (1, pays(np.nan), NonFiniteError, r"returned the reward nan in environment"),
     (2, observes(np.array([0, np.nan], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
 ]
 
@@ -55,7 +50,7 @@ FAULTS = [
 @pytest.mark.parametrize(
     ("num_envs", "fault", "kind", "message"),
     FAULTS,
-    ids=["raises", "raises in two", "shape", "nan reward", "nan observation"],
+    ids=["raises", "raises in two", "shape", "nan observation"],
 )
 def test_an_environment_that_fails_in_mid_episode(
     num_envs: int, fault: Any, kind: type[Exception], message: str, tmp_path: Path

@@ -514,6 +514,7 @@ def copied(compiled: dict[str, Path], tmp_path: Path) -> Path:
     [
         ("program.json", "missing"),
         ("program.tflite", "cut"),
+        ("program.tflite", "changed"),
         ("weights/seed-5.safetensors", "missing"),
         ("weights/seed-5.safetensors", "changed"),
     ],

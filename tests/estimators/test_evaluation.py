@@ -234,9 +234,12 @@ def test_policy_best(tmp_path: Path) -> None:
             reader.evaluate(Counting(), 1, policy="worst")
 
 
-def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path) -> None:
+def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = agent(tmp_path / "a")
     assert one.evaluate(Counting(4), episodes=2)["episode_return_mean"] == 10.0
+    assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'a'}: its initial weights are evaluated"
+    with pytest.raises(ValueError, match="export needs a trained run"):
+        one.export(tmp_path / "exported")
     assert not (tmp_path / "a").exists()
     one.predict(OBSERVATIONS)
     one.train(Counting(), 8, timesteps=20)

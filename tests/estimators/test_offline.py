@@ -187,7 +187,6 @@ def refused() -> dict[str, tuple[Any, ...]]:
     replay = ReplayMemory(100, 4)
     return {
         "a memory that empties": (BatchMemory(12), linear_model, DATA, SPACES, "memory"),
-        "no memory": (None, linear_model, DATA, SPACES, "memory"),
         "less than a batch": (ReplayMemory(100, 13), linear_model, DATA, SPACES, "data"),
         "nothing after the newest": (
             ReplayMemory(100, 12, n_step=2),
@@ -199,6 +198,8 @@ def refused() -> dict[str, tuple[Any, ...]]:
         "more than the memory holds": (ReplayMemory(11, 4), linear_model, DATA, SPACES, "data"),
         "nothing recorded": (replay, recording_model, DATA, SPACES, "data"),
         "no spaces": (replay, linear_model, DATA, None, "env"),
+        "three spaces": (replay, linear_model, DATA, (*SPACES, SPACES[0]), "env"),
+        "one episode": (replay, linear_model, episode(), SPACES, "data"),
         "NaN": (replay, linear_model, [nan], SPACES, "data[0]"),
         "an action that there is not": (replay, linear_model, [outside], SPACES, "data"),
     }
@@ -207,9 +208,7 @@ def refused() -> dict[str, tuple[Any, ...]]:
 @pytest.mark.parametrize("name", refused())
 def test_what_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     memory, model, data, env, argument = refused()[name]
-    one = agent(tmp_path, BatchMemory(12) if memory is None else memory, model)
-    if memory is None:
-        one = type(one)(model, None, tmp_path)
+    one = agent(tmp_path, memory, model)
     with pytest.raises(ArgumentError) as error:
         one.learn(data, env, steps=3)
     assert error.value.argument == argument

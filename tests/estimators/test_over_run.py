@@ -39,7 +39,6 @@ class Levels:
 @pytest.mark.parametrize(
     ("limits", "counts", "expected"),
     [
-        (Limits(timesteps=200), Counters(3, 0, 5), 0.0),
         (Limits(timesteps=200), Counters(3, 50, 5), 0.25),
         (Limits(timesteps=200), Counters(3, 204, 5), 1.0),
         (Limits(steps=10, timesteps=200), Counters(4, 50, 5), 0.4),

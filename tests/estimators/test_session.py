@@ -261,10 +261,17 @@ def test_the_spec_adds_hooks_and_the_guard_comes_first(tmp_path: Path) -> None:
     assert calls == ["given", "guard", "spec"]
 
 
-def test_what_is_no_hook_is_refused_before_anything_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("hooks", "message"),
+    [
+        (3, "hooks must be a hook, a function, or a sequence of these, got 3"),
+        ([LoggingHook], "hooks takes instances: got the class LoggingHook"),
+    ],
+)
+def test_what_is_no_hook_is_refused_before_anything_runs(hooks: Any, message: str, tmp_path: Path) -> None:
     env = Counting()
-    with pytest.raises(ValueError, match="hooks takes instances: got the class LoggingHook"):
-        agent(tmp_path).train(env, timesteps=4, hooks=[LoggingHook])
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path).train(env, timesteps=4, hooks=hooks)
     assert env.seeds == []
 
 
@@ -559,8 +566,9 @@ def test_save_policy_keeps_the_actor_s_weights(tmp_path: Path) -> None:
     assert not np.array_equal(best, one.predict(observation)["values"])
 
 
-def test_a_policy_has_a_plain_name(tmp_path: Path) -> None:
-    hook = At("after_timestep", 2, lambda session: session.save_policy("../best", {}))
+@pytest.mark.parametrize("name", ["last", "../best"])
+def test_a_policy_has_a_plain_name(name: str, tmp_path: Path) -> None:
+    hook = At("after_timestep", 2, lambda session: session.save_policy(name, {}))
     with pytest.raises(ValueError, match="a policy's name must be a file name without a folder"):
         agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
 

@@ -118,16 +118,6 @@ def test_what_another_agent_recorded_is_not_lost(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text())["not_exact"] == ["the other's reason", "one's reason"]
 
 
-def test_what_was_never_trained_is_evaluated_with_a_word_and_not_exported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    one = agent(tmp_path / "run")
-    one.evaluate(Counting(), 1)
-    assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'run'}: its initial weights are evaluated"
-    with pytest.raises(ValueError, match="export needs a trained run"):
-        one.export(tmp_path / "exported")
-
-
 # -- environments -----------------------------------------------------------------------------------------------------
 
 

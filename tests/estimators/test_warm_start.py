@@ -139,10 +139,11 @@ def test_no_policy_of_that_name(source: Path, tmp_path: Path) -> None:
         started(tmp_path, WarmStart(source, policy="better"))
 
 
-def test_invalid_arguments() -> None:
+@pytest.mark.parametrize(("arguments", "name"), [((3,), "warm_start"), (("x", "("), "WarmStart.variables")])
+def test_invalid_arguments(arguments: Any, name: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        WarmStart("x", "(")
-    assert caught.value.argument == "WarmStart.variables"
+        WarmStart(*arguments)
+    assert caught.value.argument == name
 
 
 def test_a_run_that_continues_is_not_started_again(source: Path, tmp_path: Path) -> None:

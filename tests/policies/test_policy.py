@@ -345,6 +345,7 @@ def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message
         (np.zeros(3, np.float32), r"observation must have the shape \[2\] or \[B, 2\], got \[3\]"),
         (np.zeros((0, 2), np.float32), r"got \[0, 2\]"),
         (np.array(["a", "b"]), "observation must be float32, got <U1"),
+        ([[1, 2], [3]], "observation must be an array: "),
         (np.array([np.nan, 0], np.float32), r"observation has NaN or infinity: array\(\[nan, 0.\]"),
     ],
 )
@@ -471,6 +472,8 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
             r"program takes float32\[-1, 2\], where .*\[-1, 3\]",
         ),
         (lambda d: d["predictions"].update(q={"shape": [], "dtype": "float32"}), "has 1 outputs, 2 were described"),
+        (lambda d: d["weights"]["arrays"]["0000.bias"].update(dtype="int32"), "keeps float32"),
+        (lambda d: d["action"]["space"].update(n=float("inf")), "cannot convert float infinity"),
         (lambda d: d["exploration"].update(level=2), "epsilon must stay in 0 .. 1"),
         (lambda d: d["action"]["space"].update(type="Text"), "no action space is a Text"),
     ],
