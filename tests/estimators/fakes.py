@@ -304,3 +304,15 @@ def differences(a: Any, b: Any, path: str = "") -> list[str]:
         same = a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
         return [] if same else [path]
     return [] if a == b else [path]
+
+
+class Lazily(dict[str, Any]):
+    """Makes what is asked for, once: a conversion takes seconds."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self._make(name)
+        return self[name]

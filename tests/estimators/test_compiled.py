@@ -35,7 +35,7 @@ from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.schedules import Constant, Linear
 from axonrl.tests.estimators import compiled_child as child
-from axonrl.tests.estimators.fakes import agent, linear_model
+from axonrl.tests.estimators.fakes import Lazily, agent, linear_model
 
 SEEDS = (2, 5)
 
@@ -72,8 +72,7 @@ class Case:
     env: tuple[str, int | None]
     stages: tuple[int, int]
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
-    schedule: tuple[int, int] = (2, 40)
-    """update_frequency and first_update."""
+    schedule: tuple[int, int] = (2, 40)  # update_frequency and first_update
 
     def opened(self) -> Any:
         return child.opened(self.env)
@@ -95,7 +94,7 @@ CASES = {
         {"size": 32, "batch_size": 32},
         ("CartPole-v1", 4),
         (70, 160),
-        {**SMALL, "minibatch_size": 16, **RATES},
+        {**SMALL, "minibatch_size": 16, "epochs": 1, **RATES},
     ),
     "sac": Case(
         sac.model_fn,
@@ -115,32 +114,35 @@ CASES = {
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Each case, compiled for the seeds."""
     folder = tmp_path_factory.mktemp("compiled")
-    made = {}
-    for name, case in CASES.items():
-        env = case.opened()
-        made[name] = case.agent(folder / f"{name}-run").compile(folder / name, env, seeds=SEEDS)
+
+    def make(name: str) -> Path:
+        env = CASES[name].opened()
+        made = CASES[name].agent(folder / f"{name}-run").compile(folder / name, env, seeds=SEEDS)
         env.close()
         assert not list((folder / f"{name}-run").glob("checkpoints"))  # no run begins
-    return made
+        return made
+
+    return Lazily(make)
 
 
 @pytest.fixture(scope="module")
 def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the process without TensorFlow says of each case."""
+    """The run of each case in a process without TensorFlow, and what that says."""
     folder = tmp_path_factory.mktemp("runs")
-    jobs = [
-        {**dataclasses.asdict(case), "model_fn": None, "seed": SEEDS[1], "compiled": str(compiled[name])}
-        | {"model_dir": str(folder / name)}
-        for name, case in CASES.items()
-    ]
-    command = [sys.executable, child.__file__]
-    ran = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found["loaded"] == []
-    refused = [result["compiling_again"] for result in found["results"]]
-    assert refused == [f"{path} is compiled already: copy it" for path in compiled.values()]
-    return {name: (folder / name, result) for name, result in zip(CASES, found["results"], strict=True)}
+
+    def make(name: str) -> tuple[Path, Any]:
+        job = {**dataclasses.asdict(CASES[name]), "model_fn": None, "seed": SEEDS[1]}
+        job |= {"compiled": str(compiled[name]), "model_dir": str(folder / name)}
+        command = [sys.executable, child.__file__]
+        ran = subprocess.run(command, input=json.dumps([job]), capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        found = json.loads(ran.stdout)
+        assert found["loaded"] == []
+        [result] = found["results"]
+        assert result["compiling_again"] == f"{compiled[name]} is compiled already: copy it"
+        return folder / name, result
+
+    return Lazily(make)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -346,7 +348,7 @@ def test_a_function_that_has_changed_makes_no_more_seeds(compiled: dict[str, Pat
 
 def test_the_initialisers_are_a_program_where_they_can_be(compiled: dict[str, Path], tmp_path: Path) -> None:
     """Keras' can; what the graph's seed gives cannot, and the function must be called again, by its name."""
-    described = {name: json.loads((folder / "program.json").read_text()) for name, folder in compiled.items()}
+    described = {name: json.loads((compiled[name] / "program.json").read_text()) for name in CASES}
     assert [name for name, one in described.items() if one["initial"] is None] == ["recurrent"]
     shutil.copytree(compiled["sac"], tmp_path / "sac")
     _edit(tmp_path / "sac", model_fn=None)
@@ -593,6 +595,5 @@ def _config(seed: int, **config: Any) -> RunConfig:
 
 
 def _edit(folder: Path, **change: Any) -> None:
-    """Other values in the description, as if it had been written so."""
     path = folder / "program.json"
     path.write_text(json.dumps(sealed({**json.loads(path.read_text()), **change})))
