@@ -50,7 +50,6 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
     [
         (EpsilonGreedy(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "epsilon_greedy", "level": 0.75}),
         (Boltzmann(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "boltzmann", "level": 0.75}),
-        (GaussianNoise(Linear(1, 0, 4), BOX), BOX, {"kind": "gaussian_noise", "level": 0.5, "relative": False}),
         (GaussianNoise(0.25, BOX, relative=True), BOX, {"kind": "gaussian_noise", "level": 0.25, "relative": True}),
         (
             OrnsteinUhlenbeck(Linear(1, 0, 4), BOX, theta=0.5, mu=0.25),
@@ -63,7 +62,6 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
             {"kind": "random_decay", "level": 0.75, "ends": (0, 1)},
         ),
         (Greedy(), DISCRETE, {"kind": "greedy"}),
-        (Random(DISCRETE), DISCRETE, {"kind": "random"}),
         (Random(BOX), BOX, {"kind": "random"}),
         (Constant([0.5, 1.0]), BOX, {"kind": "constant", "action": [0.5, 1.0]}),
         (Constant(2), DISCRETE, {"kind": "constant", "action": 2}),
@@ -89,7 +87,6 @@ def test_an_argument_that_is_newer_than_the_description_has_its_default() -> Non
     ("policy", "space", "kind", "predictions"),
     [
         (Categorical, DISCRETE, "categorical", learnt(logits=(3,))),
-        (MultiCategorical, MultiDiscrete([2, 4], start=[5, -1]), "multi_categorical", learnt(logits=(6,))),
         (MultiCategorical, MultiDiscrete(np.array([[2], [200]])), "multi_categorical", learnt(logits=(202,))),
         (Bernoulli, MultiBinary((2, 1)), "bernoulli", learnt(logits=(2, 1))),
         (Gaussian, Box(-1, 1, (2, 1)), "gaussian", learnt(mean=(2, 1), log_std=(2, 1))),

@@ -125,24 +125,13 @@ def test_a_temperature_next_to_nothing_is_greedy_without_overflow() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy",
+    ("policy", "rows", "wrong"),
     [
-        Random(SPACE),
-        EpsilonGreedy(1.0, SPACE),
-        Boltzmann(1.0, SPACE),
-        Categorical(SPACE),
-        MultiCategorical(MultiDiscrete([1, 3])),
-    ],
-)
-@pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda mask: mask.astype(np.int8),  # ~1 is -2, an index
-        lambda mask: mask.astype(np.float32),
-        lambda mask: mask[:, :3],
-        lambda mask: mask[0],
-        lambda mask: np.concatenate([mask, mask]),
+        (Random(SPACE), 1, lambda mask: mask.astype(np.int8)),  # ~1 is -2, an index
+        (EpsilonGreedy(1.0, SPACE), 4, lambda mask: mask.astype(np.float32)),
+        (Boltzmann(1.0, SPACE), 4, lambda mask: mask[:, :3]),
+        (Categorical(SPACE), 1, lambda mask: mask[0]),
+        (MultiCategorical(MultiDiscrete([1, 3])), 4, lambda mask: np.concatenate([mask, mask])),
     ],
 )
 def test_a_mask_of_another_form_is_refused(policy: Any, rows: int, wrong: Any) -> None:
@@ -153,8 +142,7 @@ def test_a_mask_of_another_form_is_refused(policy: Any, rows: int, wrong: Any) -
         "logits": np.zeros((rows, 4)),
     }
     policy({**predictions, "action_mask": mask}, 0, np.random.default_rng(0))
-    with pytest.raises(
-        ArgumentError, match=rf"needs predictions\['action_mask'\] to be bool \[{rows}, 4\], got "
-    ) as error:
+    message = rf"needs predictions\['action_mask'\] to be bool \[{rows}, 4\], got "
+    with pytest.raises(ArgumentError, match=message) as error:
         policy({**predictions, "action_mask": wrong(mask)}, 0, np.random.default_rng(0))
     assert error.value.argument == "predictions['action_mask']"

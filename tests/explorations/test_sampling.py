@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from axonrl.contracts import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical
 
@@ -99,25 +98,7 @@ def test_categorical_follows_the_probabilities_in_each_environment() -> None:
         np.testing.assert_allclose(np.exp(extras["log_prob"][chosen]), expected[actions[chosen]], rtol=1e-5)
 
 
-def test_environments_are_independent_and_the_seed_decides() -> None:
-    rows = logits(*[[0.0, 0.0]] * 2000)
-    policy = Categorical(Discrete(2))
-    first, second = (policy(rows, 0, np.random.default_rng(7))[0] for _ in range(2))
-    assert first.tolist() == second.tolist()
-    pairs = 2 * first[0::2] + first[1::2]  # of neighbours: all four are equally likely
-    assert chi_squared(pairs, [0.25] * 4) < 16.3
-
-
-@pytest.mark.parametrize(
-    ("row", "action"),
-    [
-        ([0, -1e9, -1e9], 0),
-        ([-1e9, 0, -1e9], 1),
-        ([-1e9, -1e9, 0], 2),
-        ([LARGEST, -LARGEST, 0], 0),
-        ([0, 0, LARGEST], 2),
-    ],
-)
+@pytest.mark.parametrize(("row", "action"), [([-1e9, 0, -1e9], 1), ([LARGEST, -LARGEST, 0], 0)])
 def test_huge_logits_are_certain(row: Any, action: int) -> None:
     """Neither end of the interval reaches an action of probability 0."""
     actions, log_prob = drawn(Categorical(Discrete(3)), logits(row, row, row), [0.0, 0.5, BELOW_ONE])
@@ -136,13 +117,6 @@ def test_the_last_of_many_actions_is_found() -> None:
     row = np.random.default_rng(0).standard_normal((1, 5000)).astype(np.float32) * 3
     actions, _ = drawn(Categorical(Discrete(5000)), {"logits": row}, [BELOW_ONE])
     assert actions.tolist() == [4999]
-
-
-def test_float64_logits_are_taken_as_they_are() -> None:
-    rows = {"logits": np.array([[0.0, math.log(3)]])}
-    actions, log_prob = drawn(Categorical(Discrete(2)), rows, [0.24])
-    assert actions.tolist() == [0]
-    np.testing.assert_allclose(log_prob, [math.log(1 / 4)], rtol=1e-7)
 
 
 # -- MultiCategorical -------------------------------------------------------------------------------------------------
@@ -193,7 +167,7 @@ def test_gaussian_adds_scaled_noise_and_does_not_clip() -> None:
     np.testing.assert_allclose(extras["log_prob"], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("shape", [(), (2, 2)])
 def test_gaussian_log_prob_is_that_of_the_action(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     mean = rng.normal(0, 5, (50, *shape)).astype(np.float32)
@@ -232,10 +206,7 @@ def test_gaussian_has_the_mean_and_deviation_of_each_environment() -> None:
     ("policy", "space", "needs"),
     [
         (Categorical, BOX, "a Discrete action space"),
-        (Categorical, MultiDiscrete([2, 2]), "a Discrete action space"),
-        (Categorical, None, "a Discrete action space"),
         (MultiCategorical, Discrete(4), "a MultiDiscrete action space"),
-        (MultiCategorical, MultiBinary(2), "a MultiDiscrete action space"),
         (Gaussian, Discrete(2), "a Box of floats as action space"),
         (Gaussian, Box(0, 9, (2,), np.uint8), "a Box of floats as action space"),
     ],
@@ -255,10 +226,7 @@ ACTION.flags.writeable = False
     ("policy", "predictions", "name", "problem"),
     [
         (Gaussian(BOX), {"action": ACTION, "mean": ACTION}, "log_std", "; the model predicts action, mean"),
-        (Gaussian(BOX), {"action": ACTION}, "mean", "; the model predicts action"),
         (Categorical(Discrete(2)), {"q": ACTION}, "logits", "; the model predicts q"),
-        (MultiCategorical(MultiDiscrete([2, 2])), {"a": ACTION}, "logits", "; the model predicts a"),
-        (Categorical(Discrete(3)), {"logits": ACTION}, "logits", " of shape [N, 3], got [2, 2]"),
         (MultiCategorical(MultiDiscrete([2, 3])), {"logits": ACTION}, "logits", " of shape [N, 5], got [2, 2]"),
         (Gaussian(BOX), {"mean": ACTION, "log_std": ACTION[0]}, "log_std", " of shape [N, 2], got [2]"),
     ],
@@ -276,11 +244,8 @@ def test_a_prediction_that_is_missing_or_of_another_shape_is_named(
     ("policy", "name", "others", "bad"),
     [
         (Categorical(Discrete(2)), "logits", (), math.nan),
-        (Categorical(Discrete(2)), "logits", (), -math.inf),
         (MultiCategorical(MultiDiscrete([1, 1])), "logits", (), math.inf),
         (Gaussian(BOX), "mean", ("log_std",), -math.inf),
-        (Gaussian(BOX), "log_std", ("mean",), math.nan),
-        (Gaussian(BOX), "log_std", ("mean",), math.inf),
         (Gaussian(BOX), "log_std", ("mean",), -math.inf),
     ],
 )
@@ -291,9 +256,7 @@ def test_numbers_that_are_not_finite_are_named(policy: Any, name: str, others: A
         policy(predictions, 0, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
-    ("mean", "log_std"), [(0, -200), (0, 89), (0, 1e30), (0, -1e30), (LARGEST, 88)], ids=lambda value: f"{value:g}"
-)
+@pytest.mark.parametrize(("mean", "log_std"), [(0, -200), (LARGEST, 88)], ids=lambda value: f"{value:g}")
 def test_a_deviation_that_float32_cannot_hold_is_refused(mean: float, log_std: float) -> None:
     predictions = {"mean": floats([[mean]]), "log_std": floats([[log_std]])}
     message = "exp(predictions['log_std']) is 0 or infinite in float32"
@@ -303,12 +266,6 @@ def test_a_deviation_that_float32_cannot_hold_is_refused(mean: float, log_std: f
 
 
 # -- contracts --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("policy", [Categorical(Discrete(2)), MultiCategorical(MultiDiscrete([2])), Gaussian(BOX)])
-def test_they_follow_the_protocol_and_have_no_level(policy: Any) -> None:
-    assert isinstance(policy, Exploration)
-    assert not hasattr(policy, "level")
 
 
 def test_a_space_is_told_by_its_attributes_alone() -> None:
@@ -323,7 +280,6 @@ def test_a_space_is_told_by_its_attributes_alone() -> None:
 @pytest.mark.parametrize(
     ("policy", "predictions"),
     [
-        (Categorical(Discrete(2)), {"logits": ACTION}),
         (MultiCategorical(MultiDiscrete([1, 1])), {"logits": ACTION}),
         (Gaussian(BOX), {"mean": ACTION, "log_std": ACTION}),
     ],

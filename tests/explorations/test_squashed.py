@@ -66,17 +66,6 @@ def test_a_standard_deviation_that_has_collapsed_is_an_error() -> None:
         policy(predictions([[0.5]], [[-200.0]]), 0, np.random.default_rng(0))
 
 
-def test_it_takes_the_noise_from_the_generator_that_it_is_handed() -> None:
-    policy = SquashedGaussian(spaces.Box(-1, 1, (2, 3), np.float64))
-    given = predictions(np.zeros((4, 2, 3)), np.zeros((4, 2, 3)))
-    first, second = (policy(given, 0, np.random.default_rng(5))[0] for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    assert first.shape == (4, 2, 3)
-    assert first.dtype == np.float32
-    noise = np.random.default_rng(5).standard_normal((4, 2, 3), np.float32)
-    np.testing.assert_allclose(first, np.tanh(noise), atol=1e-6)
-
-
 def test_the_median_is_the_greedy_action_and_log_std_the_spread() -> None:
     rng = np.random.default_rng(0)
     policy = SquashedGaussian(spaces.Box(0, 1, (1,)))
@@ -90,7 +79,8 @@ def test_it_is_an_exploration_that_needs_only_low_high_and_dtype() -> None:
     policy = SquashedGaussian(space)
     assert isinstance(policy, Exploration)
     rng: Any = Fixed([[0.0]])
-    assert policy(predictions([[0.0]], [[0.0]]), 0, rng)[0].tolist() == [[1.0]]
+    drawn, _ = policy(predictions([[0.0]], [[0.0]]), 0, rng)
+    assert (drawn.tolist(), drawn.dtype) == ([[1.0]], np.float32)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +88,9 @@ def test_it_is_an_exploration_that_needs_only_low_high_and_dtype() -> None:
     [
         spaces.Discrete(3),
         spaces.Box(-1, np.inf, (2,)),
-        spaces.Box(-np.inf, 1, (2,)),
         spaces.Box(np.array([-1, 2], np.float32), np.array([1, 2], np.float32)),  # nothing to choose
         spaces.Box(-1e300, 1e300, (2,), np.float64),  # infinite in float32
         spaces.Box(0, 255, (2,), np.uint8),
-        None,
     ],
 )
 def test_other_spaces_are_refused(space: Any) -> None:
