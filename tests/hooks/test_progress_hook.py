@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from axonrl.errors import ArgumentError
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import Hooks, ProgressHook
 from axonrl.hooks.progress import packed
@@ -156,12 +155,6 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("timestep 0 | update 0 | episode 0")
-
-
-def test_arguments_are_checked() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        ProgressHook(every_secs=0)
-    assert caught.value.argument == "ProgressHook(every_secs)"
 
 
 class Closed(io.StringIO):

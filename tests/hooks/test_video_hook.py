@@ -101,11 +101,6 @@ def test_a_video_that_cannot_be_written_does_not_end_the_run(session: Any, caplo
     assert caplog.messages == ["no video of timestep 5 was written: no space left"]
 
 
-def test_every_timesteps_is_a_count() -> None:
-    with pytest.raises(ValueError, match=r"VideoHook\(every_timesteps\) must be an integer of at least 1, got 0"):
-        VideoHook(0)
-
-
 # -- of what ----------------------------------------------------------------------------------------------------------
 
 
