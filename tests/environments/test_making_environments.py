@@ -53,9 +53,7 @@ def test_make_several() -> None:
     [
         ("CartPol-v1", "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1' or "),
         ("LunarLander-v2", "unknown environment 'LunarLander-v2'; did you mean 'LunarLander-v3'"),
-        ("MinAtar/Brakeout-v1", "did you mean 'MinAtar/Breakout-v1'"),
         ("Qqqqq", "unknown environment 'Qqqqq'; import the package that registers it"),
-        ("no id at all!", "unknown environment 'no id at all!'"),
         ("nosuchpackage:Thing-v0", "needs a package that is not installed: No module named 'nosuchpackage'"),
     ],
 )
@@ -181,7 +179,6 @@ class Unrecorded(gymnasium.Wrapper[Any, Any, Any, Any]):
     [
         (Bare, "it was not made from an id"),
         (lambda: Unrecorded(make("CartPole-v1")), "Unrecorded wrapper does not inherit from"),
-        (lambda: NormalizeObservation(make("CartPole-v1")), "NormalizeObservation has running statistics"),
         (
             lambda: TransformReward(NormalizeObservation(make("CartPole-v1")), float),
             "NormalizeObservation has",
@@ -199,7 +196,7 @@ def test_what_cannot_be_made_again(build: Any, why: Any) -> None:
     assert (caught.value.argument, caught.value.value) == ("env", env)
 
 
-GAMES = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]
+GAMES = ["Breakout", "Seaquest", "SpaceInvaders"]
 
 
 def episode(env: Any, seed: Any, steps: Any = 200) -> Any:
