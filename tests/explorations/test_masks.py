@@ -9,23 +9,11 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Boltzmann, Categorical, EpsilonGreedy, Linear, MultiCategorical, Random
+from axonrl.tests.explorations.scripted import Scripted
 
 SPACE = Discrete(4, start=10)
 MASK = np.array([[True, False, True, False], [False, False, False, True], [False] * 4, [True] * 4])
 ROW: Any = {"action": np.array([11], np.int32)}
-
-
-class Scripted:
-    """Stands in for a NumPy generator: hands out these numbers in order."""
-
-    def __init__(self, *numbers: Any) -> None:
-        self._numbers = list(numbers)
-
-    def random(self, shape: Any = None) -> Any:
-        return np.array(self._numbers.pop(0)) if shape is not None else self._numbers.pop(0)
-
-    def integers(self, *arguments: Any) -> Any:
-        return self._numbers.pop(0)
 
 
 def chosen(policy: Any, predictions: Any, *numbers: Any) -> list[Any]:

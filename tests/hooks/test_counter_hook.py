@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from axonrl.facts import BeginFacts, EndFacts, Timings, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, Timings
 from axonrl.hooks import CounterHook, Rates
-
-UPDATE = UpdateFacts(0.5, {})
+from axonrl.tests.hooks.facts import UPDATE
 
 
 def test_rates_and_shares_since_the_last_measurement(

@@ -2,15 +2,9 @@ import json
 import math
 from typing import Any
 
-import numpy as np
-
-from axonrl.facts import BeginFacts, EndFacts, TimestepFacts, UpdateFacts
+from axonrl.facts import EndFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-END = EndFacts("the limit", None, 1.0)
-_ROW = np.zeros(4)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP
 
 
 def run(hook: EvaluationHook, session: Any, timesteps: Any) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook, FinalValuesHook, Hooks
 from axonrl.tests.estimators.fakes import Counting, agent
+from axonrl.tests.hooks.facts import BEGIN, END
 
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-END = EndFacts("done", None, 1.0)
 EVERYTHING = [
     *("global_step", "train/loss", "train/entropy", "rollout/return", "rollout/return_mean"),
     *("rollout/exploration_rate", "eval/loss", "weights/dense/kernel"),

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts
 from axonrl.hooks import Hooks, ProgressHook
 from axonrl.hooks.progress import packed
+from axonrl.tests.hooks.facts import UPDATE
 
-UPDATE = UpdateFacts(0.5, {})
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
@@ -82,7 +82,7 @@ def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -
 
 @pytest.mark.parametrize(
     ("limits", "share"),
-    [({"timesteps": 1_000}, 0.5), ({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)],
+    [({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)],
 )
 def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits: Any, share: float | None) -> None:
     session.global_timestep, session.global_step, session.global_episode = 500, 8, 3

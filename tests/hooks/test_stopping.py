@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, UpdateFacts
+from axonrl.facts import EndFacts, EvaluationFacts
 from axonrl.hooks import (
     EvaluationHook,
     Hooks,
@@ -13,11 +13,7 @@ from axonrl.hooks import (
     StopAtStep,
     StopAtTimestep,
 )
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-UPDATE = UpdateFacts(0.5, {})
-_ROW = np.zeros(4)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE
 
 
 def test_stop_at_step(session: Any) -> None:
@@ -87,13 +83,6 @@ def test_stop_at_return_resumes_with_its_window(session: Any) -> None:
     assert session.stop_reason is None
     resumed.after_episode(session, session.episode(12.0))  # (9 + 9 + 12) / 3 = 10
     assert session.stop_reason == "the mean return of the last 3 episodes, 10, reached 10"
-
-
-def test_stop_at_return_stops_at_once_if_it_was_good_enough_when_saved(session: Any) -> None:
-    hook = StopAtReturn(threshold=10.0, episodes=2)
-    hook.load_state_dict({"returns": np.array([9.0, 11.0])})
-    hook.begin(session, BEGIN)
-    assert session.stop_reason == "the mean return of the last 2 episodes, 10, reached 10"
 
 
 def evaluated(hook: StopAfterNoImprovement, session: Any, *means: float) -> list[bool]:

@@ -12,14 +12,10 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.plugins.hparams import metadata as hparams
 from tensorboard.util.tensor_util import make_ndarray
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, Timings, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 from axonrl.hooks.summary import QUEUE_SIZE
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-END = EndFacts("done", None, 1.0)
-_ROW = np.zeros(1)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP
 
 
 def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
@@ -149,15 +145,6 @@ def test_a_loss_that_is_not_a_number_is_written(session: Any) -> None:
     hook.after_update(session, UpdateFacts(math.nan, {}))
     hook.end(session, END)
     assert math.isnan(read(session.model_dir)[0][1]["train/loss"])
-
-
-def test_tensorboard_shows_the_values(session: Any) -> None:
-    hook = SummaryHook()
-    hook.begin(session, BEGIN)
-    for session.global_timestep in (10, 20):
-        hook.after_episode(session, session.episode(session.global_timestep / 2.0))
-    hook.end(session, END)
-    assert shown(session.model_dir, "rollout/return") == [(10, 5.0), (20, 10.0)]
 
 
 def test_tensorboard_drops_what_a_killed_session_wrote_after_its_checkpoint(session: Any) -> None:
@@ -314,28 +301,6 @@ def test_histograms_of_floating_weights(session: Any) -> None:
     timestep, written = read(session.model_dir)[0]
     assert timestep == 20
     assert written == pytest.approx(norms, nan_ok=True)
-
-
-def test_no_histograms_unless_asked_for(session: Any) -> None:
-    hook = SummaryHook(weights_every_steps=1)
-    hook.begin(session, BEGIN)
-    hook.after_update(session, UpdateFacts(0.5, {}))
-    hook.end(session, END)
-    assert histograms(session.model_dir) == []
-
-
-def test_what_eval_found_is_written_with_the_evaluation(session: Any) -> None:
-    session.evaluations = [3.0]
-    summary, evaluation = SummaryHook(), EvaluationHook(10, episodes=2, eval_batches=1)
-    session.listeners = Hooks([summary, evaluation]).after_evaluation
-    summary.begin(session, BEGIN)
-    evaluation.begin(session, BEGIN)
-    session.global_timestep = 10
-    evaluation.after_timestep(session, TIMESTEP)
-    summary.end(session, END)
-    [(timestep, values)] = read(session.model_dir)
-    assert timestep == 10
-    assert {tag: values[tag] for tag in ("eval/loss", "eval/entropy")} == {"eval/loss": 1.5, "eval/entropy": 0.25}
 
 
 def test_updates_without_timesteps_have_places_of_their_own(session: Any, clock: Any) -> None:

@@ -20,6 +20,18 @@ from axonrl.runtimes.tracing.signature import BoundModelFn
 RUNTIMES = ("tensorflow", "litert")
 
 
+def transitions(observation: Any, action: Any, reward: Any, discount: Any = (0.5, 0), **others: Any) -> dict[str, Any]:
+    """A replay memory's batch: the first row is truncated, those without a discount are terminated.
+
+    Next observations are the same, unless others are given.
+    """
+    columns = {"reward": reward, "discount": discount, "terminated": np.equal(discount, 0), **others}
+    floats = {name: np.asarray(value, np.float32) for name, value in columns.items() if name != "next_observation"}
+    floats["truncated"] = (np.arange(len(floats["reward"])) == 0).astype(np.float32)
+    following = others.get("next_observation", observation)
+    return {"observation": observation, "action": action, "next_observation": following, **floats}
+
+
 class Model:
     """Traced for the shapes of a batch, and run.
 

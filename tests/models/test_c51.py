@@ -1,7 +1,5 @@
 """C51 against numbers worked out by hand: two actions, the atoms 0, 1 and 2, and logits that are a bias."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -10,23 +8,14 @@ from axonrl import RunConfig
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import c51
 from axonrl.models.c51 import C51Params
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (2,)), action_space=spaces.Discrete(2, start=5))
 PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "atoms": 3, "v_min": 0, "v_max": 2}
 ONLINE = np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]])  # Q 0.75 and 1
 TARGET = np.log([[0.2, 0.3, 0.5], [0.5, 0.25, 0.25]])  # Q 1.3 and 0.75
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 2), F32),
-    "action": np.array([5, 6], np.int32),
-    "reward": np.array([0.25, 0.5], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 2), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 2), F32), np.array([5, 6], np.int32), [0.25, 0.5], weight=[1, 0.5])
 
 
 @pytest.mark.parametrize(

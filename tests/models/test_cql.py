@@ -17,7 +17,7 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import cql, dqn
 from axonrl.models.blocks import losses
 from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32, I32 = np.float32, np.int32
 SEEN = spaces.Box(-1, 1, (1,))
@@ -30,16 +30,7 @@ PARAMS: dict[str, Any] = {
     "target_update_period": 100,
     "conservative_weight": 2.0,
 }
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([1, 0], I32),
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 1), F32), np.array([1, 0], I32), [1, -1], weight=[1, 0.5])
 
 
 def config(action: Any, observation: Any = SEEN) -> RunConfig:

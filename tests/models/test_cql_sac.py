@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 from scipy import stats
 from scipy.special import logsumexp
@@ -15,11 +14,8 @@ from scipy.special import logsumexp
 from axonrl import Agent, RunConfig
 from axonrl.memories import ReplayMemory
 from axonrl.models import cql_sac, sac
-from axonrl.models.blocks.actions import SquashedBox
-from axonrl.models.blocks.critics import TwinCritics
-from axonrl.models.blocks.soft_policies import SquashedPolicy
 from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (2,)))
@@ -30,16 +26,14 @@ PARAMS: dict[str, Any] = {
     "target_update_rate": 0.25,
     "temperature": 0.5,
 }
-BATCH: dict[str, Any] = {
-    "observation": np.array([[1], [2]], F32),
-    "action": np.array([[1, 2], [3, 0]], F32),  # -0.5, 0 and 0.5, -1 in -1 .. 1
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.array([[2], [3]], F32),
-    "weight": np.array([1, 0.5], F32),
-}
+# Actions are -0.5, 0 and 0.5, -1 in -1 .. 1
+BATCH = transitions(
+    np.array([[1], [2]], F32),
+    np.array([[1, 2], [3, 0]], F32),
+    [1, -1],
+    next_observation=np.array([[2], [3]], F32),
+    weight=[1, 0.5],
+)
 RNG = np.random.default_rng(0)
 SAMPLES = 3
 DRAWS = [  # the actor's, the next action's, uniform actions, the noise of the policy's
@@ -129,24 +123,6 @@ def test_without_a_weight_it_is_sac() -> None:
     assert found == pytest.approx(expected, rel=1e-5)
     for name, after in plain.weights.items():
         np.testing.assert_allclose(conservative.weights[name], after, rtol=1e-5, atol=1e-7, err_msg=name)
-
-
-def test_samples_estimate_the_integral() -> None:
-    """Of exp(c a + d) over -1 .. 1, which is exp(d) (exp(c) - exp(-c)) / c."""
-    params = cql_sac.CQLSACParams(hidden=())
-    actions = SquashedBox(spaces.Box(-1, 1, (1,)), "")
-    critics = TwinCritics("critic", [2], params)
-    for variable, number in zip(critics.variables, ([[0.0], [2.0]], [0.5], [[0.0], [-0.1]], [3.0]), strict=True):
-        variable.assign(number)
-    policy = SquashedPolicy(actions, 1, params)
-    rng = np.random.default_rng(1)
-    batch = {
-        "observation": tf.zeros((1, 1)),
-        "uniform": tf.constant(rng.uniform(-1, 1, (1, 40_000, 1)), tf.float32),
-        "samples": tf.constant(rng.normal(size=(1, 40_000, 1)), tf.float32),
-    }
-    exact = [d + np.log((np.exp(c) - np.exp(-c)) / c) for c, d in ((2.0, 0.5), (-0.1, 3.0))]
-    np.testing.assert_allclose([float(one[0]) for one in cql_sac.soft_maxima(policy, critics, batch)], exact, atol=0.02)
 
 
 SEEN, BOX = spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,))

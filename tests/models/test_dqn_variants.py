@@ -12,21 +12,12 @@ from gymnasium import spaces
 from axonrl import RunConfig
 from axonrl.explorations import Boltzmann, Noisy
 from axonrl.models import dqn
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2, start=5))
 PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "loss": "squared", "max_gradient_norm": None}
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([5, 6], np.int32),
-    "reward": np.array([1, 2], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.zeros(2, F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 1), F32), np.array([5, 6], np.int32), [1, 2], weight=[1, 0.5])
 ONLINE, TARGET = "online/q_values/bias", "target/q_values/bias"
 
 

@@ -11,7 +11,7 @@ from axonrl import RunConfig
 from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.explorations import Boltzmann
 from axonrl.models import c51, dqn, ppo
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 THREE = spaces.Discrete(3, start=5)
@@ -32,15 +32,10 @@ def observations(mask: Any) -> dict[str, Any]:
 
 
 MASK = [[1, 0, 1], [1, 0, 1]]
-BATCH: dict[str, Any] = {
-    "observation": observations(MASK),
-    "action": np.array([5, 7], np.int32),
-    "reward": np.array([0.25, 0.5], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([0, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": observations([[1, 0, 1], [0, 0, 0]]),  # the second is terminal, and nothing is legal there
-}
+# The second is terminal, and nothing is legal there
+BATCH = transitions(
+    observations(MASK), np.array([5, 7], np.int32), [0.25, 0.5], next_observation=observations([[1, 0, 1], [0, 0, 0]])
+)
 
 
 @pytest.mark.parametrize(("double", "bootstrap", "runtime"), [(True, 4, "litert"), (False, 5, "tensorflow")])

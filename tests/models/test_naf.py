@@ -16,7 +16,7 @@ from axonrl.explorations import GaussianNoise
 from axonrl.memories import ReplayMemory
 from axonrl.models import naf
 from axonrl.tests.models.bandits import Bandit
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Box(0, 4, (2,)))
@@ -27,16 +27,8 @@ PARAMS: dict[str, Any] = {
     "max_gradient_norm": None,
     "target_update_rate": 0.5,
 }
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([[3, 1], [6, 2]], F32),  # 0.5, -0.5; and 2, which was clipped to 1, and 0
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+# Actions are 0.5, -0.5; and 2, which was clipped to 1, and 0
+BATCH = transitions(np.zeros((2, 1), F32), np.array([[3, 1], [6, 2]], F32), [1, -1], weight=[1, 0.5])
 # mu is (0.5, 0), L is [[1, 0], [0.5, 2]], and so P is [[1, 0.5], [0.5, 4.25]].
 BIASES = {"value": [1.0], "mu": [np.arctanh(0.5), 0], "diagonal": [0, np.log(2)], "below": [0.5]}
 
@@ -53,17 +45,6 @@ BIASES = {"value": [1.0], "mu": [np.arctanh(0.5), 0], "diagonal": [0, np.log(2)]
 def test_the_advantage_by_hand(distance: Any, diagonal: Any, below: Any, expected: Any) -> None:
     given = [None if part is None else tf.constant(part, tf.float32) for part in (distance, diagonal, below)]
     np.testing.assert_allclose(naf.advantage(*given), expected, rtol=1e-6)
-
-
-def test_the_advantage_is_the_quadratic_form_of_the_paper() -> None:
-    rng = np.random.default_rng(0)
-    distance, diagonal, below = (rng.normal(size=(8, size)).astype(F32) for size in (4, 4, 6))
-    expected = []
-    for d, logs, entries in zip(distance, diagonal, below, strict=True):
-        lower = np.diag(np.exp(logs))
-        lower[np.tril_indices(4, -1)] = entries
-        expected.append(-0.5 * d @ (lower @ lower.T) @ d)
-    np.testing.assert_allclose(naf.advantage(distance, diagonal, below), expected, rtol=1e-4)
 
 
 def test_one_update_by_hand() -> None:

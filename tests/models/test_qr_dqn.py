@@ -10,23 +10,14 @@ from axonrl import RunConfig
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import qr_dqn
 from axonrl.models.qr_dqn import QRDQNParams
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (2,)), action_space=spaces.Discrete(2, start=5))
 PARAMS = {"hidden": (), "optimizer": "sgd", "optimizer_epsilon": None, "learning_rate": 0.1, "quantiles": 2}
 ONLINE = np.array([[0.0, 1.0], [1.0, 2.0]])  # Q 0.5 and 1.5
 TARGET = np.array([[3.0, 5.0], [-1.0, 1.0]])  # Q 4 and 0
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 2), F32),
-    "action": np.array([5, 6], np.int32),
-    "reward": np.array([0.5, 0.5], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 2), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 2), F32), np.array([5, 6], np.int32), [0.5, 0.5], weight=[1, 0.5])
 
 
 @pytest.mark.parametrize(

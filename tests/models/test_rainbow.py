@@ -10,22 +10,13 @@ from axonrl import RunConfig
 from axonrl.explorations import EpsilonGreedy, Noisy
 from axonrl.models import c51, dqn, rainbow
 from axonrl.models.rainbow import RainbowParams
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2, start=5))
 SGD = {"hidden": (), "optimizer": "sgd", "optimizer_epsilon": None, "learning_rate": 0.1}
 ATOMS = {"atoms": 2, "v_min": 0, "v_max": 1}
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([5, 6], np.int32),
-    "reward": np.array([0.25, 1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.zeros(2, F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 1), F32), np.array([5, 6], np.int32), [0.25, 1], weight=[1, 0.5])
 
 
 def noise_of(u: float, *columns: float) -> Any:

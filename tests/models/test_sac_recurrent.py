@@ -138,7 +138,7 @@ def test_one_update_by_hand() -> None:
 def test_a_box_and_state_dependent_exploration_have_the_same_numbers_in_both_executors() -> None:
     config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.Box(-2, 2, (2,)))
     batch = {**BATCH, "action": np.random.default_rng(0).uniform(-2, 2, (3, 2, 2)).astype(F32)}
-    params = {**PARAMS, "hidden": (3,), "lstm": 2, "state_dependent_exploration": True}
+    params = {**PARAMS, "lstm": 2, "state_dependent_exploration": True}
     batch["state"] = {name: np.full((2, 2), 0.1, F32) for name in ("cell", "hidden")}
     tensorflow = Model(sac.model_fn, params, config, batch, "tensorflow")
     litert = tensorflow.also_in("litert")

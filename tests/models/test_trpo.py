@@ -15,7 +15,6 @@ from axonrl import Agent, Modes, RunConfig
 from axonrl.memories import BatchMemory
 from axonrl.models import trpo
 from axonrl.tests.models.executed import Model, traced
-from axonrl.tests.models.test_composite import SPACE
 from axonrl.tests.test_learning import BEST, Corridor
 
 F32 = np.float32
@@ -28,6 +27,13 @@ LINEAR: dict[str, Any] = {
     "learning_rate": 0.1,
     "normalize_advantages": False,
 }
+COMPOSITE = spaces.Dict(
+    {
+        "arm": spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary((2, 1)), spaces.Box(-1, 1, (1,))]),
+        "gear": spaces.Discrete(3, start=5),
+        "keys": spaces.MultiDiscrete([2, 3]),
+    }
+)
 SPACES = {"Discrete": spaces.Discrete(3), "Box": spaces.Box(-1, 1, (2,))}
 WEIGHTS: dict[str, dict[str, Any]] = {
     "Discrete": {"kernel": [[0.5, -0.5, 0.1], [0.2, 0.3, -0.7]], "bias": [0.1, 0.0, -0.2]},
@@ -240,7 +246,7 @@ def test_the_step_is_as_long_as_it_may_be_whatever_the_actions() -> None:
         "keys": rng.integers(2, size=(32, 1, 2)).astype(np.int32),
     }
     rows = rollout(32, 1, rng.normal(size=(32, 1, 3)).astype(F32), action)
-    before, after = small_step(SPACE, rows, hidden=(8,))
+    before, after = small_step(COMPOSITE, rows, hidden=(8,))
     assert [name for name in after if name.startswith("policy") and (after[name] == before[name]).any()] == []
 
 

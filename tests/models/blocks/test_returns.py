@@ -71,28 +71,6 @@ def test_advantages_worked_out_by_hand_in_environments_that_do_not_mix() -> None
     assert found.T.tolist() == [expected for _, expected in ROLLOUTS.values()]
 
 
-def test_ended_may_stand_for_truncated() -> None:
-    reward, discount, _, value, next_value = rollout(terminated=[1], final_value=99.0)
-    ended = (discount == 0).astype(np.float32)
-    found = run(gae, [reward, discount, ended, value, next_value], 0.5)
-    assert found[:, 0].tolist() == ROLLOUTS["terminated"][1]
-
-
-def test_lambda_0_is_the_td_error() -> None:
-    assert run(gae, rollout(), 0.0)[:, 0].tolist() == [1.0, 2.0, 0.0, 2.0]
-    assert run(gae, rollout(truncated=[1], final_value=20.0), 0.0)[:, 0].tolist() == [1.0, 9.0, 0.0, 2.0]
-
-
-def test_lambda_1_is_the_discounted_return_less_the_value() -> None:
-    # Returns, from the end: 5 + 10/2 = 10, 2 + 10/2 = 7, 3 + 7/2 = 6.5, 1 + 6.5/2 = 4.25
-    assert run(gae, rollout(), 1.0)[:, 0].tolist() == [4.25 - 2, 6.5 - 4, 7.0 - 6, 10.0 - 8]
-    # 3, then 1 + 3/2
-    assert run(gae, rollout(terminated=[1]), 1.0)[:, 0].tolist() == [2.5 - 2, 3.0 - 4, 7.0 - 6, 10.0 - 8]
-    # 3 + 20/2 = 13, then 1 + 13/2
-    truncated = rollout(truncated=[1], final_value=20.0)
-    assert run(gae, truncated, 1.0)[:, 0].tolist() == [7.5 - 2, 13.0 - 4, 7.0 - 6, 10.0 - 8]
-
-
 def test_lambda_returns_worked_out_by_hand() -> None:
     # Half the next value, half the next return: 5 + 10/2 = 10, 2 + (8 + 10)/4 = 6.5, 3 + (6 + 6.5)/4 = 6.125,
     # 1 + (4 + 6.125)/4 = 3.53125
@@ -205,9 +183,7 @@ def looped_lambda_returns(arrays: Any, lambda_: float) -> Any:
     return found
 
 
-@pytest.mark.parametrize(
-    ("length", "num_envs", "lambda_"), [(1, 3, 0.95), (2, 1, 1.0), (5, 2, 0.95), (16, 4, 1.0), (2048, 1, 0.95)]
-)
+@pytest.mark.parametrize(("length", "num_envs", "lambda_"), [(1, 3, 0.95), (5, 2, 1.0), (2048, 1, 0.95)])
 def test_it_is_the_loop_up_to_rounding(length: int, num_envs: int, lambda_: float) -> None:
     arrays = random_rollout(length, num_envs)
     tensors = [tf.constant(array) for array in arrays]
@@ -315,7 +291,6 @@ def test_lambda_out_of_range_is_refused() -> None:
 @pytest.mark.parametrize(
     ("n_step", "ends", "expected"),
     [
-        (1, {}, [3, 6, 6, 10]),  # r + V / 2
         # 1 + 3/2 + 6/4 + ...: two rewards and a quarter of the value two timesteps later; the last has one reward
         (2, {}, [4, 6, 7, 10]),
         (3, {}, [4, 6.5, 7, 10]),  # 1 + 3/2 + 2/4 + 8/8; 3 + 2/2 + 5/4 + 10/8; then what there is
