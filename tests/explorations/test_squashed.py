@@ -70,7 +70,8 @@ def test_it_is_an_exploration_that_needs_only_low_high_and_dtype() -> None:
     assert isinstance(policy, Exploration)
     rng: Any = Scripted([[0.0]])
     drawn, _ = policy(predictions([[0.0]], [[0.0]]), 0, rng)
-    assert (drawn.tolist(), drawn.dtype) == ([[1.0]], np.float32)
+    assert drawn.tolist() == [[1.0]]
+    assert drawn.dtype == np.float32
 
 
 @pytest.mark.parametrize(

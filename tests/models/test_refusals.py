@@ -3,6 +3,7 @@
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
@@ -33,7 +34,7 @@ from axonrl.models import (
 )
 
 BOX, CHOICES, BITS = spaces.Box(-1, 1, (1,)), spaces.Discrete(2), spaces.MultiBinary(3)
-BYTES, UNBOUNDED = spaces.Box(0, 9, (2,), "uint8"), spaces.Box(-float("inf"), 1, (2,))
+BYTES, UNBOUNDED = spaces.Box(0, 9, (2,), np.uint8), spaces.Box(-np.inf, 1, (2,))
 # Parts of a Dict are flattened: its batches [T, 1, ...] would pass as [T, ...].
 OBSERVATION = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "y": spaces.Discrete(3)})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
 from axonrl.tests.models.bandits import SteepBandit
-from axonrl.tests.models.executed import traced, transitions
+from axonrl.tests.models.executed import Model, traced, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
@@ -41,25 +40,6 @@ CRITICS = {  # by observation, by action, bias
 ALPHA = 0.5
 
 
-class Model:
-    """SAC as an executor runs it."""
-
-    def __init__(self, params: Any, batch: Any = None, runtime: str = "tensorflow") -> None:
-        self.model = traced(sac.model_fn, params, CONFIG, BATCH if batch is None else batch, runtime)
-        self.program, self.executor = self.model.program, self.model.executor
-
-    @property
-    def weights(self) -> dict[str, Any]:
-        return self.model.weights
-
-    def set(self, weights: Mapping[str, Any]) -> None:
-        """Those named that it has; the others stay."""
-        self.model.set({name: weights.get(name, value) for name, value in self.weights.items()})
-
-    def train(self, step: int = 1, draws: Any = None, **batch: Any) -> dict[str, Any]:
-        return self.model.train(step, NOISE if draws is None else draws, **batch)
-
-
 def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for name, (*kernel, bias) in values.items():
@@ -69,9 +49,9 @@ def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
 
 def linear(runtime: str = "tensorflow", **params: Any) -> Model:
     """All its networks hold ACTOR and CRITICS. Equal ones share a trace: plain SGD has no memory."""
-    model = Model({**LINEAR, **params}, runtime=runtime)
-    model.set({f"actor/{name}": value for name, value in ACTOR.items()} | critic_weights(CRITICS))
-    model.set({"log_temperature": np.log(ALPHA)})
+    model = traced(sac.model_fn, {**LINEAR, **params}, CONFIG, BATCH, runtime)
+    weights = {f"actor/{name}": value for name, value in ACTOR.items()} | critic_weights(CRITICS)
+    model.set(weights if "temperature" in params else {**weights, "log_temperature": np.log(ALPHA)})
     return model
 
 
@@ -137,7 +117,7 @@ def check(model: Model, result: dict[str, Any], expected: ByHand) -> None:
 
 def test_one_update_by_hand() -> None:
     model = linear("litert")
-    result = model.train()
+    result = model.train(1, NOISE)
     expected = ByHand()
     check(model, result, expected)
     assert result["temperature"] == pytest.approx(ALPHA)  # the one that was used
@@ -147,7 +127,7 @@ def test_one_update_by_hand() -> None:
 
 def test_the_numbers_of_that_update_in_full() -> None:
     """Of the terminated transition, so that they can be followed without a program: its target is its reward."""
-    result = linear().train()
+    result = linear().train(1, NOISE)
     # Q1 = 0.5 * 2 + 2 * 0.5 + 0.1 = 2.1, Q2 = 0.4 * 2 + 1 * 0.5 + 0.3 = 1.6; errors -3.1 and -2.6.
     assert result["td_error"][1] == pytest.approx((-3.1 - 2.6) / 2)
 
@@ -155,19 +135,19 @@ def test_the_numbers_of_that_update_in_full() -> None:
 def test_a_fixed_temperature_is_no_variable() -> None:
     model = linear(temperature=0.0)
     assert "log_temperature" not in model.weights
-    result = model.train()
+    result = model.train(1, NOISE)
     check(model, result, ByHand(alpha=0.0))
     assert result["temperature"] == 0
 
 
 def test_targets_begin_as_copies_and_follow_at_their_rate() -> None:
     model = linear(target_update_rate=0.25)
-    model.train(0)
+    model.train(0, NOISE)
     weights = critic_weights({f"target{i}": CRITICS[f"critic{i}"] for i in (1, 2)})
     for name, value in weights.items():
         np.testing.assert_allclose(model.weights[name].ravel(), np.ravel(value), rtol=1e-6)
     critics = {name: value for name, value in model.weights.items() if name.startswith("critic")}
-    model.train(1)
+    model.train(1, NOISE)
     for name, value in critics.items():
         theirs = weights[name.replace("critic", "target")]
         expected = 0.75 * np.ravel(theirs) + 0.25 * value.ravel()
@@ -176,7 +156,7 @@ def test_targets_begin_as_copies_and_follow_at_their_rate() -> None:
 
 def test_the_temperature_rises_where_entropy_is_too_low() -> None:
     model = linear(target_entropy=5.0)
-    entropy = model.train()["entropy"]
+    entropy = model.train(1, NOISE)["entropy"]
     assert -1 < entropy < 5
     change = model.weights["log_temperature"] - np.log(ALPHA)
     assert change == pytest.approx(-0.1 * (entropy - 5), rel=1e-4)
@@ -184,7 +164,8 @@ def test_the_temperature_rises_where_entropy_is_too_low() -> None:
 
 
 def test_the_temperature_begins_where_it_is_told() -> None:
-    assert Model({**LINEAR, "initial_temperature": 0.2}).weights["log_temperature"] == pytest.approx(np.log(0.2))
+    model = traced(sac.model_fn, {**LINEAR, "initial_temperature": 0.2}, CONFIG, BATCH)
+    assert model.weights["log_temperature"] == pytest.approx(np.log(0.2))
     assert sac.SACParams().initial_temperature == 1
 
 
@@ -193,7 +174,8 @@ def test_several_gradient_steps_are_that_many_updates_on_the_parts_of_the_batch(
     batch = {name: np.concatenate([value, value[::-1] * F32(0.5)]) for name, value in BATCH.items()}
     draws = [rng.standard_normal((4, 1)).astype(F32) for _ in range(2)]
     params = {**LINEAR, "hidden": (3,), "target_update_rate": 0.3, "max_gradient_norm": 0.7}
-    one, two = Model(params), Model({**params, "updates": 2}, batch=batch)
+    one = traced(sac.model_fn, params, CONFIG, BATCH)
+    two = traced(sac.model_fn, {**params, "updates": 2}, CONFIG, batch)
     two.executor.set_weights(one.executor.get_weights())
     halves = [slice(0, 2), slice(2, 4)]
     singles = [
@@ -213,7 +195,7 @@ def test_gradients_are_clipped_each_by_its_own_norm() -> None:
     for norm in (1e9, 1e-3):
         model = linear(max_gradient_norm=norm)
         begun = model.weights
-        results[norm] = model.train()
+        results[norm] = model.train(1, NOISE)
         for part in ("critic", "actor"):
             moves = [value - begun[name] for name, value in model.weights.items() if name.startswith(part)]
             length[norm, part] = np.sqrt(sum(np.sum(np.square(move)) for move in moves)) / 0.1
@@ -245,7 +227,7 @@ def test_predict_has_the_actor_only_and_records_nothing() -> None:
     assert model.program.predict.record == ()
     order = [name.partition(".")[2].partition("/")[0] for name in model.program.store.variables()]
     assert list(dict.fromkeys(order))[:6] == ["actor", "critic1", "critic2", "target1", "target2", "log_temperature"]
-    assert [request.shape for request in model.model.train_program.noise] == [(2, 1), (2, 1)]
+    assert [request.shape for request in model.train_program.noise] == [(2, 1), (2, 1)]
 
 
 def test_eval_is_the_critics_loss() -> None:

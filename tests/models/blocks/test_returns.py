@@ -263,7 +263,7 @@ def test_no_gradient_flows_through_them() -> None:
 
 
 def test_other_shapes_are_refused() -> None:
-    function = gae
+    function: Any = gae
     good, deep = tf.zeros([4, 2]), tf.zeros([4, 2, 1])
     message = "one shape [T, N] with a static T, got reward (4, 2), discount (4, 2), truncated (4, 2), value (4, 2, 1)"
     with pytest.raises(ValueError, match=re.escape(message)):
