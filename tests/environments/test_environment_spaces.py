@@ -78,8 +78,8 @@ def test_action_arrays(space: Any, shape: Any, dtype: Any) -> None:
     assert spaces.action_spec(space) == ArraySpec(shape, dtype)
 
 
-@pytest.mark.parametrize("space", [Box(0, 9, (2,), np.int32), Text(3)])
-def test_unsupported_action_spaces_are_named(space: Any) -> None:
+def test_unsupported_action_spaces_are_named() -> None:
+    space: Any = Box(0, 9, (2,), np.int32)
     with pytest.raises(ArgumentError, match="is not supported; supported are float Box, Discrete, Multi") as caught:
         spaces.action_spec(space)
     assert str(space) in str(caught.value)

@@ -232,7 +232,6 @@ def test_a_space_is_told_by_its_attributes_alone() -> None:
 @pytest.mark.parametrize(
     ("policy", "predictions"),
     [
-        (MultiCategorical(MultiDiscrete([1, 1])), {"logits": ACTION}),
         (Gaussian(BOX), {"mean": ACTION, "log_std": ACTION}),
     ],
 )

@@ -71,7 +71,6 @@ def test_without_hooks_there_is_nothing_to_call() -> None:
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [
-        ("after_episodes", "after_episode"),
         ("on_episode_end", "after_episode"),
         ("afterUpdate", "after_update"),
         ("beginn", "begin"),
@@ -125,7 +124,6 @@ async def _coroutine(session: Any, facts: Any) -> None: ...
     ("hooks", "message"),
     [
         ([object()], "object is not a hook: it has none of the events begin, before_episode"),
-        ([Hook()], "Hook is not a hook: it has none of the events"),
         ([Hook], r"got the class Hook, expected Hook\(\.\.\.\)"),
         (Hook(), "hooks must be a sequence of hooks, got <axonrl.hooks.hook.Hook"),
         ([types.SimpleNamespace(begin=3)], r"SimpleNamespace\.begin must be a method \(session, facts\), got 3"),

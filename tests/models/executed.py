@@ -17,8 +17,6 @@ from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
 
-RUNTIMES = ("tensorflow", "litert")
-
 
 def transitions(observation: Any, action: Any, reward: Any, discount: Any = (0.5, 0), **others: Any) -> dict[str, Any]:
     """A replay memory's batch: the first row is truncated, those without a discount are terminated.
