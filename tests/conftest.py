@@ -2,6 +2,8 @@
 
 import atexit
 import contextlib
+import copy
+import dataclasses
 import gc
 import importlib
 import os
@@ -92,9 +94,14 @@ def runtimes() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def traced_once() -> Iterator[None]:
-    """Equal models of a module are traced once; they run in LiteRT, where each agent has variables of its own."""
-    _, program = runtimes()
+    """Equal models of a module are traced once, for agents that run in LiteRT, where each has variables of its own.
+
+    Each has an exploration of its own. A second agent of a model that TensorFlow runs is refused: both would share
+    variables.
+    """
+    choosing, program = runtimes()
     original: Any = program.Program
+    executor = choosing._executor
     made: dict[str, Any] = {}
 
     class Once(original):  # type: ignore[misc]
@@ -109,12 +116,25 @@ def traced_once() -> Iterator[None]:
         key = repr((vars(model_fn), observation, seed))
         if key not in made:
             made[key] = Once(model_fn, observation, seed)
-            made[key].made_of = model_fn, observation, seed
-        return made[key]
+            made[key].made_of, made[key].agents = (model_fn, observation, seed), 0
+            made[key].exploration = made[key].predict.exploration
+        shared = made[key]
+        shared.agents += 1
+        shared.predict = dataclasses.replace(shared.predict, exploration=copy.deepcopy(shared.exploration))
+        return shared
+
+    def checked(made_for: Any, train: Any, contents: Any) -> Any:
+        in_litert = {part for parts in contents for part in parts}
+        needed = {"actor"} if train is None else {"actor", "learner"}
+        assert needed <= in_litert or getattr(made_for, "agents", 1) == 1, (
+            "traced_once: TensorFlow runs this model, and another agent of the module has the same variables"
+        )
+        return executor(made_for, train, contents)
 
     once.original = original  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "Program", once)
+        patch.setattr(choosing, "_executor", checked)
         yield
 
 

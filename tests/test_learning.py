@@ -13,6 +13,7 @@ from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import a2c, c51, dqn, iqn, ppo, qr_dqn, rainbow
 
+pytestmark = pytest.mark.learning
 LENGTH = 6
 BEST = 1.0 - 0.1 * (LENGTH - 2)
 
@@ -40,13 +41,12 @@ class Corridor(gymnasium.Env[Any, Any]):
     [
         (dqn, {}, 1),
         (dqn, {"double": False, "loss": "squared", "target_update_rate": 0.05}, 3),
-        (dqn, {"dueling": "mean", "max_gradient_norm": None}, 1),
         (c51, {"atoms": 21, "v_min": -1, "v_max": 1}, 1),
         (qr_dqn, {"quantiles": 8, "optimizer_epsilon": None}, 1),
         (iqn, {"quantiles": 8, "target_quantiles": 8, "policy_quantiles": 8, "cosines": 16}, 1),
         (rainbow, {"atoms": 21, "v_min": -1, "v_max": 1}, 3),
     ],
-    ids=["double", "plain, three steps", "dueling", "c51", "qr_dqn", "iqn", "rainbow"],
+    ids=["double", "plain, three steps", "c51", "qr_dqn", "iqn", "rainbow"],
 )
 def test_it_finds_the_best_way_and_its_values(
     algorithm: Any, params: dict[str, Any], n_step: int, tmp_path: Path

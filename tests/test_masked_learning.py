@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium.spaces import Dict, Discrete, MultiBinary
 
 from axonrl import Agent, RunConfig
@@ -13,6 +14,7 @@ from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 
+pytestmark = pytest.mark.learning
 LENGTH = 8
 CHOICES = 20
 BEST = 1.0 - 0.1 * (LENGTH - 2)

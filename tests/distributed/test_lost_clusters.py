@@ -16,6 +16,8 @@ from axonrl.runs.checkpoints import CheckpointStore
 
 from .agents import remaining, rollouts
 
+pytestmark = pytest.mark.ray
+
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
 
@@ -73,7 +75,7 @@ def test_a_signal_saves_and_leaves_nothing(number: signal.Signals, code: int, tm
         below, before = sorted(descendants(process.pid)), store.newest() or 0
         if process.poll() is None:
             os.killpg(process.pid, number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == code, said
     assert len(below) >= 6
     assert not remaining(below)

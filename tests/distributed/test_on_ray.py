@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,12 +16,15 @@ import pytest
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster, on_ray, parts
 from axonrl.distributed.connecting import Connection
+from axonrl.distributed.planner import ABSENT
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.models import dqn, impala
 
 from .agents import CONFIG, QUICK, SMALL, Once, factory, notes_in, replay, rollouts, there
+
+pytestmark = pytest.mark.ray
 
 
 def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
@@ -146,6 +150,7 @@ class Reaches(Hook):
                 session.request_stop("it has learned")
 
 
+@pytest.mark.learning
 def test_impala_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
     reaches, params = Reaches(set(range(32))), {"hidden": (64, 64), "learning_rate": 1e-3}
     agent = Agent(impala.model_fn, BatchMemory(320), tmp_path, CONFIG, params)
@@ -154,6 +159,7 @@ def test_impala_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
     assert reaches.mean > 150
 
 
+@pytest.mark.learning
 def test_ape_x_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
     """By the environments that explore least: a third of the rungs."""
     reaches = Reaches(set(range(10, 16)))
@@ -226,11 +232,11 @@ def test_a_cluster_is_joined_with_its_token_alone_and_left_running(cluster: Path
 
     command = [sys.executable, "-c", JOINING, ray.get_runtime_context().gcs_address]
     without = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_TOKEN"}
-    refused = subprocess.run(command, check=False, env=without, capture_output=True, text=True, timeout=60)
+    refused = subprocess.run(command, check=False, env=without, capture_output=True, text=True, timeout=120)
     assert refused.returncode == 1
     assert "Cluster.address" in refused.stderr
     assert "RAY_AUTH_TOKEN" in refused.stderr
-    joined = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    joined = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert joined.returncode == 0, joined.stderr
     resources: Any = ray.cluster_resources  # without types
     assert resources()["CPU"] == 2
@@ -238,6 +244,111 @@ def test_a_cluster_is_joined_with_its_token_alone_and_left_running(cluster: Path
 
 def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
     command = [sys.executable, "-c", JOINING, "127.0.0.1:9"]
-    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert refused.returncode == 1
     assert "Cluster.address" in refused.stderr
+
+
+# -- what fails, and what is slow --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "how"), [(2, signal.SIGKILL), (1, signal.SIGSTOP)])
+def test_a_killed_actor_is_replaced(
+    cluster: Path, seen: list[Any], tmp_path: Path, number: int, how: signal.Signals
+) -> None:
+    """One, or all of them; one that stands still does not answer in time."""
+    before = set(notes_in(cluster))
+
+    killed: set[int] = set()
+
+    def replaced() -> bool:
+        new = set(notes_in(cluster)) - before
+        if not killed and len(new) >= 2:
+            killed.update(sorted(new)[:number])
+            for pid in killed:
+                os.kill(pid, how)
+        return len(new) == 2 + number
+
+    agent, settings = rollouts(tmp_path), Cluster(**QUICK, fragment_timeout_s=60 if how == signal.SIGKILL else 3)
+    agent.train(factory("reporting"), cluster=settings, hooks=Once(lambda: None, replaced), max_timesteps=10**7)
+    counts = seen[0].counts
+    assert counts["restarts"] == number
+    assert 0 < counts["lost"] <= 2 * number
+    assert counts["asked"] == counts["accepted"] + counts["lost"] + seen[0].in_flight()
+    assert agent.global_timestep == 40 * agent.global_step
+    assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 10  # what waited for the learner
+
+
+def test_killed_shards_are_replaced_by_empty_ones(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    """Both at the same time: then nothing can be drawn until they have been filled again."""
+    import ray
+
+    def killed() -> Any:
+        return seen[1]._shards._shards
+
+    def kill() -> None:
+        for pid in ray.get([shard.pid for shard in killed()]):
+            os.kill(pid, signal.SIGKILL)
+
+    def used_again() -> bool:
+        return all(shard.incarnation == 1 and shard.samples for shard in killed())
+
+    agent = replay(tmp_path)
+    settings = Cluster(**QUICK, replay_shards=2)
+    agent.train("CartPole-v1", 200, 8, cluster=settings, hooks=Once(kill, used_again), max_timesteps=10**6)
+    counts = seen[0].counts
+    assert (counts["shards_lost"], counts["restarts"]) == (2, 0)
+    assert counts["lost"] <= 4
+    assert counts["asked"] == counts["accepted"] + counts["lost"] + seen[0].in_flight()
+    assert 0 <= 20 * counts["accepted"] - agent.global_timestep <= 20 * 4  # what the learner has not counted yet
+    assert 3 < agent.global_step <= 1 + (agent.global_timestep - 200) // 8
+
+
+def test_actors_wait_for_a_slow_learner(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    settings, waiting = Cluster(**QUICK, queue=1), []
+
+    class Slow(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            time.sleep(0.1)
+            running = vars(settings)["_running"]
+            waiting.append((running.planner.in_flight(), running.learning.waiting()))
+
+    rollouts(tmp_path).train("CartPole-v1", cluster=settings, hooks=Slow(), max_steps=30)
+    assert max(fragments for fragments, _ in waiting) <= 4  # 2 of each actor
+    assert max(20 * fragments + timesteps for fragments, timesteps in waiting) <= 2 * 40  # queue + 1 batches
+
+
+def test_nobody_waits_for_a_slow_actor(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    """A fragment takes it 0.2 s, and the other one some ms. There are no more updates than are due."""
+    (cluster / "slow").unlink(missing_ok=True)
+    agent = replay(tmp_path)
+    agent.train(factory("slow"), 200, 8, cluster=Cluster(**QUICK), max_timesteps=4000)
+    slow, fast = sorted(actor.answered for actor in seen[0].actors)
+    assert slow + fast == seen[0].counts["accepted"] == 200
+    assert 1 <= slow <= fast / 5
+    assert seen[0].counts["restarts"] == 0
+    assert (agent.global_timestep, agent.global_step) == (4000, 1 + (4000 - 200) // 8)
+
+
+def test_shards_refuse_what_is_damaged(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    agent = replay(tmp_path)
+    settings = Cluster(**QUICK, replay_shards=2)
+    agent.train(factory("damaging"), 200, 8, cluster=settings, max_timesteps=1000)
+    counts = seen[0].counts
+    assert (counts["damaged"], counts["restarts"]) == (2, 2)
+    assert agent.global_timestep == 1000
+
+
+def test_an_environment_that_raises_at_random_is_made_anew(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
+    """At least once in 400 timesteps of an actor; what was asked for is accepted once, or lost."""
+    before = len(list(cluster.glob("*.raised")))
+    agent = replay(tmp_path)
+    agent.train(factory("fragile"), 200, 8, cluster=Cluster(**QUICK), max_timesteps=1000)
+    planner, counts = seen[0], seen[0].counts
+    assert (agent.global_timestep, agent.global_step) == (1000, 1 + (1000 - 200) // 8)
+    assert counts["asked"] == counts["accepted"] + counts["lost"] + planner.in_flight()
+    assert 0 <= 20 * counts["accepted"] - 1000 <= 20 * 4  # what was on its way at the end
+    assert counts["restarts"] == sum(one.incarnation + (one.status == ABSENT) for one in planner.actors)
+    assert counts["restarts"] <= counts["lost"] <= 2 * counts["restarts"]
+    raised = len(list(cluster.glob("*.raised"))) - before
+    assert 1 <= counts["restarts"] <= raised <= counts["restarts"] + 2  # the last ones are not heard any more

@@ -133,14 +133,14 @@ def test_a_stall_and_too_few_actors_say_who_waits() -> None:
     assert "last end: died: killed" in why.splitlines()[2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
     """Answers in any order, deaths, silence: never too many in flight, nothing twice, and what was asked adds up."""
     rng = np.random.default_rng(seed)
     rules = Rules(actors=3, in_flight=2, max_restarts=10_000, fragment_timeout_s=20.0)
     planner, now, asked, used = Planner(rules, 0.0), 0.0, 0, set()
     flying: list[FragmentId] = []
-    for _ in range(3_000):
+    for _ in range(2_000):
         now += float(rng.exponential(0.5))
         for actor in planner.to_start(now):
             if rng.random() < 0.9:

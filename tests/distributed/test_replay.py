@@ -70,9 +70,10 @@ def memory(size: int, n_step: int = 3) -> ReplayMemory:
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -> None:
-    """Episodes end by falling and by a limit of time; each n-step return is worked out anew from what is stored."""
-    sent = fragments(collector(10, n_step=n_step), 20)
-    shard = Shard(memory(400, n_step), TRANSITION, [0], N, 0, 0, 5, 10)
+    """Of two actors. Episodes end by falling and by a limit of time; each n-step return is worked out anew."""
+    actors = [fragments(collector(10, actor=actor, n_step=n_step), 10) for actor in (0, 1)]
+    sent = [fragment for both in zip(*actors, strict=True) for fragment in both]
+    shard = Shard(memory(400, n_step), TRANSITION, [0, 1], N, 0, 0, 5, 10)
     for fragment in sent:
         assert why_damaged(fragment, TRANSITION, 10, N) is None
         assert fragment.head.nbytes == nbytes_of(TRANSITION, 10, N)
@@ -94,13 +95,11 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
 
 def damaged(fragment: Fragment, part: str) -> Fragment:
     """A copy in which one part is wrong."""
-    at, columns, observation = fragment.at.copy(), dict(fragment.columns), np.array(fragment.observation)
+    at, columns = fragment.at.copy(), dict(fragment.columns)
     changed: dict[str, Any] = {
         "reward": {"columns": {**columns, "reward": np.full((10, N), np.nan, F32)}},
         "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
         "columns": {"columns": {key: columns[key] for key in columns if key != "truncated"}},
-        "observation": {"observation": observation[:-1]},
-        "final": {"final": np.full_like(fragment.final, np.inf)},
         "finals": {"final": np.zeros((len(at) + 1, 4), F32)},
         "at": {"at": at + 10},
         "td_error": {"td_error": np.full((10, N), np.inf, F32)},
@@ -108,7 +107,7 @@ def damaged(fragment: Fragment, part: str) -> Fragment:
     return dataclasses.replace(fragment, **changed[part])
 
 
-@pytest.mark.parametrize("part", ["reward", "action", "columns", "observation", "final", "finals", "at", "td_error"])
+@pytest.mark.parametrize("part", ["reward", "action", "columns", "finals", "at", "td_error"])
 def test_a_shard_takes_nothing_of_a_damaged_fragment(part: str) -> None:
     shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
     whole = next(one for one in fragments(collector(10), 20) if len(one.at))
@@ -143,7 +142,7 @@ def test_a_shard_holds_what_one_memory_would() -> None:
             np.testing.assert_array_equal(found[:, lane], np.asarray(each.gather(np.arange(40))[key]).reshape(40, -1))
 
 
-@pytest.mark.parametrize("most", [300, 5_000, 10**9])
+@pytest.mark.parametrize("most", [300, 5_000])
 def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ring has gone round, its lanes are not in step; afterwards both draw the same."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
@@ -160,7 +159,7 @@ def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypa
         assert sum(array.nbytes for array in rows) <= most
         two.put(message, rows)
         number += 1
-    assert {300: number > 10, 5_000: 1 < number < 10, 10**9: number == 1}[most]
+    assert {300: number > 10, 5_000: 1 < number < 10}[most]
     assert two.load() == one._shard.stored()
     for _ in range(3):
         [first], [second] = one.sample(1), two.sample(1)

@@ -42,11 +42,3 @@ def test_a_lost_node_comes_back_after_the_delay_and_the_start() -> None:
     assert found.deaths == 10
     assert found.recovery_s is not None
     assert 3.0 <= found.recovery_s <= 4.1
-
-
-def test_deaths_come_as_often_as_they_should() -> None:
-    """100 actors for 60 s, each dying 60 times an hour: about 100 deaths, with a deviation of 10."""
-    plan = Plan(rules=Rules(actors=100), fragment=10, envs_per_actor=8, batch=25)
-    found = Simulation(plan, Costs(timestep_s=1e-3, deaths_per_hour=60.0), 60.0).run()
-    assert 60 <= found.deaths <= 130
-    assert found.timesteps_per_s > 0.8 * 100_000

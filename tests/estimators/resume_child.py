@@ -1,8 +1,8 @@
-"""Trains in processes that may be killed: run by test_exact_resume.py, as ``python resume_child.py``.
+"""Trains compiled programs in processes that may be killed: run by test_exact_resume.py.
 
-TensorFlow takes seconds to import, so one process imports it and forks a child for every job. That is sound because
-it runs no op, and because it has one thread (checked below): a child finds nothing that another thread held. A job is
-a line of JSON on stdin; on stdout come ``pid N``, what the child says, and ``exit N``, as Popen.returncode.
+One process imports what they need, without TensorFlow, and forks a child for every job. That is sound because it has
+one thread (checked below): a child finds nothing that another thread held. A job is a line of JSON on stdin; on stdout
+come ``pid N``, what the child says, and ``exit N``, as Popen.returncode.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 
 CALLS = ("mkdir", "open", "fsync", "rename", "replace", "unlink", "rmdir")
 """The calls to the file system that a save makes, by their names in ``os``."""
-PARAMS = {"hidden": [16], "target_update_period": 10, "epsilon": 0.3}
-PPO_PARAMS = {"hidden": [16], "epochs": 2, "minibatch_size": 8, "max_kl": 0.1}
+PARAMS = {"hidden": [4], "target_update_period": 10, "epsilon": 0.3}
+PPO_PARAMS = {"hidden": [4], "epochs": 2, "minibatch_size": 16, "max_kl": 0.1}
 
 
 def say(*words: object) -> None:
@@ -142,18 +142,39 @@ def episodes() -> list[dict[str, Any]]:
     return made
 
 
+def environment(algorithm: str) -> Any:
+    """What is trained in."""
+    from axonrl.environments import make
+
+    if algorithm == "ppo":
+        return make("CartPole-v1", 4, wrappers=["normalize_observation", "normalize_reward"])
+    return make("CartPole-v1")
+
+
+def agent_of(algorithm: str, model_dir: Path, config: Any, compiled: str | None = None) -> Any:
+    """An Agent, of its function or of what was compiled of that."""
+    from axonrl import Agent
+    from axonrl.memories import BatchMemory, ReplayMemory
+
+    memory: Any = BatchMemory(32) if algorithm == "ppo" else ReplayMemory(200, 16)
+    if algorithm == "offline":
+        memory = ReplayMemory(200, 16, n_step=2, sampler="prioritized")
+    if compiled is not None:
+        return Agent(None, memory, model_dir, config, compiled=compiled)
+    if algorithm == "ppo":
+        return Agent("ppo", memory, model_dir, config, PPO_PARAMS)
+    return Agent(noisy_dqn, memory, model_dir, config, PARAMS)
+
+
 def run(job: dict[str, Any]) -> None:
     """Do what a job says."""
     from axonrl import Agent, RunConfig
-    from axonrl.environments import make
     from axonrl.hooks import EvaluationHook
-    from axonrl.memories import BatchMemory, ReplayMemory
-    from axonrl.models import ppo
 
     model_dir = Path(job["model_dir"])
     logging.basicConfig(filename=model_dir.with_suffix(".log"), level=logging.INFO)
     if job["do"] == "evaluate":
-        agent = Agent(None, model_dir=model_dir)
+        agent = Agent(None, model_dir=model_dir, compiled=job["compiled"])
         observations = np.array(job["observations"], np.float32)
         for policy in ("last", "best"):
             results = agent.evaluate("CartPole-v1", episodes=5, policy=policy)
@@ -164,22 +185,12 @@ def run(job: dict[str, Any]) -> None:
     hooks: list[Any] = [Journal(model_dir.with_suffix(".journal")), EvaluationHook(**every, episodes=3)]
     if "victim" in job:
         hooks.append(Victim(**job["victim"], last=job["timesteps"]))
-    config = RunConfig(
-        seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20, runtime=job["runtime"]
-    )
+    config = RunConfig(seed=job["seed"], save_checkpoints_steps=job["save_every"], save_summary_steps=20)
+    agent, env = agent_of(job["algorithm"], model_dir, config, job["compiled"]), environment(job["algorithm"])
     if job["algorithm"] == "offline":
-        memory = ReplayMemory(200, 16, n_step=2, sampler="prioritized")
-        agent = Agent(noisy_dqn, memory, model_dir, config, PARAMS)
-        agent.learn(episodes(), "CartPole-v1", max_steps=job["timesteps"], hooks=hooks)
-        return
-    copies = None if job["num_envs"] == 1 else job["num_envs"]
-    if job["algorithm"] == "dqn":
-        agent = Agent(noisy_dqn, ReplayMemory(200, 16), model_dir, config, PARAMS)
-        env = make("CartPole-v1", copies)
+        agent.learn(episodes(), env, max_steps=job["timesteps"], hooks=hooks)
     else:
-        agent = Agent(ppo.model_fn, BatchMemory(32), model_dir, config, PPO_PARAMS)
-        env = make("CartPole-v1", copies, wrappers=["normalize_observation", "normalize_reward"])
-    agent.train(env, first_update=40, update_frequency=4, max_timesteps=job["timesteps"], hooks=hooks)
+        agent.train(env, first_update=40, update_frequency=4, max_timesteps=job["timesteps"], hooks=hooks)
 
 
 def child(job: dict[str, Any]) -> int:
@@ -199,16 +210,9 @@ def child(job: dict[str, Any]) -> int:
 
 def serve() -> None:
     """Import everything, then fork a child for every job."""
-    for module in ("tensorflow", "keras", "tensorboard.summary.writer.event_file_writer", "axonrl.estimators.agent"):
-        importlib.import_module(module)
-    for module in (
-        "axonrl.models.dqn",
-        "axonrl.models.ppo",
-        "axonrl.runtimes.choosing",
-        "axonrl.memories",
-        "axonrl.hooks",
-    ):
-        importlib.import_module(module)
+    for module in ("environments", "estimators.agent", "estimators.compiled", "memories", "hooks"):
+        importlib.import_module(f"axonrl.{module}")
+    importlib.import_module("tensorboard.summary.writer.event_file_writer")
     status = Path("/proc/self/status")
     if status.exists() and "\nThreads:\t1\n" not in status.read_text():
         raise RuntimeError("this process has several threads, so it must not fork")

@@ -37,6 +37,8 @@ from axonrl.tests.estimators.fakes import (
     vector,
 )
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 # -- environments -----------------------------------------------------------------------------------------------------
 
 
@@ -70,7 +72,6 @@ def test_asynchronous_environments_are_as_good_as_synchronous_ones(tmp_path: Pat
         # The steps that reset environment 0 after its 2 timesteps and environment 1 after its 3 count for one only.
         (AutoresetMode.NEXT_STEP, [2, 4, 5, 6, 8, 9]),
         (AutoresetMode.SAME_STEP, [2, 4, 6, 8, 10, 12]),
-        (AutoresetMode.DISABLED, [2, 4, 6, 8, 10, 12]),
     ],
 )
 def test_a_reset_step_is_no_transition(mode: AutoresetMode, timesteps: list[int], tmp_path: Path) -> None:
@@ -87,9 +88,8 @@ def test_a_reset_step_is_no_transition(mode: AutoresetMode, timesteps: list[int]
         (0, 2, 3.0),
         (1, 3, 6.0),
     }
-    not_exact = json.loads((tmp_path / "run.json").read_text())["not_exact"]
     said = f"Counting: it resets itself (autoreset_mode {mode.name}); autoreset_mode DISABLED would be exact"
-    assert not_exact == ([] if mode is AutoresetMode.DISABLED else [said])
+    assert json.loads((tmp_path / "run.json").read_text())["not_exact"] == [said]
 
 
 def test_a_run_in_a_self_resetting_environment_goes_on_after_a_restart(
@@ -109,8 +109,6 @@ def test_a_run_in_a_self_resetting_environment_goes_on_after_a_restart(
     ("observation_space", "action_space"),
     [
         (spaces.Text(3), Discrete(2)),
-        (spaces.Sequence(Discrete(2)), Discrete(2)),
-        (Counting.observation_space, spaces.Dict({"a": spaces.Text(3)})),
         (Counting.observation_space, Box(0, 5, (1,), np.int32)),
     ],
     ids=lambda space: type(space).__name__,
@@ -133,15 +131,6 @@ def test_a_model_that_predicts_one_array_where_the_space_has_several(tmp_path: P
     env = Counting(action_space=spaces.Dict({"left": Discrete(2), "right": Discrete(3)}))
     with pytest.raises(ValueError, match=r"needs the predictions action/left, action/right; there is action$"):
         agent(tmp_path).train(env, timesteps=2)
-
-
-def test_an_action_space_that_the_model_cannot_use(tmp_path: Path) -> None:
-    env = Counting(action_space=Box(-1, 1, (2,), np.float32))
-    one = agent(tmp_path, model=dqn.model_fn)
-    with pytest.raises(ValueError, match=r"DQN needs a Discrete or a MultiDiscrete action space, got Box\(-1"):
-        one.train(env, timesteps=2)
-    assert env.seeds == []
-    one.train(Counting(), timesteps=2)  # nothing was settled by that
 
 
 def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -> None:
@@ -197,8 +186,9 @@ class Named(Counting):
         return {"t": np.array([self.timestep], np.float32), "kind": 1 + self.timestep % 3}
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-@pytest.mark.parametrize("memory", [lambda: ListMemory(2), lambda: ReplayMemory(100, 2)], ids=["own", "replay"])
+@pytest.mark.parametrize(
+    ("num_envs", "memory"), [(1, lambda: ListMemory(2)), (2, lambda: ReplayMemory(100, 2))], ids=["own", "replay"]
+)
 def test_dict_observations(num_envs: int, memory: Callable[[], Any], tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         assert set(features) == {"t", "kind"}
@@ -295,20 +285,19 @@ def recording(*names: str) -> Callable[..., EstimatorSpec]:
     return model
 
 
-@pytest.mark.parametrize("num_envs", [1, 2])
-def test_predictions_and_extras_are_recorded(num_envs: int, tmp_path: Path) -> None:
+def test_predictions_and_extras_are_recorded(tmp_path: Path) -> None:
     memory, notes = ListMemory(2), Notes()
-    env = vector(Counting(), Counting()) if num_envs == 2 else Counting()
+    env = vector(Counting(), Counting())
     one = agent(tmp_path, memory, recording("values", "probability"))
     values = []
     act = At("after_timestep", 1, lambda session: values.append(session.weights()["0000.weights"]))
-    one.train(env, first_update=2, timesteps=2 * num_envs, hooks=[act, notes])
+    one.train(env, first_update=2, timesteps=4, hooks=[act, notes])
     first = memory.rows[0]
     np.testing.assert_allclose(first["values"], first["observation"] @ values[0], rtol=1e-5)
-    times = [0, 1] if num_envs == 1 else [0, 0, 2, 2]
+    times = [0, 0, 2, 2]
     np.testing.assert_allclose([row["probability"] for row in memory.rows], 0.5 + np.array(times) / 1000, rtol=1e-6)
     summed = notes.facts["after_update"][0].metrics  # of the batch: the newest two
-    batch = memory.rows[:2] if num_envs == 2 else memory.rows
+    batch = memory.rows[:2]
     assert summed["probability"] == pytest.approx(float(sum(row["probability"] for row in batch)))
     assert summed["values"] == pytest.approx(float(sum(row["values"].sum() for row in batch)), rel=1e-5)
 
@@ -320,7 +309,6 @@ def test_predictions_and_extras_are_recorded(num_envs: int, tmp_path: Path) -> N
             "entropy",
             r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)",
         ),
-        ("action", "names 'action', which labels have anyway"),
         ("discount", "names 'discount', which labels have anyway"),
     ],
 )
@@ -342,7 +330,7 @@ def recurrent_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     return EstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op, metrics={"off": off})
 
 
-@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+@pytest.mark.parametrize("mode", [None, AutoresetMode.NEXT_STEP])
 def test_recurrent_state_follows_the_episodes(mode: AutoresetMode | None, tmp_path: Path) -> None:
     """It is stored as it was before the action, and is zero at the first observation of each episode."""
     memory, notes = ListMemory(2), Notes()
@@ -352,16 +340,6 @@ def test_recurrent_state_follows_the_episodes(mode: AutoresetMode | None, tmp_pa
     for row in memory.rows:
         assert row["state"]["count"] == row["observation"][:1]
     assert {facts.metrics["off"] for facts in notes.facts["after_update"]} == {0.0}
-
-
-def test_recurrent_state_resumes_in_mid_episode(tmp_path: Path) -> None:
-    agent(tmp_path / "a", model=recurrent_model).train(Counting(5), 8, max_timesteps=30)
-    for total in (8, 13, 30):
-        agent(tmp_path / "b", model=recurrent_model).train(Counting(5), 8, max_timesteps=total)
-    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
-    one = agent(tmp_path / "b", model=recurrent_model)
-    assert one.evaluate(Counting(5), episodes=1)["episode_length_mean"] == 5
-    assert one.predict(np.zeros((3, 2)))["values"].shape == (3, 2)
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
@@ -377,7 +355,7 @@ def test_no_update_calls_the_model_again(tmp_path: Path) -> None:
     one = agent(tmp_path, model=model).train(Counting(), 8, timesteps=8)
     assert one.global_step == 1
     before = list(calls)
-    one.train(Counting(), 8, 1, steps=1000)
+    one.train(Counting(), 8, 1, steps=100)
     one.evaluate(Counting(), episodes=2)
     assert calls == before
 
@@ -435,16 +413,13 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"memory": 1000}, r"memory must be an axonrl Memory .*, got 1000"),
-        ({"memory": ReplayMemory}, r"memory must be an axonrl Memory .*, got <class"),
         ({"config": {"seed": 1}}, r"config must be an axonrl\.RunConfig, got {'seed': 1}"),
         ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
         ({"model_fn": None}, r"no model_fn given, and .* holds no run that names one"),
-        ({"model_fn": 3}, r"model_fn must be a function"),
         ({"model_dir": 3}, r"model_dir must be a path, or None for a temporary folder, got 3"),
-        ({"model_dir": ""}, r"model_dir must be a path, .* got ''"),
         ({"model_fn": "dqm"}, r"unknown model_fn 'dqm'; did you mean 'dqn'\?"),
         ({"model_fn": aiming_model, "params": {"a": 1}}, r"takes no argument 'params', but params were given: a"),
-        ({"model_fn": lambda features, mode: None}, r"has no argument 'labels'"),
+        ({"params": {("a", 1): 2}}, r"the keys of params must be strings, got \('a', 1\)"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -488,13 +463,6 @@ def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> 
     assert differences(snapshot(tmp_path), snapshot(tmp_path / "alone")) == []
     with pytest.raises(ValueError, match="was started with seed 6; got seed 5"):
         contrary.train(Counting(), 8, timesteps=20)
-
-
-def test_another_memory_does_not_fit(tmp_path: Path) -> None:
-    agent(tmp_path).train(Counting(), 8, timesteps=20)
-    for memory in (ReplayMemory(500, 4), ListMemory(4)):
-        with pytest.raises(ValueError, match=r"checkpoint 2 of .* does not fit this Agent: .*; pass the model"):
-            agent(tmp_path, memory).train(Counting(), 8, timesteps=20)
 
 
 def test_nothing_to_train_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

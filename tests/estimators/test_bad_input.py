@@ -27,6 +27,8 @@ from axonrl.tests.estimators.fakes import (
     vector,
 )
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 # -- environments that fail -------------------------------------------------------------------------------------------
 
 LENGTH = 4
@@ -37,28 +39,21 @@ def observes(value: Any) -> Callable[..., Any]:
     return lambda observation, *rest: (value, *rest)
 
 
-def pays(value: Any) -> Callable[..., Any]:
-    return lambda observation, reward, *rest: (observation, value, *rest)
-
-
 FAULTS = [
-    (RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
-    (observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
-    (observes(None), BrokenEnvironmentError, r"returned an observation of shape \(\) and dtype object"),
-    (lambda *step: step[:4], BrokenEnvironmentError, r"expected \(observation, reward, terminated, truncated, info\)"),
-    (pays("much"), BrokenEnvironmentError, r"the reward 'much', which is not a number"),
-    (pays(np.nan), NonFiniteError, r"returned the reward nan in environment"),
-    (pays(-np.inf), NonFiniteError, r"returned the reward -inf in environment"),
-    (observes(np.array([0, np.nan], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
-    (observes(np.array([np.inf, 0], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
+    (1, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
+    (2, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
+    (2, observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
+    (2, observes(np.array([0, np.nan], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
 ]
-NAMES = ["raises", "shape", "none", "four", "words", "nan reward", "inf reward", "nan observation", "inf observation"]
 
 
-@pytest.mark.parametrize(("fault", "kind", "message"), FAULTS, ids=NAMES)
-@pytest.mark.parametrize("num_envs", [1, 2])
+@pytest.mark.parametrize(
+    ("num_envs", "fault", "kind", "message"),
+    FAULTS,
+    ids=["raises", "raises in two", "shape", "nan observation"],
+)
 def test_an_environment_that_fails_in_mid_episode(
-    fault: Any, kind: type[Exception], message: str, num_envs: int, tmp_path: Path
+    num_envs: int, fault: Any, kind: type[Exception], message: str, tmp_path: Path
 ) -> None:
     """The error says where; the last checkpoint stays; the repaired environment goes on as if nothing had been."""
     healthy, faulty = Counting(LENGTH), Faulty(fault, AT, length=LENGTH)
@@ -103,26 +98,6 @@ def test_an_environment_that_fails_in_reset(tmp_path: Path) -> None:
 # -- models that fail -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["loss", "metric"])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_loss_that_is_not_finite(what: str, value: float, tmp_path: Path) -> None:
-    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        spec = linear_model(features, labels, mode)
-        if labels is None:
-            return spec
-        bad = tf.where(labels["global_step"] == 2, value, 1.0)
-        loss = spec.loss * bad if what == "loss" else spec.loss
-        return EstimatorSpec(mode, loss=loss, train_op=spec.train_op, metrics={"entropy": bad})
-
-    notes = Notes()
-    name = "the loss" if what == "loss" else "the metric 'entropy'"
-    one = agent(tmp_path, model=model, save_checkpoints_steps=1)
-    with pytest.raises(NonFiniteError, match=rf"{name} is {value}.* at global_step 3, global_timestep 10"):
-        one.train(Counting(), 8, 1, timesteps=20, hooks=[notes])
-    assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (9, 2, 3)]
-    assert notes.events[-1] == ("end", 10, 3, 3)
-
-
 def test_an_action_that_is_not_finite(tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         gain = tf.Variable(1.0, name="gain")
@@ -143,19 +118,9 @@ def zeros(features: Any) -> Any:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda features, labels, mode: None, r"must return an EstimatorSpec; in mode 'predict' it returned None"),
-        (lambda features, labels, mode: {"action": features}, r"must return an EstimatorSpec"),
         (
             lambda features, labels, mode: EstimatorSpec("predict", {"value": features}),
             r"predictions has no 'action', only \['value'\]",
-        ),
-        (
-            lambda features, labels, mode: EstimatorSpec("predict", {"action": zeros(features)}),
-            r"was called in mode 'train' and returned a spec of mode 'predict'",
-        ),
-        (
-            lambda features, labels, mode: EstimatorSpec(mode, {"action": zeros(features)}),
-            r"EstimatorSpec\(mode='train'\) needs a loss",
         ),
         (
             lambda features, labels, mode: EstimatorSpec(
@@ -164,7 +129,7 @@ def zeros(features: Any) -> Any:
             r"assigns no variable",
         ),
     ],
-    ids=["none", "dict", "no action", "wrong mode", "no loss", "no train_op"],
+    ids=["no action", "no train_op"],
 )
 def test_a_model_that_returns_what_it_should_not(model: Any, message: str, tmp_path: Path) -> None:
     env = Counting()
@@ -174,20 +139,12 @@ def test_a_model_that_returns_what_it_should_not(model: Any, message: str, tmp_p
     assert list(tmp_path.glob("*.json")) == []
 
 
-@pytest.mark.parametrize(
-    ("action", "message"),
-    [
-        (lambda n: tf.fill((n,), 2), r"the action 2 is not in Discrete\(2\)"),
-        (lambda n: tf.zeros((n, 1), tf.int32), r"actions for Discrete\(2\) must be an integer array of shape \(1,\)"),
-        (lambda n: tf.zeros((n,)), r"actions for Discrete\(2\) must be an integer array"),
-    ],
-)
-def test_an_action_that_does_not_exist(action: Any, message: str, tmp_path: Path) -> None:
+def test_an_action_that_does_not_exist(tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         spec = linear_model(features, labels, mode)
-        return EstimatorSpec(mode, {"action": action(tf.shape(features)[0])}) if labels is None else spec
+        return EstimatorSpec(mode, {"action": zeros(features) + 2}) if labels is None else spec
 
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"the action 2 is not in Discrete\(2\)"):
         agent(tmp_path, model=model).train(Counting(), timesteps=4)
 
 
@@ -200,11 +157,6 @@ def test_a_memory_that_is_too_large(tmp_path: Path) -> None:
         agent(tmp_path, ReplayMemory(10**12, 4)).train(env, timesteps=4)
     assert env.seeds == []
     assert list(tmp_path.glob("*.json")) == []
-
-
-def test_a_memory_that_the_environments_do_not_divide(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="size must be a multiple of the number of environments"):
-        agent(tmp_path, ReplayMemory(1001, 4)).train(vector(Counting(), Counting()), timesteps=4)
 
 
 def test_a_second_writer(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from axonrl.estimators.stepping import Stepper
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.hooks import EvaluationHook, NaNGuard
 from axonrl.memories import Prioritized, ReplayMemory
-from axonrl.models import dqn, ppo, r2d2, sac
+from axonrl.models import dqn, ppo, sac
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
 from axonrl.policies.compiled import read, sealed
@@ -35,7 +35,7 @@ from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.schedules import Constant, Linear
 from axonrl.tests.estimators import compiled_child as child
-from axonrl.tests.estimators.fakes import agent, linear_model
+from axonrl.tests.estimators.fakes import Lazily, agent, linear_model
 
 SEEDS = (2, 5)
 
@@ -72,8 +72,7 @@ class Case:
     env: tuple[str, int | None]
     stages: tuple[int, int]
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
-    schedule: tuple[int, int] = (2, 40)
-    """update_frequency and first_update."""
+    schedule: tuple[int, int] = (2, 40)  # update_frequency and first_update
 
     def opened(self) -> Any:
         return child.opened(self.env)
@@ -84,7 +83,7 @@ class Case:
         return Agent(self.model_fn, memory, folder, config, self.params)
 
 
-SMALL = {"hidden": [8, 8]}
+SMALL = {"hidden": [4]}
 RATES = {"learning_rate": 1e-3, "clip": 0.1, "entropy_coefficient": 0.03, "gae_lambda": 0.9}
 """Of PPO: three that may follow a schedule, and one that may not."""
 CASES = {
@@ -95,16 +94,15 @@ CASES = {
         {"size": 32, "batch_size": 32},
         ("CartPole-v1", 4),
         (70, 160),
-        {**SMALL, "minibatch_size": 16, **RATES},
+        {**SMALL, "minibatch_size": 16, "epochs": 1, **RATES},
     ),
-    "sac": Case(sac.model_fn, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", None), (60, 130), SMALL),
-    "r2d2": Case(
-        r2d2.model_fn,
-        "SequenceMemory",
-        {"size": 500, "batch_size": 4, "length": 4, "burn_in": 2, "sampler": "prioritized"},
-        ("CartPole-v1", 2),
+    "sac": Case(
+        sac.model_fn,
+        "ReplayMemory",
+        {"size": 500, "batch_size": 8},
+        ("Pendulum-v1", None),
         (60, 130),
-        {"hidden": [8], "lstm": 8},
+        {**SMALL, "optimizer": "sgd"},
     ),
     "recurrent": Case(
         recurrent, "ReplayMemory", {"size": 500, "batch_size": 8}, ("Pendulum-v1", 2), (60, 130), {"shift": 0.1}
@@ -116,32 +114,35 @@ CASES = {
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Each case, compiled for the seeds."""
     folder = tmp_path_factory.mktemp("compiled")
-    made = {}
-    for name, case in CASES.items():
-        env = case.opened()
-        made[name] = case.agent(folder / f"{name}-run").compile(folder / name, env, seeds=SEEDS)
+
+    def make(name: str) -> Path:
+        env = CASES[name].opened()
+        made = CASES[name].agent(folder / f"{name}-run").compile(folder / name, env, seeds=SEEDS)
         env.close()
         assert not list((folder / f"{name}-run").glob("checkpoints"))  # no run begins
-    return made
+        return made
+
+    return Lazily(make)
 
 
 @pytest.fixture(scope="module")
 def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the process without TensorFlow says of each case."""
+    """The run of each case in a process without TensorFlow, and what that says."""
     folder = tmp_path_factory.mktemp("runs")
-    jobs = [
-        {**dataclasses.asdict(case), "model_fn": None, "seed": SEEDS[1], "compiled": str(compiled[name])}
-        | {"model_dir": str(folder / name)}
-        for name, case in CASES.items()
-    ]
-    command = [sys.executable, child.__file__]
-    ran = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found["loaded"] == []
-    refused = [result["compiling_again"] for result in found["results"]]
-    assert refused == [f"{path} is compiled already: copy it" for path in compiled.values()]
-    return {name: (folder / name, result) for name, result in zip(CASES, found["results"], strict=True)}
+
+    def make(name: str) -> tuple[Path, Any]:
+        job = {**dataclasses.asdict(CASES[name]), "model_fn": None, "seed": SEEDS[1]}
+        job |= {"compiled": str(compiled[name]), "model_dir": str(folder / name)}
+        command = [sys.executable, child.__file__]
+        ran = subprocess.run(command, input=json.dumps([job]), capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        found = json.loads(ran.stdout)
+        assert found["loaded"] == []
+        [result] = found["results"]
+        assert result["compiling_again"] == f"{compiled[name]} is compiled already: copy it"
+        return folder / name, result
+
+    return Lazily(make)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -347,7 +348,7 @@ def test_a_function_that_has_changed_makes_no_more_seeds(compiled: dict[str, Pat
 
 def test_the_initialisers_are_a_program_where_they_can_be(compiled: dict[str, Path], tmp_path: Path) -> None:
     """Keras' can; what the graph's seed gives cannot, and the function must be called again, by its name."""
-    described = {name: json.loads((folder / "program.json").read_text()) for name, folder in compiled.items()}
+    described = {name: json.loads((compiled[name] / "program.json").read_text()) for name in CASES}
     assert [name for name, one in described.items() if one["initial"] is None] == ["recurrent"]
     shutil.copytree(compiled["sac"], tmp_path / "sac")
     _edit(tmp_path / "sac", model_fn=None)
@@ -489,10 +490,10 @@ def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[s
     with pytest.raises(ValueError, match="observation space is"):
         given().train("Acrobot-v1", 40, max_timesteps=50)
     with pytest.raises(ArgumentError, match="was compiled with params"):
-        given(params={"hidden": [4]})
+        given(params={"hidden": [5]})
     with pytest.raises(ValueError, match="compiled for LiteRT, and runtime='tensorflow' was given"):
         given(runtime="tensorflow").train("CartPole-v1", 40, max_timesteps=50)
-    CASES["sac"].agent(tmp_path / "other").check("Pendulum-v1", 40)
+    CASES["dqn"].agent(tmp_path / "other").check("Acrobot-v1", 40)
     with pytest.raises(ArgumentError, match=r"compiled for other spaces than those of the run in .*other"):
         Agent(None, model_dir=tmp_path / "other", compiled=compiled["dqn"])
     with pytest.raises(ArgumentError, match="two ways"):
@@ -510,8 +511,16 @@ def copied(compiled: dict[str, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(compiled["dqn"], tmp_path / "copied"))
 
 
-@pytest.mark.parametrize("name", ["program.json", "program.tflite", "weights/seed-5.safetensors"])
-@pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("program.json", "missing"),
+        ("program.tflite", "cut"),
+        ("program.tflite", "changed"),
+        ("weights/seed-5.safetensors", "missing"),
+        ("weights/seed-5.safetensors", "changed"),
+    ],
+)
 def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
     path = copied / name
     content = bytearray(path.read_bytes())
@@ -528,7 +537,6 @@ def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
     ("change", "message"),
     [
         ({"format_version": 2}, "program.json is of format version 2, and this version of axonrl reads 1"),
-        ({"format": "axonrl policy"}, "program.json is something else"),
         ({"made_with": {"ai-edge-litert": "0.1"}}, "program.json was compiled with ai-edge-litert 0.1, and this is"),
         ({"variables": []}, "seed-5.safetensors does not hold the variables"),
     ],
@@ -543,10 +551,7 @@ def test_another_version_is_named(change: dict[str, Any], message: str, copied: 
     ("change", "message"),
     [
         (lambda text: text.replace(b'"seed": 2', b'"seed": 3'), "is damaged, or was edited"),
-        (lambda text: text.replace(b'"shape": []', b'"shape": null', 1), "is damaged, or was edited"),
-        (lambda text: b"\xff" + text, "is not JSON"),
         (lambda text: b"[" * 100_000, "is not JSON"),
-        (lambda text: b"[]", "is something else"),
     ],
 )
 def test_a_description_that_was_edited_is_refused(change: Callable[[bytes], bytes], message: str, copied: Path) -> None:
@@ -590,6 +595,5 @@ def _config(seed: int, **config: Any) -> RunConfig:
 
 
 def _edit(folder: Path, **change: Any) -> None:
-    """Other values in the description, as if it had been written so."""
     path = folder / "program.json"
     path.write_text(json.dumps(sealed({**json.loads(path.read_text()), **change})))

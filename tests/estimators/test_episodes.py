@@ -175,19 +175,6 @@ def test_from_any_timestep_on_a_replay_leads_to_the_same_future(count: int) -> N
     assert (False, count > 1) in kinds  # also right after an end
 
 
-def test_resumed_again_and_again_it_sees_what_it_would_have_seen() -> None:
-    _, env = several(3)
-    whole = Played(Episodes(3, DISCRETE, RUN_SEED), env).play(100)
-    seen: list[Any] = []
-    played = Played(Episodes(3, DISCRETE, RUN_SEED), several(3)[1])
-    for _ in range(100):
-        seen += played.play(1)
-        episodes, env = resumed(played.episodes), several(3)[1]
-        played = Played(episodes, env, replayed(episodes, env)[0], played.timestep)
-    assert seen == whole
-    assert len([one for one in whole if isinstance(one, tuple)]) > 20
-
-
 def test_all_episodes_of_a_replay_end_together() -> None:
     episodes = Episodes(3, DISCRETE, RUN_SEED)
     for mask, actions in [([1, 1, 1], (1, 4, 2)), ([0, 0, 0], (2, 5, 0)), ([0, 1, 0], (3, 6, 1))]:
@@ -206,21 +193,6 @@ def test_all_episodes_of_a_replay_end_together() -> None:
     assert envs[1].calls == [("reset", 11), 6, ("reset", 11), 6, ("reset", 11), 6]
     assert observation[:2].tolist() == [[22, 1, 4], [11, 1, 7]]
     assert returns[:2].tolist() == [0.1 * 3, 0.1 * 6]
-
-
-def test_an_episode_that_ends_where_it_should_go_on_begins_again() -> None:
-    episodes = Episodes(1, DISCRETE, RUN_SEED)
-    episodes.begin(np.array([True]))
-    episodes.seeds = [22]  # two timesteps
-    for action in (1, 2):
-        episodes.record(np.array([action], np.int32), np.ones(1), None)
-    envs, env = several(1)
-
-    observation, returns = replayed(episodes, env)
-
-    assert envs[0].calls == [("reset", 22), 1, 2, ("reset", 22)]
-    assert observation.tolist() == [[22, 0, 0]]
-    assert returns.tolist() == [0.0]
 
 
 def test_only_the_actions_of_the_last_episodes_are_kept_however_long_they_are() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
-from axonrl.environments import make, open_environment
+from axonrl.environments import open_environment
 from axonrl.errors import BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
 from axonrl.facts import BeginFacts
@@ -31,6 +29,8 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+
+pytestmark = pytest.mark.usefixtures("traced_once")
 
 OBSERVATIONS = np.array([[0.0, 0.5], [3.0, 0.1]], np.float32)
 
@@ -59,7 +59,7 @@ def greedy(observation: Any, state: Any) -> Any:
     return {"action": np.zeros(len(observation), np.int32)}, state
 
 
-@pytest.mark.parametrize("num_envs", [1, 2, 3, 7])
+@pytest.mark.parametrize("num_envs", [1, 7])
 def test_every_episode_is_played_to_its_end_in_its_own_seed(num_envs: int) -> None:
     """Whatever the number of environments, seed k gives the same episode k; keeping the fastest would not."""
     seeds = list(range(100, 106))
@@ -95,9 +95,8 @@ def test_who_is_told_of_episodes_and_in_which_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_environments_that_reset_themselves_are_counted_right(mode: AutoresetMode) -> None:
-    opened = open_environment(vector(Counting(2), Counting(3), mode=mode))
+def test_environments_that_reset_themselves_are_counted_right() -> None:
+    opened = open_environment(vector(Counting(2), Counting(3), mode=AutoresetMode.SAME_STEP))
     stats = run_episodes(greedy, opened, [7, 8, 9, 10], None, Watchers())
     assert sorted((s.environment, s.length, s.episode_return) for s in stats) == [(0, 2, 3.0)] * 2 + [(1, 3, 6.0)] * 2
 
@@ -111,7 +110,7 @@ def test_what_a_reset_step_pays_is_nobody_s(tmp_path: Path) -> None:
     assert sorted(s.episode_return for s in notes.facts["after_episode"]) == [3, 3, 6, 6]
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_recurrent_state_is_zero_at_the_first_observation_of_an_episode(mode: AutoresetMode) -> None:
     """Timestep t of an episode is seen with the state t, for the state counts."""
     seen: list[tuple[float, float]] = []
@@ -177,28 +176,13 @@ def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
     assert results[0]["episode_return_mean"] == 210.0
 
 
-def test_other_numbers_of_environments_give_the_same_result(tmp_path: Path) -> None:
-    one = agent(tmp_path).train("CartPole-v1", 8, timesteps=30)
-    results = [one.evaluate(make("CartPole-v1", n), episodes=5) for n in (1, 4)]
-    assert results[0] == results[1] == one.evaluate("CartPole-v1", episodes=5)
-
-
-def test_evaluate_changes_nothing_of_the_run(tmp_path: Path) -> None:
-    for folder, evaluates in (("a", False), ("b", True)):
-        one = agent(tmp_path / folder).train(Counting(), 8, timesteps=20)
-        if evaluates:
-            one.evaluate(Counting(), episodes=2)
-        one.train(Counting(), 8, timesteps=20)
-    assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
-
-
-@pytest.mark.parametrize("model", ["same", "by name", "none"])
+@pytest.mark.parametrize("model", ["by name", "none"])
 def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> None:
     params = {"hidden": [4], "epsilon": 0.3}
     one = Agent(dqn.model_fn, agent(tmp_path).memory, tmp_path, RunConfig(seed=1), params)
     one.train(Counting(), 8, timesteps=20)
     expected = one.evaluate(Counting(), episodes=2), one.predict(OBSERVATIONS)
-    given: Any = {"same": dqn.model_fn, "by name": "dqn", "none": None}[model]
+    given: Any = {"by name": "dqn", "none": None}[model]
     for fresh in (Agent(given, model_dir=tmp_path), Estimator(given, tmp_path)):
         assert fresh.params == params
         assert fresh.config.seed == 1
@@ -207,13 +191,6 @@ def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> Non
             name: value.tobytes() for name, value in expected[1].items()
         }
         assert fresh.evaluate(Counting(), episodes=2) == expected[0]
-
-
-def test_a_fresh_process_gives_the_same_numbers(tmp_path: Path) -> None:
-    one = agent(tmp_path).train("CartPole-v1", 8, timesteps=30)
-    code = f"from axonrl import Agent; print(Agent(None, model_dir={str(tmp_path)!r}).evaluate('CartPole-v1', 3))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
-    assert done.stdout == f"{one.evaluate('CartPole-v1', 3)}\n", done.stderr
 
 
 def test_an_evaluation_before_training_goes_on_changes_nothing(tmp_path: Path) -> None:
@@ -257,9 +234,12 @@ def test_policy_best(tmp_path: Path) -> None:
             reader.evaluate(Counting(), 1, policy="worst")
 
 
-def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path) -> None:
+def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = agent(tmp_path / "a")
     assert one.evaluate(Counting(4), episodes=2)["episode_return_mean"] == 10.0
+    assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'a'}: its initial weights are evaluated"
+    with pytest.raises(ValueError, match="export needs a trained run"):
+        one.export(tmp_path / "exported")
     assert not (tmp_path / "a").exists()
     one.predict(OBSERVATIONS)
     one.train(Counting(), 8, timesteps=20)
@@ -299,18 +279,11 @@ def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
         agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
-        lambda session: session.save_checkpoint(),
-        lambda session: session.evaluate(),
-        lambda session: session.save_policy("best", {}),
-    ],
-)
-def test_a_hook_cannot_train_in_an_evaluation(action: Any, tmp_path: Path) -> None:
+def test_a_hook_cannot_train_in_an_evaluation(tmp_path: Path) -> None:
     notes = Notes()
-    with pytest.raises(ValueError, match=r"a hook asked (for|to) .* during evaluate"):
-        agent(tmp_path).evaluate(Counting(2), 2, hooks=[At("after_episode", 2, action), notes])
+    saves = At("after_episode", 2, lambda session: session.save_checkpoint())
+    with pytest.raises(ValueError, match=r"a hook asked for session\.save_checkpoint during evaluate"):
+        agent(tmp_path).evaluate(Counting(2), 2, hooks=[saves, notes])
     assert notes.events[-1][0] == "end"
     assert notes.facts["end"][0].reason.startswith("ValueError: a hook asked")
 
@@ -319,10 +292,7 @@ def test_a_hook_cannot_train_in_an_evaluation(action: Any, tmp_path: Path) -> No
     ("arguments", "message"),
     [
         ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
-        ({"episodes": 2.5}, r"episodes must be an integer of at least 1, got 2\.5"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-        ({"seed": "x"}, "seed must be an integer of at least 0, got 'x'"),
-        ({"hooks": 3}, "hooks must be a hook, a function, or a sequence of these"),
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -356,11 +326,7 @@ def test_predict_takes_batches_of_any_size(tmp_path: Path) -> None:
     ("observations", "message"),
     [
         (np.zeros(2), r"observations must have shape \[B, 2\], got \[2\]"),
-        (np.zeros((3, 4)), r"observations must have shape \[B, 2\], got \[3, 4\]"),
-        (np.zeros((0, 2)), r"observations must have shape \[B, 2\], got \[0, 2\]"),
-        (3.0, r"observations must have shape \[B, 2\], got \[\]"),
         ([["a", "b"]], "observations must be float32, got <U1"),
-        ({"x": np.zeros((1, 2))}, r"observations must have shape \[B, 2\]"),
         ([[1.0, np.nan]], "observations contain NaN or infinity"),
     ],
 )
@@ -388,18 +354,12 @@ def test_predict_from_a_dict_space(tmp_path: Path) -> None:
     assert predictions["both"].tolist() == [[5, 0, 0, 1]]
     for wrong, message in (
         ({"t": [[5.0]]}, r"must be a dict with the keys \['kind', 't'\], got \['t'\]"),
-        ([[5.0]], r"must be a dict with the keys \['kind', 't'\], got list"),
         ({"t": [[5.0]], "kind": [2, 1]}, "observations differ in batch size"),
         ({"t": [[5.0]], "kind": [[2]]}, r"observations\['kind'\] must have shape \[B, \], got \[1, 1\]"),
         ({"t": [[5.0]], "kind": [0.5]}, r"observations\['kind'\] must be int32, got float64"),
     ):
         with pytest.raises(ValueError, match=message):
             one.predict(wrong)
-
-
-def test_predict_needs_a_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"predict needs a trained run, and .* holds none"):
-        agent(tmp_path).predict(OBSERVATIONS)
 
 
 def test_another_model_does_not_fit(tmp_path: Path) -> None:

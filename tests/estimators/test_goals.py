@@ -17,6 +17,8 @@ from axonrl.memories import DemonstrationMemory, HindsightMemory
 from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import agent, differences, snapshot
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 make: Any = environments.make
 ID = "axonrl/BitFlip-v0"
 PARAMS = {"hidden": [8]}
@@ -118,13 +120,12 @@ def demonstrations(path: Path, bits: int = 4) -> Path:
 DQFD = {**PARAMS, "margin_weight": 1.0, "n_step_weight": 1.0, "l2": 1e-5, "loss": "squared"}
 
 
-@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
-def test_demonstrations_resume_exactly(tmp_path: Path, runtime: str) -> None:
+def test_demonstrations_resume_exactly(tmp_path: Path) -> None:
     path = demonstrations(tmp_path / "expert.npz")
 
     def train(folder: str, timesteps: int) -> Any:
         memory = DemonstrationMemory(100, 8, demonstrations=str(path), n_step=3, sampler="prioritized")
-        trained = agent(tmp_path / folder, memory, dqn.model_fn, DQFD, runtime=runtime)
+        trained = agent(tmp_path / folder, memory, dqn.model_fn, DQFD)
         return trained.train(make(ID, bits=4), 10, 2, timesteps=timesteps)
 
     train("whole", 60)
@@ -137,6 +138,7 @@ def test_demonstrations_resume_exactly(tmp_path: Path, runtime: str) -> None:
     assert str(path) in recorded
 
 
+@pytest.mark.usefixtures("traced_anew")
 def test_both_runtimes_learn_the_same_from_demonstrations(tmp_path: Path) -> None:
     path = demonstrations(tmp_path / "expert.npz")
     weights = []

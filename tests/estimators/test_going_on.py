@@ -13,10 +13,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.errors import CheckpointError
-from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
-from axonrl.tests.estimators.fakes import At, Counting, agent
+from axonrl.tests.estimators.fakes import Counting, agent
+
+pytestmark = pytest.mark.usefixtures("traced_once")
 
 PARAMS = {"hidden": (4,), "epsilon": 0.5}
 
@@ -45,21 +46,6 @@ def test_checkpoints_without_their_record_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "run.json").unlink()
     with pytest.raises(CheckpointError, match=r"holds checkpoints, but run\.json is missing"):
         agent(tmp_path).train(Counting(), timesteps=4)
-
-
-def test_the_training_s_own_environment_is_not_evaluated_in(tmp_path: Path) -> None:
-    env, one = Counting(), agent(tmp_path)
-    hook = At("after_timestep", 2, lambda session: one.evaluate(env, 1))
-    with pytest.raises(ValueError, match="evaluate was given the environment that is being trained in"):
-        one.train(env, timesteps=4, hooks=[hook])
-    assert one.evaluate(env, 1)["episodes"] == 1  # the training is over
-
-
-def test_an_environment_that_cannot_be_evaluated_in_is_refused_before_the_first_timestep(tmp_path: Path) -> None:
-    env = Counting()
-    with pytest.raises(ValueError, match="pass env instead"):
-        agent(tmp_path).train(env, timesteps=4, hooks=[EvaluationHook(100)])
-    assert env.actions == []
 
 
 class Legal(gymnasium.Env[Any, Any]):

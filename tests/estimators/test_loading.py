@@ -20,6 +20,8 @@ from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import Counting, agent
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 QUIET = RunConfig(progress=False, save_checkpoints_secs=None)
 
 
@@ -61,7 +63,8 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
             Agent.load(place)
         assert (caught.value.argument, caught.value.value) == ("model_dir", place)
     fresh = agent(tmp_path / "fresh")
-    for call in (lambda: fresh.act(np.zeros(2)), fresh.learning_curve, lambda: fresh.set_weights({})):
+    calls = (fresh.learning_curve, lambda: fresh.act(np.zeros(2)), lambda: fresh.predict(np.zeros((1, 2))))
+    for call in (*calls, lambda: fresh.set_weights({})):
         with pytest.raises(ValueError, match=r"run, and .* holds none"):
             call()
 

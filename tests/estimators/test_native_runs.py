@@ -16,7 +16,9 @@ from axonrl.models import dqn, ppo
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.estimators.fakes import differences, snapshot
 
-PARAMS = {"hidden": [8], "epochs": 2, "minibatch_size": 16}
+pytestmark = pytest.mark.usefixtures("traced_once")
+
+PARAMS = {"hidden": [4], "epochs": 1, "minibatch_size": 32, "optimizer": "sgd"}
 WRAPPERS = ["normalize_observation", "normalize_reward"]
 TIMESTEPS = 320
 

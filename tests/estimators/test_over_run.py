@@ -12,12 +12,14 @@ from axonrl.models import dqn
 from axonrl.runs.snapshot import Counters
 from axonrl.tests.estimators.fakes import At, Counting, agent, differences, snapshot
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
+SMALL = {"hidden": [4], "optimizer": "sgd"}
 PARAMS = {
-    "hidden": [4],
+    **SMALL,
     "learning_rate": {"kind": "linear", "start": 0.01, "stop": 0, "over": "run"},
     "epsilon": {"kind": "linear", "start": 1, "stop": 0.2, "duration": 0.5, "over": "run"},
 }
-EXECUTORS = pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
 
 
 class Levels:
@@ -37,7 +39,6 @@ class Levels:
 @pytest.mark.parametrize(
     ("limits", "counts", "expected"),
     [
-        (Limits(timesteps=200), Counters(3, 0, 5), 0.0),
         (Limits(timesteps=200), Counters(3, 50, 5), 0.25),
         (Limits(timesteps=200), Counters(3, 204, 5), 1.0),
         (Limits(steps=10, timesteps=200), Counters(4, 50, 5), 0.4),
@@ -48,7 +49,8 @@ def test_progress_is_the_share_of_the_limit_that_is_nearest(limits: Any, counts:
     assert limits.progress(counts) == expected
 
 
-@EXECUTORS
+@pytest.mark.usefixtures("traced_anew")
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
 def test_levels_by_hand_and_a_longer_run_without_another_trace(tmp_path: Path, runtime: str) -> None:
     traced: list[str] = []
 
@@ -70,16 +72,13 @@ def test_levels_by_hand_and_a_longer_run_without_another_trace(tmp_path: Path, r
 
 def test_of_a_number_of_updates_the_first_one_is_at_the_start(tmp_path: Path) -> None:
     levels = Levels()
-    agent(tmp_path, model=dqn.model_fn, params=PARAMS, runtime="tensorflow").train(
-        Counting(), 10, 10, steps=4, hooks=levels
-    )
+    agent(tmp_path, model=dqn.model_fn, params=PARAMS).train(Counting(), 10, 10, steps=4, hooks=levels)
     assert [rate for _, rate, _ in levels.found] == pytest.approx([0.01, 0.0075, 0.005, 0.0025])
 
 
-@EXECUTORS
-def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(tmp_path: Path, runtime: str) -> None:
+def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(tmp_path: Path) -> None:
     def train(folder: str, *hooks: Any) -> None:
-        one = agent(tmp_path / folder, model=dqn.model_fn, params=PARAMS, runtime=runtime)
+        one = agent(tmp_path / folder, model=dqn.model_fn, params=PARAMS)
         one.train(Counting(), 10, 3, max_timesteps=60, hooks=hooks)
 
     train("whole")
@@ -91,7 +90,7 @@ def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(tmp_path: Path
 
 def test_without_a_limit_nothing_is_begun(tmp_path: Path) -> None:
     for name in ("learning_rate", "epsilon"):
-        one = agent(tmp_path, model=dqn.model_fn, params={name: PARAMS[name]}, runtime="tensorflow")
+        one = agent(tmp_path, model=dqn.model_fn, params={**SMALL, name: PARAMS[name]})
         with pytest.raises(ArgumentError, match=r"use agent\.train with max_timesteps, max_steps") as caught:
             one.train(Counting())
         assert caught.value.argument == "max_timesteps"

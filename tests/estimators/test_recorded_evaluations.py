@@ -22,6 +22,8 @@ from axonrl.runs.history import Evaluation, evaluations_of_policies
 from axonrl.runs.snapshot import Counters
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, saved, snapshot
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 QUIET: dict[str, Any] = {"seed": 3, "save_checkpoints_secs": None, "progress": False, "keep_checkpoint_max": 20}
 BOTH = ["normalize_observation", "normalize_reward"]
 SHORT = {"kind": "time_limit", "max_episode_steps": 20}
@@ -38,7 +40,7 @@ def recurrent(folder: Path) -> Agent:
 
 
 def rollouts(folder: Path) -> Agent:
-    params = {"hidden": [8], "epochs": 2, "minibatch_size": 20, "learning_rate": 0.05}
+    params = {"hidden": [4], "epochs": 1, "minibatch_size": 20, "learning_rate": 0.05, "optimizer": "sgd"}
     return Agent(ppo.model_fn, BatchMemory(40), folder, RunConfig(**QUIET), params)
 
 
@@ -54,13 +56,13 @@ def evaluated_at(folder: Path) -> dict[int, Evaluation]:
 CASES: dict[str, tuple[Callable[[Path], Agent], Callable[[], Any], Any]] = {
     "one environment": (linear, lambda: make("CartPole-v1"), "CartPole-v1"),
     "TensorFlow": (lambda folder: linear(folder, runtime="tensorflow"), lambda: make("CartPole-v1", 2), None),
-    "normalised": (linear, lambda: make("CartPole-v1", 4, wrappers=BOTH), None),
     "native": (linear, lambda: make("CartPole-v1", 8, vectorization="native", wrappers=BOTH), None),
     "recurrent": (recurrent, lambda: make("CartPole-v1", 2, wrappers=["normalize_observation"]), None),
     "rollouts, truncated": (rollouts, lambda: make("Pendulum-v1", 4, wrappers=[*BOTH, SHORT]), None),
 }
 
 
+@pytest.mark.usefixtures("traced_anew")
 @pytest.mark.parametrize("name", CASES)
 def test_a_new_agent_gives_the_recorded_numbers_of_each_checkpoint(name: str, tmp_path: Path) -> None:
     """Bit for bit, although updates are due at the timesteps of the evaluations, and of the best policy, too."""
@@ -81,7 +83,7 @@ def test_a_new_agent_gives_the_recorded_numbers_of_each_checkpoint(name: str, tm
 
 def test_a_compiled_program_s_evaluations_are_those_of_the_function(tmp_path: Path) -> None:
     env = make("CartPole-v1", 2, wrappers=BOTH)
-    memory, params = ReplayMemory(1000, 4), {"hidden": [4], "learning_rate": 0.01}
+    memory, params = ReplayMemory(1000, 4), {"hidden": [4], "learning_rate": 0.1, "optimizer": "sgd"}
     program = Agent(dqn.model_fn, memory, tmp_path / "none", RunConfig(**QUIET), params).compile(tmp_path / "it", env)
     one = Agent(None, ReplayMemory(1000, 4), tmp_path / "run", RunConfig(**QUIET), compiled=program)
     one.train(env, 24, 2, timesteps=120, hooks=EvaluationHook(50, 9))
@@ -113,7 +115,7 @@ def test_the_training_is_the_same_with_and_without_these_checkpoints(tmp_path: P
     ]
 
 
-@pytest.mark.parametrize("timestep", [30, 60, 90])
+@pytest.mark.parametrize("timestep", [60, 90])
 def test_a_run_that_is_killed_after_the_checkpoint_makes_up_for_the_updates(tmp_path: Path, timestep: int) -> None:
     """Also where its limit was reached by then."""
     env = make("CartPole-v1")
@@ -213,11 +215,8 @@ def test_a_checkpoint_is_a_policy_like_any_other(tmp_path: Path) -> None:
     [
         ({"policy": 9}, "policy"),
         ({"policy": True}, "policy"),
-        ({"policy": 2.0}, "policy"),
         ({"policy": 1, "episodes": "repeat"}, "episodes"),
         ({"policy": 2, "episodes": "repeat", "seed": 4}, "seed"),
-        ({"policy": 2, "episodes": "all"}, "episodes"),
-        ({"policy": 2, "episodes": 0}, "episodes"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], argument: str, trained: Agent) -> None:

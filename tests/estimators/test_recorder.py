@@ -16,13 +16,15 @@ from axonrl.environments import make, read_episodes
 from axonrl.errors import ArgumentError
 from axonrl.tests.estimators.fakes import Counting, ListMemory, agent, aiming_model, vector
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 
 def read(path: Path, env: Any) -> list[Any]:
     return list(read_episodes(path, env.observation_space, env.action_space))
 
 
 def trained(model_dir: Path, env: Any, **options: Any) -> Any:
-    one = agent(model_dir, runtime="tensorflow", **options)
+    one = agent(model_dir, **options)
     one.check(env)
     return one
 
@@ -87,7 +89,7 @@ def test_random_actions_in_between(tmp_path: Path) -> None:
 
 def test_actions_of_a_box_are_within_its_bounds(tmp_path: Path) -> None:
     env = Counting(action_space=Box(-1, 1, (2,), np.float32))
-    one = agent(tmp_path / "run", ListMemory(2), aiming_model, runtime="tensorflow")  # it aims at (3, 3)
+    one = agent(tmp_path / "run", ListMemory(2), aiming_model)  # it aims at (3, 3)
     one.check(env)
     one.record(tmp_path / "data.npz", env, episodes=1)
     assert read(tmp_path / "data.npz", env)[0]["action"].tolist() == [[1, 1]] * 3
@@ -111,7 +113,7 @@ def test_dictionaries_and_recurrent_state(tmp_path: Path) -> None:
         return EstimatorSpec(mode, {"action": action}, state={"count": count + 1.0})
 
     env = Named(action_space=Dict({"which": Discrete(4), "far": Box(0, 1.5, (1,), np.float32)}))
-    one = agent(tmp_path / "run", ListMemory(2), model, runtime="tensorflow")
+    one = agent(tmp_path / "run", ListMemory(2), model)
     one.check(env)
     one.record(tmp_path / "data.npz", env, episodes=2)
     for episode in read(tmp_path / "data.npz", env):
@@ -125,10 +127,7 @@ def test_dictionaries_and_recurrent_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "argument"),
     [
-        ({}, "episodes"),
         ({"episodes": 1, "timesteps": 1}, "episodes"),
-        ({"episodes": 0}, "episodes"),
-        ({"timesteps": 1.5}, "timesteps"),
         ({"episodes": 1, "epsilon": 1.5}, "epsilon"),
         ({"episodes": 1, "env": vector(Counting(), Counting())}, "env"),
         ({"episodes": 1, "path": "data.csv"}, "path"),

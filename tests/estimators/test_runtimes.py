@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import ConversionError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot, vector
+from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, saved, snapshot
 
 SMALL = "the model is small and converts"
 SMALL_RECORD = {"code": "small", "detail": ""}
@@ -129,9 +128,7 @@ def test_tensorflow_by_name_runs_in_tensorflow(
     assert not (tmp_path / "litert").exists()
 
 
-@pytest.mark.parametrize("runtime", ["auto", "litert"])
 def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
-    runtime: str,
     ran: set[tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -141,7 +138,7 @@ def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
     monkeypatch.setattr(choosing, "_obstacle", lambda traced, by_name: Reason("large", "the moon"))
     choices(caplog)
 
-    train(agent(tmp_path / "a", runtime=runtime), ran)
+    train(agent(tmp_path / "a"), ran)
     assert ran == {("litert", "act"), ("litert", "train")}
     assert choices(caplog) == [f"Using LiteRT for actor and learner, {BEGUN}."]
     assert record(tmp_path / "a")["runtime"] == LITERT
@@ -191,10 +188,8 @@ def test_a_run_that_is_apart_stays_apart(ran: set[tuple[str, str]], tmp_path: Pa
             train(agent(tmp_path, runtime=runtime))
 
 
-@pytest.mark.parametrize(("begun", "other"), [("litert", "tensorflow"), ("tensorflow", "litert")])
-def test_another_executor_may_evaluate_a_run_but_not_train_it(
-    begun: str, other: str, ran: set[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_another_executor_may_evaluate_a_run_but_not_train_it(ran: set[tuple[str, str]], tmp_path: Path) -> None:
+    begun, other = "tensorflow", "litert"
     trained = train(agent(tmp_path, runtime=begun))
     observations = np.random.default_rng(0).normal(size=(16, 2)).astype(np.float32)
     expected = trained.predict(observations)
@@ -233,22 +228,18 @@ def test_a_run_in_litert_that_does_not_convert_any_more_does_not_change_over(
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "runtime", [{"actor": "litert"}, {"actor": "litert", "learner": "abacus"}, "abacus", None, ["litert", "litert"]]
-)
-def test_a_record_with_other_executors_is_no_record(runtime: Any, tmp_path: Path) -> None:
+def test_a_record_with_other_executors_is_no_record(tmp_path: Path) -> None:
     train(agent(tmp_path, runtime="tensorflow"))
-    edit_record(tmp_path, runtime)
+    edit_record(tmp_path, {"actor": "litert", "learner": "abacus"})
     with pytest.raises(
         CheckpointError, match=rf"{tmp_path}/run\.json is damaged: it is not the record of a run \(.*\)"
     ):
         agent(tmp_path)
 
 
-@pytest.mark.parametrize("runtime", ["LiteRT", "tf", "", None, 1])
-def test_an_unknown_runtime_is_refused_by_name(runtime: Any) -> None:
-    with pytest.raises(ValueError, match=r"RunConfig\.runtime must be one of .*; got " + re.escape(repr(runtime))):
-        RunConfig(runtime=runtime)
+def test_an_unknown_runtime_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"RunConfig\.runtime must be one of .*; got 'tf'"):
+        RunConfig(runtime="tf")
 
 
 def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
@@ -257,7 +248,7 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
     """TensorFlow would give the root logger a handler, and every line of the user's would come twice."""
     monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(logging.root, "handlers", [])
-    train(agent(tmp_path / "a", model=own_model(_nothing)))
+    train(agent(tmp_path / "a"))
     assert logging.root.handlers == []
 
     heard: list[logging.LogRecord] = []
@@ -266,9 +257,8 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
         def emit(self, record: logging.LogRecord) -> None:
             heard.append(record)
 
-    monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(logging.root, "handlers", [Hears()])
-    train(agent(tmp_path / "b", model=own_model(_nothing)))
+    train(agent(tmp_path / "b"))
     assert [type(handler) for handler in logging.root.handlers] == [Hears]
     assert {one.name.partition(".")[0] for one in heard} == {"axonrl"}
     assert "absl" not in capfd.readouterr().err
@@ -281,7 +271,7 @@ def own_model(between: Callable[[Any, Any, str], Any]) -> Any:
     """A network that nobody here has seen, with something of the test's choosing between its layers."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        first, last = keras.layers.Dense(8, "relu"), keras.layers.Dense(2)
+        first, last = keras.layers.Dense(4, "relu"), keras.layers.Dense(2)
         values = last(between(first(features), labels, mode))
         if mode == Modes.PREDICT:
             action = tf.argmax(values, axis=1, output_type=tf.int32)
@@ -290,14 +280,10 @@ def own_model(between: Callable[[Any, Any, str], Any]) -> Any:
         loss = tf.reduce_mean((labels["reward"] - chosen) ** 2)
         variables = [*first.trainable_variables, *last.trainable_variables]
         gradients = tf.gradients(loss, [variable.value for variable in variables])
-        keras.optimizers.Adam(1e-2).apply(gradients, variables)
+        keras.optimizers.SGD(1e-2).apply(gradients, variables)
         return EstimatorSpec(mode, loss=loss)
 
     return model_fn
-
-
-def _nothing(hidden: Any, labels: Any, mode: str) -> Any:
-    return hidden
 
 
 def _dropout(hidden: Any, labels: Any, mode: str) -> Any:
@@ -305,7 +291,7 @@ def _dropout(hidden: Any, labels: Any, mode: str) -> Any:
 
 
 def _convolution(hidden: Any, labels: Any, mode: str) -> Any:
-    return tf.reshape(keras.layers.Conv1D(3, 3)(hidden[:, :, None]), (-1, 18))
+    return tf.reshape(keras.layers.Conv1D(3, 3)(hidden[:, :, None]), (-1, 6))
 
 
 def _some_rows(hidden: Any, labels: Any, mode: str) -> Any:
@@ -315,25 +301,13 @@ def _some_rows(hidden: Any, labels: Any, mode: str) -> Any:
     return hidden + tf.reduce_sum(tf.boolean_mask(hidden, labels["reward"] > 1.5), axis=0)
 
 
-def _parts(hidden: Any, labels: Any, mode: str) -> Any:
-    if mode == Modes.PREDICT:
-        return hidden
-    return hidden + tf.reduce_sum(tf.dynamic_partition(hidden, labels["action"], 2)[1], axis=0)
-
-
 _UNPROVEN = "LiteRT is not proven to agree with TensorFlow on op"
 _APART = f"Using LiteRT for the actor: {SMALL}; TensorFlow for the learner: {_UNPROVEN}"
 _TOGETHER = f"Using LiteRT for actor and learner: {SMALL}."
 OWN = {
-    "layers": (_nothing, LITERT, _TOGETHER),
     "dropout": (_dropout, APART, f"{_APART} StatelessRandom"),
     "convolution": (_convolution, TENSORFLOW, "Using TensorFlow for actor and learner: the model is large (op Conv2D"),
     "data-dependent shape": (_some_rows, LITERT, _TOGETHER),
-    "data-dependent parts": (
-        _parts,
-        APART,
-        f"{_APART} ",
-    ),
 }
 
 
@@ -359,20 +333,11 @@ def test_a_model_of_ones_own_trains_in_what_can_run_it(
     assert all((first[name] != last[name]).any() for name in kernels)
 
 
-@pytest.mark.parametrize(
-    ("between", "why", "before"),
-    [(_dropout, "StatelessRandom", "absent"), (_parts, "", "empty")],
-    ids=["dropout", "data-dependent parts"],
-)
-def test_litert_by_name_is_refused_with_the_op_and_leaves_nothing_behind(
-    between: Any, why: str, before: str, tmp_path: Path
-) -> None:
-    folder, env = tmp_path / "run", Counting()
-    if before == "empty":
-        folder.mkdir()
-    one = agent(folder, model=own_model(between), runtime="litert")
+def test_litert_by_name_is_refused_with_the_op_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder, env, model = tmp_path / "run", Counting(), own_model(_dropout)
+    one = agent(folder, model=model, runtime="litert")
     message = (
-        rf"runtime='litert', but LiteRT cannot run the learner of .*model_fn: {_UNPROVEN} {why}\w+\."
+        rf"runtime='litert', but LiteRT cannot run the learner of .*model_fn: {_UNPROVEN} StatelessRandom\w+\."
         r" With runtime='auto', TensorFlow runs it\."
     )
     with pytest.raises(ValueError, match=message):
@@ -381,7 +346,7 @@ def test_litert_by_name_is_refused_with_the_op_and_leaves_nothing_behind(
     assert files(folder) in ({}, {"lock": b""})  # whoever trains leaves the lock's file: to remove it would be a race
     assert one.global_step == 0
     # Without the name it trains, in this very folder.
-    assert train(agent(folder, model=own_model(between))).global_step == 3
+    assert train(agent(folder, model=model)).global_step == 3
 
 
 # -- the same numbers -------------------------------------------------------------------------------------------------
@@ -408,14 +373,14 @@ class Actions:
 
 
 def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(tmp_path: Path) -> None:
-    """300 updates with Adam and a target network: the weights grow to about 1, and differ by some 1e-7."""
+    """60 updates with Adam and a target network: the weights differ by some 1e-7."""
 
     def run(name: str, runtime: str) -> tuple[Actions, Any]:
         hook = Actions()
         config = RunConfig(seed=0, runtime=runtime, save_checkpoints_secs=None)
-        params = {"hidden": (32, 32), "epsilon": 0.1, "target_update_period": 50}
-        one = Agent(dqn.model_fn, ReplayMemory(1000, 32), tmp_path / name, config, params)
-        one.train("CartPole-v1", 50, 1, steps=300, hooks=[hook])
+        params = {"hidden": (4,), "epsilon": 0.1, "target_update_period": 20, "learning_rate": 0.01}
+        one = Agent(dqn.model_fn, ReplayMemory(1000, 8), tmp_path / name, config, params)
+        one.train("CartPole-v1", 20, 1, steps=60, hooks=[hook])
         return hook, snapshot(tmp_path / name)
 
     (lite, lite_state), (lite_again, lite_state_again) = run("a", "litert"), run("b", "litert")
@@ -426,7 +391,7 @@ def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(t
     assert differences(state, state_again) == []
 
     assert lite.actions == theirs.actions
-    assert len(lite.losses) == 300
+    assert len(lite.losses) == 60
     np.testing.assert_allclose(lite.losses, theirs.losses, rtol=1e-4)
     assert lite_state["weights"].keys() == state["weights"].keys()
     for name, value in state["weights"].items():
@@ -434,23 +399,15 @@ def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(t
     assert differences(without_losses(lite_state), without_losses(state)) == []  # memory, counters, generators
 
 
-def test_four_environments_too(tmp_path: Path) -> None:
-    for runtime in ("litert", "tensorflow"):
-        envs = vector(*(Counting(length) for length in (3, 4, 5, 6)))
-        agent(tmp_path / runtime, runtime=runtime).train(envs, 8, 2, timesteps=80)
-    lite, theirs = snapshot(tmp_path / "litert"), snapshot(tmp_path / "tensorflow")
-    assert differences(without_losses(lite), without_losses(theirs)) == []
-    for name, value in theirs["weights"].items():
-        np.testing.assert_allclose(lite["weights"][name], value, rtol=1e-5, atol=1e-6)
-
-
 # -- numbers that are none --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
-@pytest.mark.parametrize(("what", "value"), [("loss", "inf"), ("metric", "inf"), ("loss", "nan")])
+@pytest.mark.parametrize(
+    ("runtime", "what", "value"),
+    [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")],
+)
 def test_a_number_that_becomes_infinite_or_nan_while_it_runs(
-    what: str, value: str, runtime: str, tmp_path: Path
+    runtime: str, what: str, value: str, tmp_path: Path
 ) -> None:
     """At the third update: there a divisor is 0, or a root's argument -1."""
 

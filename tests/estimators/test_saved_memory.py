@@ -13,6 +13,8 @@ from axonrl.memories import ReplayMemory
 from axonrl.runs import checkpoints
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
 
+pytestmark = pytest.mark.usefixtures("traced_once")
+
 
 @pytest.fixture(autouse=True)
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:

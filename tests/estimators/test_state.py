@@ -14,7 +14,6 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from axonrl.contracts import ArraySpec
 from axonrl.environments import make, open_environment
 from axonrl.environments.batched import BatchedEnvironment
-from axonrl.errors import ArgumentError
 from axonrl.estimators.episodes import Episodes
 from axonrl.estimators.limits import Schedule
 from axonrl.estimators.state import TrainingState
@@ -243,8 +242,7 @@ class Disturbed(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, float(reward) + self.reward, terminated or self.count == self.end, truncated, info
 
 
-@pytest.mark.parametrize("timesteps", [4, 13, 14, 20])
-@pytest.mark.parametrize("one", [cart, normalised])
+@pytest.mark.parametrize(("one", "timesteps"), [(cart, 4), (cart, 13), (normalised, 20)])
 def test_an_environment_is_brought_back(one: Any, timesteps: int) -> None:
     state, env = fresh(), vector(one)
     assert state.bring_back(env) is None  # nothing runs yet
@@ -262,32 +260,14 @@ def test_an_environment_is_brought_back(one: Any, timesteps: int) -> None:
     assert play(other, elsewhere, 40) == future
 
 
-def test_what_wrappers_learnt_elsewhere_does_not_count() -> None:
-    state, env = fresh(), vector(normalised)
-    state.bring_back(env)
-    play(state, env, 20)
-    content = stored(state.state_dict())
-    assert [one["kind"] for one in content["statistics"].values()] == ["NormalizeReward", "NormalizeObservation"] * 2
-    assert content["statistics"]["1"]["obs_rms"]["count"] == pytest.approx(20 + 2, abs=0.01)  # and two resets
-    future = play(state, env, 10)
-
-    env = vector(normalised)
-    play(fresh(), env, 33)  # an evaluation, say
-    state.load_state_dict(content)
-    state.bring_back(env)
-
-    assert play(state, env, 10) == future
-
-
 @pytest.mark.parametrize(
     "disturbed",
     [
         lambda: Disturbed(observation=1e-6),
         lambda: Disturbed(reward=1e-6),
-        lambda: Disturbed(end=3),
         lambda: Disturbed(end=6),
     ],
-    ids=["observation", "reward", "end", "last end"],
+    ids=["observation", "reward", "last end"],
 )
 def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: Any) -> None:
     state, env = fresh(), vector(cart)
@@ -313,14 +293,3 @@ def test_an_environment_that_resets_itself_begins_anew() -> None:
     assert state.bring_back(env) == why
     assert not state.episodes.running.any()
     assert state.episodes.index.tolist() == [1, 1]  # the next episodes have the next seeds
-
-
-def test_other_wrappers_are_refused() -> None:
-    state = fresh()
-    state.bring_back(vector(normalised))
-    content = stored(state.state_dict())
-    other = fresh()
-    other.load_state_dict(content)
-    with pytest.raises(ArgumentError, match=r"Gymnasium's NormalizeObservation \(2 times\)") as caught:
-        other.bring_back(vector(cart))
-    assert caught.value.argument == "env"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -155,12 +156,7 @@ class FakeAgent:
     def evaluate(self, env: Any, *, episodes: int, policy: str) -> dict[str, float]:
         self.envs.append(env)
         self.evaluations.append({"episodes": episodes, "policy": policy})
-        return {
-            "episode_return_mean": 9.0,
-            "episode_return_std": 1.5,
-            "episode_length_mean": 2.0,
-            "episodes": episodes,
-        }
+        return {"episode_return_mean": 9.0, "episode_return_std": 1.5, "episode_length_mean": 2.0, "episodes": episodes}
 
 
 def main_with_pauses(arguments: list[str]) -> int:
@@ -176,3 +172,11 @@ def main_with_pauses(arguments: list[str]) -> int:
     runner.agent_of = make
     setattr(training, "load_tensorflow", lambda: None)  # noqa: B010 (imported there, not exported)
     return cli.main(arguments)
+
+
+SLOW = (
+    sys.executable,
+    "-c",
+    f"import sys; from {__name__} import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
+)
+"""The command line in a process of its own, with an Agent that only counts, slowly."""

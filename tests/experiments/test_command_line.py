@@ -22,6 +22,8 @@ from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
 from axonrl.hooks import Hook
 from axonrl.runs.history import read_episodes, read_evaluations
+from axonrl.tests.experiments.fakes import SLOW
+from axonrl.tests.experiments.sharing import tracked_run
 
 COMMANDS = [
     *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
@@ -50,15 +52,10 @@ def test_a_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = axonrl(capfd, "run", run_file, "-P", "limit=6", "--set", "evaluate.episodes=3")
     assert (code, err) == (0, "axonrl: Running my_run in runs/my_run\n")
     assert "evaluation return, 3 episodes 9.00 ± 1.50" in " ".join(out.split())
-    assert out.splitlines()[-2:] == [
-        "run folder:     runs/my_run",
-        "learning curve: runs/my_run/learning_curve.png",
-    ]
+    assert out.splitlines()[-2:] == ["run folder:     runs/my_run", "learning curve: runs/my_run/learning_curve.png"]
     assert len(read_episodes(Path("runs/my_run"))) == 3
     record = json.loads(Path("runs/my_run/record.json").read_text())[0]
-    assert record["command"] == [
-        *("axonrl", "run", str(run_file), "-P", "limit=6", "--set", "evaluate.episodes=3"),
-    ]
+    assert record["command"] == [*("axonrl", "run", str(run_file), "-P", "limit=6", "--set", "evaluate.episodes=3")]
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")
@@ -106,16 +103,9 @@ def test_a_job_that_is_started_again_goes_on(run_file: Path, capfd: pytest.Captu
     ("words", "message"),
     [
         (["run", "none.yml"], "none.yml: the file does not exist"),
-        (["run", "."], ".: the file is a folder"),
-        (
-            ["check", "dqn_cartpol"],
-            "dqn_cartpol: no file or shipped experiment has this name; did you mean",
-        ),
-        (["run", "file.yml", "-P", "limt=5"], "-P limt=5: params.limt: the file declares no param of this name; did"),
+        (["check", "dqn_cartpol"], "dqn_cartpol: no file or shipped experiment has this name; did you mean"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
         (["evaluate", "nowhere"], "Folder nowhere does not exist."),
-        (["evaluate", "file.yml"], "Folder file.yml is a file, not a run folder."),
-        (["evaluate", "."], "Folder . is not a run folder: experiment.yml is missing."),
         (["run", "file.yml", "--model-dir", "."], "Folder . exists and is not a run folder. Use --model-dir"),
     ],
 )
@@ -133,18 +123,10 @@ def test_what_is_not_usable_is_exit_code_2(
 @pytest.mark.parametrize(
     "words",
     [
-        ["fly"],
-        ["run"],
         ["run", "x.yml", "-P", "novalue"],
         ["run", "x.yml", "--set", "=1"],
         ["run", "x.yml", "-P", "a=1", "-P", "a=2"],
-        ["check", "x.yml", "--set", "seed=1", "--set", "seed=1"],
-        ["completion", "powershell"],
         ["evaluate", "d", "--episodes", "0"],
-        ["evaluate", "d", "--episodes", "many"],
-        ["evaluate", "d", "--policy", "first"],
-        ["evaluate", "d", "--checkpoint", "0"],
-        ["evaluate", "d", "--checkpoint", "last"],
         ["evaluate", "d", "--checkpoint", "2", "--policy", "last"],
     ],
 )
@@ -198,29 +180,28 @@ def test_a_very_long_message_is_cut(
     assert len(axonrl(capfd, "run", run_file)[2]) < 2200
 
 
-@pytest.mark.parametrize(("number", "name", "code"), [(2, "Ctrl-C", 130), (15, "SIGTERM", 143)])
 def test_a_signal_stops_the_run_and_says_where_it_is(
-    run_file: Path, agents: list[Any], capfd: pytest.CaptureFixture[str], number: int, name: str, code: int
+    run_file: Path, agents: list[Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = (
         "import signal\nclass Send:\n    def __init__(self, at, times=1):\n        self.at, self.times = at, times\n"
     )
     source += "    def after_timestep(self, session, facts):\n        if session.global_timestep == self.at:\n"
-    source += f"            for _ in range(self.times):\n                signal.raise_signal({number})\n"
+    source += "            for _ in range(self.times):\n                signal.raise_signal(15)\n"
     (run_file.parent / "users_model.py").write_text(source + "def model_fn(features, labels, mode): ...\n")
     sys.path.append(str(run_file.parent))  # the fixture takes it off again
     sets = ("--set", "hooks=[{kind: 'users_model:Send', at: 7}]", "--set", "agent.params={}")
     found, out, err = axonrl(capfd, "run", run_file, "--model-dir", "once", *sets)
-    assert (found, out) == (code, "")
+    assert (found, out) == (143, "")
     told, again = err.splitlines()[-1].split(" Continue with: axonrl run ")
-    assert told == f"axonrl: Stopped by {name} at timestep 8. Saved in once."
+    assert told == "axonrl: Stopped by SIGTERM at timestep 8. Saved in once."
     assert shlex.split(again)[1:] == ["--model-dir", "once", *sets, "--resume"]
     assert agents[0].evaluations == []
 
     sets = ("--set", "hooks=[{kind: 'users_model:Send', at: 7, times: 2}]", "--set", "agent.params={}")
     found, _, err = axonrl(capfd, "run", run_file, "--model-dir", "twice", *sets)
-    assert found == code
-    assert err.splitlines()[-1].startswith(f"axonrl: Stopped at once by {name}. Saved in twice. Continue with: axonrl ")
+    assert found == 143
+    assert err.splitlines()[-1].startswith("axonrl: Stopped at once by SIGTERM. Saved in twice. Continue with: axonrl ")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -295,19 +276,10 @@ def test_json_where_a_script_wants_it(run_file: Path, capfd: pytest.CaptureFixtu
     assert "$schema" in json.loads(axonrl(capfd, "schema")[1])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"train.first_update": "10"}, "10 timesteps (first_update) cannot fill a batch of 64"),
-    ],
-)
-def test_check_finds_what_a_run_would_refuse(
-    changes: dict[str, str], message: str, workplace: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    sets = [word for path, value in changes.items() for word in ("--set", f"{path}={value}")]
-    code, out, err = axonrl(capfd, "check", "dqn_cartpole", *sets)
+def test_check_finds_what_a_run_would_refuse(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = axonrl(capfd, "check", "dqn_cartpole", "--set", "train.first_update=10")
     assert (code, out) == (1, "")
-    assert message in err
+    assert "10 timesteps (first_update) cannot fill a batch of 64" in err
     assert [path.name for path in workplace.iterdir()] == ["users_model.py"]
 
 
@@ -322,7 +294,7 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     lines = out.splitlines()
     assert [line for line in lines[:-3] if not line.startswith(" ")] == [
-        *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"),
+        *("experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:")
     ]
     entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
     assert {line.split()[0] for line in entries} >= {
@@ -344,10 +316,12 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     assert str(shipped()["dqn_cartpole"].parent) in lines[-1]
 
 
-def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = axonrl(capfd)
     assert code == 0
     assert out.startswith("usage: axonrl [-h]")
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -390,57 +364,42 @@ def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureF
     )
 
 
-def test_version_and_help(capfd: pytest.CaptureFixture[str]) -> None:
-    for words in (["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)):
-        with pytest.raises(SystemExit) as caught:
-            cli.main(words)
-        assert caught.value.code == 0
+def test_version(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
     assert capfd.readouterr().out.startswith("axonrl 0.")
 
 
-def test_help_fits_a_terminal_of_80_columns(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_of_every_command_says_what_it_does_in_80_columns(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for words in (["--help"], *([name, "--help"] for name in COMMANDS)):
-        with pytest.raises(SystemExit):
-            cli.main(words)
-    assert [line for line in capfd.readouterr().out.splitlines() if len(line) > 80] == []
-
-
-def test_help_of_every_command_says_what_it_does(capfd: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as caught:
             cli.main([name, "--help"])
+        assert caught.value.code == 0
         out = capfd.readouterr().out
         usage, about, *_ = out.split("\n\n")
         assert usage.startswith(f"usage: axonrl {name} [-h]")
         assert about[0].isupper()
         assert about.endswith(".")
-        assert max(map(len, out.splitlines())) <= 120
+        assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("words", [["--help"], ["submit", "--help"]])
-def test_help_loads_next_to_nothing(words: list[str]) -> None:
-    code = f"""
+def test_help_loads_next_to_nothing() -> None:
+    code = """
 import sys
 from axonrl.experiments.commands.cli import main
 try:
-    main({words})
+    main(["submit", "--help"])
 except SystemExit:
     pass
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
-    heavy = {
-        "yaml",
-        "pydantic",
-        "rich",
-        "numpy",
-        "gymnasium",
-        "tensorflow",
-        "polyaxon",
-        "argcomplete",
-    }
+    heavy = {"yaml", "pydantic", "rich", "numpy", "gymnasium", "tensorflow", "polyaxon", "argcomplete"}
     assert loaded & heavy == set()
     assert len({name for name in loaded if name.startswith("axonrl")}) < 14
 
@@ -623,18 +582,17 @@ def test_a_checkpoint_gives_the_number_that_the_run_recorded(
         assert (code, err.startswith(f"axonrl: error: Run folder {folder} has no ")) == (2, True)
 
 
-def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(workplace: Path) -> None:
+def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(run_file: Path) -> None:
     """As with ``2>&1 | tee``: Ctrl-C ends that too, before the run can say a word."""
-    (workplace / "real.yml").write_text(DQN.replace("users_dqn:model_fn", "dqn").replace("300", "100000000"))
-    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "run", "real.yml", "--model-dir", "out", "--set", "hooks=[]"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    command = [*SLOW, "run", "file.yml", "--model-dir", "out", "--set", "hooks=[]", "-P", "limit=100000000"]
+    tracked = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=tracked) as process:
         assert process.stderr is not None
-        while b"training starts" not in process.stderr.readline():
-            assert process.poll() is None
         while not Path("out/episodes.csv").exists() or not read_episodes(Path("out")):
+            assert process.poll() is None
             time.sleep(0.05)
         process.stderr.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
-    assert (Path("out/checkpoints") / "checkpoint-00000002").is_dir()
+    run = tracked_run(Path("out"))
+    assert (run.statuses[-1].status, run.statuses[-1].message) == ("stopped", "")  # and not at once

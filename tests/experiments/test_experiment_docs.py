@@ -11,6 +11,8 @@ from axonrl.experiments.language.files import read
 from axonrl.experiments.language.json_schema import experiment_schema
 from axonrl.experiments.language.schema import Experiment, load
 
+pytestmark = pytest.mark.docs
+
 TEXT: Final = (Path(__file__).resolve().parents[2] / "docs" / "experiment_files.md").read_text(encoding="utf-8")
 
 

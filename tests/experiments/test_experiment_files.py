@@ -1,7 +1,6 @@
 """Strict YAML: the values of the 1.2 core schema with their lines, or one error that says where."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,44 +30,20 @@ def fail(file: Path, content: bytes | str) -> ExperimentError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1e-4", 1e-4),
-        ("1E3", 1000.0),
-        (".5", 0.5),
-        ("-2.", -2.0),
-        ("+7", 7),
-        ("010", 10),  # YAML 1.1 says 8
-        ("0o17", 15),
-        ("0x1F", 31),
-        ("1_000", "1_000"),  # YAML 1.1 says 1000
-        ("12:30", "12:30"),  # YAML 1.1 says 750
-        ("yes", "yes"),
-        ("Off", "Off"),
-        ("n", "n"),
-        ("true", True),
-        ("FALSE", False),
-        ("tRue", "tRue"),
-        ("null", None),
-        ("~", None),
-        ("", None),
-        ("nan", "nan"),
-        ("-", "-"),
-        (".", "."),
-        ("e5", "e5"),
-        ("2024-01-01", "2024-01-01"),
-        ("18446744073709551615", 2**64 - 1),
-        ("-9223372036854775808", -(2**63)),
-    ],
-)
-def test_scalars(text: str, value: Any) -> None:
-    found = scalar(text)
-    assert found == value
-    assert type(found) is type(value)
+def test_scalars() -> None:
+    """Those of YAML 1.2: 1.1 says 8 for 010, 1000 for 1_000 and 750 for 12:30."""
+    values = {
+        **{"1e-4": 1e-4, ".5": 0.5, "+7": 7, "010": 10, "0o17": 15, "1_000": "1_000", "12:30": "12:30", "yes": "yes"},
+        **{"true": True, "tRue": "tRue", "null": None, "": None, "-": "-", "2024-01-01": "2024-01-01"},
+        **{"18446744073709551615": 2**64 - 1, "-9223372036854775808": -(2**63)},
+    }
+    found = {text: scalar(text) for text in values}
+    assert [(text, type(value), value) for text, value in found.items()] == [
+        (text, type(value), value) for text, value in values.items()
+    ]
 
 
-@pytest.mark.parametrize("text", [".nan", ".inf", "-.Inf", "1e999", "-1e400", "18446744073709551616", "9" * 5000])
+@pytest.mark.parametrize("text", [".nan", "1e999", "18446744073709551616", "9" * 5000])
 def test_numbers_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"must be a finite number|must fit into 64 bits"):
         scalar(text)
@@ -80,26 +55,12 @@ def test_values_and_their_lines(file: Path) -> None:
         encoding="utf-8-sig",
     )
     document = read(file)
-    assert document.values == {
-        "a": 1,
-        "b": {"c": "2", "d": ["x", {"e": 3.0, "f": [True, None]}]},
-        "g": "two\nlines\n",
-    }
+    assert document.values == {"a": 1, "b": {"c": "2", "d": ["x", {"e": 3.0, "f": [True, None]}]}, "g": "two\nlines\n"}
     lines = {path: place.line for path, place in document.places.items()}
     assert {place.source for place in document.places.values()} == {str(file)}
     assert lines == {
-        (): 2,
-        ("a",): 2,
-        ("b",): 3,
-        ("b", "c"): 4,
-        ("b", "d"): 5,
-        ("b", "d", 0): 6,
-        ("b", "d", 1): 7,
-        ("b", "d", 1, "e"): 7,
-        ("b", "d", 1, "f"): 7,
-        ("b", "d", 1, "f", 0): 7,
-        ("b", "d", 1, "f", 1): 7,
-        ("g",): 8,
+        **{(): 2, ("a",): 2, ("b",): 3, ("b", "c"): 4, ("b", "d"): 5, ("b", "d", 0): 6, ("b", "d", 1): 7, ("g",): 8},
+        **{("b", "d", 1, "e"): 7, ("b", "d", 1, "f"): 7, ("b", "d", 1, "f", 0): 7, ("b", "d", 1, "f", 1): 7},
     }
 
 
@@ -107,30 +68,15 @@ def test_values_and_their_lines(file: Path) -> None:
     ("content", "line", "key", "message"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, "a", "duplicate key, first on line 1"),
-        ("x:\n  a: 1\n  'a': 3\n", 3, "x.a", "duplicate key, first on line 2"),
-        ("a: &x 1\n", 1, "a", "anchors and aliases are not allowed, got 'x'"),
-        ("a: 1\nb: *x\n", 2, "b", "anchors and aliases are not allowed, got 'x'"),
-        ("a:\n  <<: *x\n", 2, "a.<<", "anchors and aliases are not allowed"),
         ("a: !!float 1\n", 1, "a", "tags are not allowed, got 'tag:yaml.org,2002:float'"),
-        ("a: !!python/object/apply:os.system [ls]\n", 1, "a", "tags are not allowed"),
-        ("a: ! 1\n", 1, "a", "tags are not allowed"),
-        ("a:\n  - 1\n  - .inf\n", 3, "a.1", "must be a finite number, got .inf"),
         ("1: 2\n", 1, "", "a key must be text, got 1"),
-        ("a:\n  true: 2\n", 2, "a", "a key must be text, got true"),
-        ("? [a]\n: 2\n", 1, "", "a key must be text, got a list or a mapping"),
         ("- 1\n", 1, "", "must be a mapping of keys to values, got a list"),
-        ("\nhello\n", 2, "", "must be a mapping of keys to values, got 'hello'"),
-        ("---\n", 2, "", "must be a mapping of keys to values, got null"),
         ("a: 1\n---\nb: 1\n", 2, "", "must be one document, got several"),
         ("", 1, "", "is empty"),
-        (" \n\n", 1, "", "is empty"),
         ("a: 1\nb: [1, 2\n", 3, "b.1", "not valid YAML: while parsing a flow sequence"),
-        ("a: 1\n\tb: 2\n", 2, "a", "not valid YAML"),
-        ("a: b: c\n", 1, "a", "not valid YAML: mapping values are not allowed in this context"),
         ("a: {b: ${c}}\n", 1, "a.b", 'write "${name}" with its quotes'),
         ("a: 1\nb: \0\n", 2, "", "not valid YAML: control characters are not allowed"),
         (b"a: 1\nb: \xff\n", 2, "", "must be UTF-8 text, got byte 0xff at offset 8"),
-        ("a: 1\n".encode("utf-16"), 1, "", "must be UTF-8 text, got byte 0xff at offset 0"),
     ],
 )
 def test_one_error_with_line_and_key(file: Path, content: bytes | str, line: int, key: str, message: str) -> None:
@@ -147,7 +93,7 @@ def test_the_depth_that_is_allowed(file: Path) -> None:
     assert (error.line, error.message) == (1, f"nested more than {MAX_DEPTH} levels deep")
 
 
-@pytest.mark.parametrize("piece", ["[", "{", "- ", "? ", "[? ", "{a: ", "a:\n "])
+@pytest.mark.parametrize("piece", ["[", "- "])
 def test_a_megabyte_of_nesting(file: Path, piece: str) -> None:
     error = fail(file, "a: 1\nb:\n  " + piece * (2**20 // len(piece)))
     assert error.line is not None

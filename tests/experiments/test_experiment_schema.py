@@ -89,10 +89,7 @@ def test_everything(tmp_path: Path) -> None:
         "evaluate": {"episodes": 5, "policy": "last"},
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
         "tracker": [{"kind": "polyaxon", "project": "me/cart"}],
-        "submit": {
-            **{"image": None, "environment": {}},
-            "resources": {"cpu": "2", "memory": None, "gpu": None},
-        },
+        "submit": {**{"image": None, "environment": {}}, "resources": {"cpu": "2", "memory": None, "gpu": None}},
         "matrix": None,
     }
 
@@ -131,28 +128,8 @@ def test_learning_from_data_alone_trains_nothing_in_the_environment(tmp_path: Pa
     assert (found.train.first_update, found.train.max_timesteps) == (35, 50)
 
 
-@pytest.mark.parametrize(
-    ("learn", "message"),
-    [
-        ("{max_steps: 5}", "4: learn.data: this key is required"),
-        ("{data: a.npz}", "4: learn.max_steps: this key is required"),
-        ("{data: [a.npz], max_steps: 5}", "4: learn.data: must be text, got a list"),
-        ("{data: a.npz, max_steps: 0}", "4: learn.max_steps: must be at least 1, got 0"),
-        ("{data: a.npz, steps: 5}", "4: learn.steps: unknown key; did you mean 'max_steps'?"),
-    ],
-)
-def test_what_is_wrong_with_learning_from_data(tmp_path: Path, learn: str, message: str) -> None:
-    assert message in str(error(tmp_path, f"{MINIMAL}learn: {learn}\n"))
-
-
 def test_the_longest_name_is_the_longest_that_polyaxon_takes(tmp_path: Path) -> None:
     assert experiment(tmp_path, f"{MINIMAL}name: {'n' * 128}\n").name == "n" * 128
-
-
-def test_a_memory_by_its_name_alone(tmp_path: Path) -> None:
-    memory = experiment(tmp_path, MINIMAL + "  memory: replay\n").agent.memory
-    assert memory is not None
-    assert (memory.kind, memory.kwargs) == ("replay", {})
 
 
 def test_wrappers_by_name_alone_or_with_arguments(tmp_path: Path) -> None:
@@ -172,17 +149,12 @@ agent: {model_fn: dqn}
     ]
 
 
-@pytest.mark.parametrize(
-    ("wrappers", "message"),
-    [
-        ("normalize_reward", "3: environment.wrappers: must be a list, got 'normalize_reward'"),
-        ("[{max_episode_steps: 3}]", "3: environment.wrappers.0.kind: this key is required"),
-        ("[time_limit, 3]", "3: environment.wrappers.1: must be a mapping, got 3"),
-    ],
-)
-def test_what_is_no_list_of_wrappers(tmp_path: Path, wrappers: str, message: str) -> None:
-    text = f"environment:\n  id: CartPole-v1\n  wrappers: {wrappers}\nagent: {{model_fn: dqn}}\n"
-    assert str(error(tmp_path, text)) == f"{tmp_path / 'my_run.yml'}:{message}"
+def test_what_is_no_list_of_wrappers(tmp_path: Path) -> None:
+    text = "environment:\n  id: CartPole-v1\n  wrappers: {}\nagent: {{model_fn: dqn}}\n"
+    message = "3: environment.wrappers: must be a list, got 'normalize_reward'"
+    assert str(error(tmp_path, text.format("normalize_reward"))) == f"{tmp_path / 'my_run.yml'}:{message}"
+    found = error(tmp_path, text.format("[{max_episode_steps: 3}, 3]")).errors
+    assert sorted(one.key for one in found) == ["environment.wrappers.0.kind", "environment.wrappers.1"]
 
 
 def test_trackers(tmp_path: Path) -> None:
@@ -204,55 +176,49 @@ def test_trackers(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("tracker", "message"),
-    [
-        ("3", "tracker: must be a mapping, got 3"),
-        ("null", "tracker: must be a mapping, got null"),
-        ("[mlflow, 3]", "tracker.1: must be a mapping, got 3"),
-        ("{host: example.com}", "tracker.host: must be an address that begins with http:// or https://"),
-        ("{host: 'ftp://example.com'}", "tracker.host: must be an address that begins with http:// or https://"),
-        ("{host: 'https://'}", "tracker.host: must be an address that begins with http:// or https://"),
-        ("{host: 'http://[a'}", "tracker.host: must be an address that begins with http:// or https://"),
-        ("{host: 'http://a:b'}", "tracker.host: must be an address that begins with http:// or https://"),
-        ("{host: 8000}", "tracker.host: must be text, got 8000"),
-        (
-            "[{project: a/b/c}]",
-            "tracker.0.project: must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got",
-        ),
-        ("{projct: a}", "tracker.projct: unknown key; did you mean 'project'?"),
-        ("[polyaxon, {project: x}]", "tracker.1: duplicate tracker 'polyaxon': a run has one of this kind"),
-    ],
-)
-def test_wrong_trackers(tmp_path: Path, tracker: str, message: str) -> None:
-    assert str(error(tmp_path, f"{MINIMAL}tracker: {tracker}\n")).startswith(f"{tmp_path / 'my_run.yml'}:4: {message}")
+def test_wrong_trackers(tmp_path: Path) -> None:
+    trackers = "[3, {project: x}, {host: 'ftp://example.com'}, polyaxon]"
+    found = error(tmp_path, f"{MINIMAL}tracker: {trackers}\n").errors
+    assert [str(one).removeprefix(f"{tmp_path / 'my_run.yml'}:4: ") for one in found] == [
+        "tracker.0: must be a mapping, got 3",
+        "tracker.2: duplicate tracker 'polyaxon': a run has one of this kind",
+        "tracker.3: duplicate tracker 'polyaxon': a run has one of this kind",
+    ]
+    found = error(tmp_path, f"{MINIMAL}tracker: {{host: 'ftp://example.com'}}\n").errors
+    assert [one.key for one in found] == ["tracker.host"]
+
+
+SECRETS = """\
+- mlflow
+- {kind: mlflow, Auth_TOKEN: sesame, password: "${pass}"}
+- {kind: "mine:T", client_secret: sesame, headers: {Authorization: Bearer sesame}}
+- {kind: "mine:T", to: [{api_key: sesame}], auth: {credentials: [me, sesame]}}
+"""
+ADDRESSES = """\
+- {host: "https://example.com/?token=sesame"}
+- {kind: mlflow, uri: "postgresql://me:${pass}@example.com/runs"}
+- {kind: "mine:T", to: ["https://example.com/?a=b&auth_token=sesame"]}
+"""
 
 
 @pytest.mark.parametrize(
-    ("tracker", "key"),
+    ("trackers", "keys"),
     [
-        ("{token: sesame}", "tracker.token"),
-        ("[mlflow, {kind: mlflow, Auth_TOKEN: sesame}]", "tracker.1.Auth_TOKEN"),
-        ("{kind: mlflow, password: '${pass}'}", "tracker.password"),
-        ("{host: 'https://me:sesame@example.com'}", "tracker.host"),
-        ("{host: 'https://example.com/?token=sesame'}", "tracker.host"),
-        ("{kind: 'mine:T', headers: {Authorization: Bearer sesame}}", "tracker.headers.Authorization"),
-        ("[mlflow, {kind: 'mine:T', to: [{api_key: sesame}]}]", "tracker.1.to.0.api_key"),
-        ("{kind: 'mine:T', ApiKey: sesame}", "tracker.ApiKey"),
-        ("{kind: 'mine:T', auth: {credentials: [me, sesame]}}", "tracker.auth.credentials"),
-        ("{kind: mlflow, uri: 'postgresql://me:sesame@example.com/runs'}", "tracker.uri"),
-        ("{kind: mlflow, uri: 'postgresql://me:${pass}@example.com/runs'}", "tracker.uri"),
-        ("{kind: 'mine:T', to: ['https://example.com/?a=b&auth_token=sesame']}", "tracker.to.0"),
+        (SECRETS, "1.Auth_TOKEN 1.password 2.client_secret 2.headers.Authorization 3.to.0.api_key 3.auth.credentials"),
+        (ADDRESSES, "0.host 1.uri 2.to.0"),
     ],
+    ids=["keys", "addresses"],
 )
-def test_secrets_are_refused_and_never_quoted(tmp_path: Path, tracker: str, key: str) -> None:
+def test_secrets_are_refused_and_never_quoted(tmp_path: Path, trackers: str, keys: str) -> None:
     params = "params: {pass: sesame}\n"
-    found = error(tmp_path, f"{MINIMAL}{params}tracker: {tracker}\n")
-    assert (found.line, found.key) == (5, key)
+    found = error(tmp_path, f"{MINIMAL}{params}tracker:\n{trackers}")
+    assert [one.key for one in found.errors] == [f"tracker.{key}" for key in keys.split()]
+    assert [one.line for one in found.errors] == sorted(one.line or 0 for one in found.errors)
     assert "sesame" not in str(found)
-    found = error(tmp_path, MINIMAL + params, sets={"tracker": tracker})
-    assert (found.line, found.key) == (None, key)
-    assert str(found).startswith("--set tracker")
+    value = f"[{', '.join(line.removeprefix('- ') for line in trackers.splitlines())}]"
+    found = error(tmp_path, MINIMAL + params, sets={"tracker": value})
+    assert {one.key for one in found.errors} == {f"tracker.{key}" for key in keys.split()}
+    assert all(str(one).startswith("--set tracker: ") and one.line is None for one in found.errors)
     assert "sesame" not in str(found)
 
 
@@ -273,48 +239,12 @@ def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seeed: 1\n", "4: seeed: unknown key; did you mean 'seed'?"),
-        ("train:\n  max_timestep: 5\n", "5: train.max_timestep: unknown key; did you mean 'max_timesteps'?"),
-        ("hooks:\n- progress\n- {every: 1}\n", "6: hooks.1.kind: this key is required"),
         ("hooks: progress\n", "4: hooks: must be a list, got 'progress'"),
-        ("hooks: [3]\n", "4: hooks.0: must be a mapping, got 3"),
-        ("seed: 1.0\n", "4: seed: must be an integer, got 1.0"),
-        ("seed: true\n", "4: seed: must be an integer, got true"),
-        ("seed: '1'\n", "4: seed: must be an integer, got '1'"),
-        ("seed: -1\n", "4: seed: must be at least 0, got -1"),
         ("seed: 9223372036854775808\n", "4: seed: must be less than 9223372036854775808, got 9223372036854775808"),
-        ("train: {max_steps: 0}\n", "4: train.max_steps: must be at least 1, got 0"),
-        ("train: {first_update: 1e-1}\n", "4: train.first_update: must be an integer, got 0.1"),
-        ("train: {first_update: 1.5e0}\n", "4: train.first_update: must be an integer, got 1.5"),
-        ("train: {first_update: 1e30}\n", "4: train.first_update: must be an integer, got 1e+30"),
-        ("train: 5\n", "4: train: must be a mapping, got 5"),
         ("train: null\n", "4: train: must be a mapping, got null"),
-        (
-            "evaluate: {policy: bset}\n",
-            "4: evaluate.policy: must be 'best' or 'last', got 'bset'; did you mean 'best'",
-        ),
         ("evaluate: {policy: best}\n", "4: evaluate.policy: 'best' needs an evaluation hook"),
-        ("name: a/b\n", "4: name: must be letters, digits, '.', '_' and '-', got 'a/b'"),
-        ("name: 5\n", "4: name: must be text, got 5"),
         (f"name: {'n' * 129}\n", "4: name: must have at most 128 characters, got 'nnn"),
-        ("config:\n  seed: 1\n", "5: config.seed: the seed belongs to the top level"),
-        ("config:\n  keep_checkpoints_max: 1\n", "5: config.keep_checkpoints_max: unknown key; did you mean 'keep_ch"),
-        (
-            "config:\n  runtime: tpu\n",
-            "5: config.runtime: RunConfig.runtime must be one of auto, tensorflow, litert; got",
-        ),
-        ("config:\n  save_checkpoints_secs: x\n", "5: config.save_checkpoints_secs: RunConfig.save_checkpoints_secs"),
-        ("description: ${rate}\n", "4: description: no param 'rate' is declared under 'params'"),
         ("description: 'a ${rate'\n", "4: description: '${' without '}' in 'a ${rate'"),
-        ("params: 3\n", "4: params: must be a mapping, got 3"),
-        ("params: {a: null}\n", "4: params.a: must be a number, true, false, text, or a type and a default; got null"),
-        ("params:\n  a-b: 1\n", "5: params.a-b: a param's name must consist of letters, digits and _"),
-        ("params:\n  a: {type: flaot, default: 1}\n", "5: params.a.type: must be 'int', 'float', 'bool' or 'str'"),
-        ("params:\n  a: {type: int}\n", "5: params.a.default: this key is required"),
-        ("params:\n  a: {type: int, default: 1.5}\n", "5: params.a.default: must be of type int, got 1.5"),
-        ("params:\n  a: {type: int, default: true}\n", "5: params.a.default: must be of type int, got true"),
-        ("params:\n  a: {type: int, defualt: 1}\n", "5: params.a.defualt: unknown key; did you mean 'default'?"),
-        ("params:\n  a: {type: str, default: '${b}'}\n", "5: params.a.default: must not contain '${'"),
     ],
 )
 def test_errors_name_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:
@@ -326,7 +256,6 @@ def test_errors_name_file_line_and_key(tmp_path: Path, text: str, message: str) 
     [
         ("\nseed: 1\nagent: {model_fn: dqn}\n", "2: environment: this key is required"),
         ("environment: {id: X}\nagent:\n  params: {}\n", "2: agent.model_fn: this key is required"),
-        ("environment: {id: X}\nagent:\n  modelfn: x\n", "3: agent.modelfn: unknown key; did you mean 'model_fn'?"),
     ],
 )
 def test_what_is_required(tmp_path: Path, text: str, message: str) -> None:
@@ -346,19 +275,14 @@ def test_params_from_the_command_line(tmp_path: Path) -> None:
     assert found.params["game"].default == "5"
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"rat": "1"}, "-P rat=1: params.rat: the file declares no param of this name; did you mean 'rate'?"),
-        ({"size": "1e-2"}, "-P size=1e-2: size: must be of type int, got 0.01"),
-        ({"rate": "fast"}, "-P rate=fast: rate: must be of type float, got 'fast'"),
-        ({"rate": "true"}, "-P rate=true: rate: must be of type float, got true"),
-        ({"rate": ".inf"}, "-P rate=.inf: rate: must be a finite number, got .inf"),
-        ({"game": "${size}"}, "-P game=${size}: game: must not contain '${'"),
-    ],
-)
-def test_wrong_params_from_the_command_line(tmp_path: Path, params: dict[str, str], message: str) -> None:
-    assert message in str(error(tmp_path, FULL, params=params))
+def test_wrong_params_from_the_command_line(tmp_path: Path) -> None:
+    found = error(tmp_path, FULL, params={"rat": "1", "size": "1e-2", "rate": "true", "game": "${size}"}).errors
+    assert [str(one) for one in found] == [
+        "-P rat=1: params.rat: the file declares no param of this name; did you mean 'rate'?",
+        "-P size=1e-2: size: must be of type int, got 0.01",
+        "-P rate=true: rate: must be of type float, got true",
+        "-P game=${size}: game: must not contain '${', got '${size}'",
+    ]
 
 
 def test_sets(tmp_path: Path) -> None:
@@ -381,24 +305,20 @@ def test_sets(tmp_path: Path) -> None:
     assert found.description == "now"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("trani.max_steps", "7", "--set trani.max_steps=7: trani: unknown key; did you mean 'train'?"),
-        ("train.max_steps", "x", "--set train.max_steps=x: train.max_steps: must be an integer, got 'x'"),
-        ("train", "{max_step: 1}", "--set train={max_step: 1}: train.max_step: unknown key; did you mean 'max_steps'?"),
-        ("hooks.2", "x", "--set hooks.2=x: hooks.2: must be an index below 2, got '2'"),
-        ("hooks.-1", "x", "--set hooks.-1=x: hooks.-1: must be an index below 2, got '-1'"),
-        ("hooks.0.every_secs", "1", "--set hooks.0.every_secs=1: hooks.0: is 'progress', which has no keys to set"),
-        ("seed.a", "1", "--set seed.a=1: seed: is 3, which has no keys to set"),
-        ("a..b", "1", "--set a..b=1: a: an empty key cannot be set"),
-        ("seed", "[", "--set seed=[: seed: not valid YAML"),
-        ("seed", ".nan", "--set seed=.nan: seed: must be a finite number, got .nan"),
-        (".".join("a" * 2000), "1", "nested more than 32 levels deep"),
-    ],
-)
-def test_wrong_sets(tmp_path: Path, name: str, value: str, message: str) -> None:
-    assert message in str(error(tmp_path, FULL, sets={name: value}))
+def test_wrong_sets(tmp_path: Path) -> None:
+    sets = {"hooks.2": "x", "hooks.0.every_secs": "1", "a..b": "1", "seed": "[", ".".join("a" * 2000): "1"}
+    found = [str(one) for one in error(tmp_path, FULL, sets=sets).errors]
+    wanted = [
+        "--set hooks.2=x: hooks.2: must be an index below 2, got '2'",
+        "--set hooks.0.every_secs=1: hooks.0: is 'progress', which has no keys to set",
+        "--set a..b=1: a: an empty key cannot be set",
+        "--set seed=[: seed: not valid YAML",
+    ]
+    assert [one[: len(two)] for one, two in zip(found, wanted, strict=False)] == wanted
+    assert len(found) == 5
+    assert found[4].endswith("nested more than 32 levels deep")
+    found = [str(one) for one in error(tmp_path, FULL, sets={"trani.max_steps": "7"}).errors]
+    assert found == ["--set trani.max_steps=7: trani: unknown key; did you mean 'train'?"]
 
 
 def test_sets_leave_the_lines_of_the_rest(tmp_path: Path) -> None:
@@ -406,47 +326,69 @@ def test_sets_leave_the_lines_of_the_rest(tmp_path: Path) -> None:
     assert (found.line, found.key) == (18, "evaluate.policy")
 
 
-@pytest.mark.parametrize("name", shipped())
-def test_shipped_experiments_are_valid_and_described(name: str) -> None:
-    found, _ = load(shipped()[name])
-    assert found.name == name
-    assert found.description
-    if found.learn is None:
-        assert found.train is not None
-        assert found.train.max_timesteps is not None
-
-
 def test_every_algorithm_has_an_experiment() -> None:
     used = {load(path)[0].agent.model_fn for path in shipped().values()}
     assert used == set(registry.BUILT_IN["model_fn"])
 
 
-def test_all_errors_are_found_at_once(tmp_path: Path) -> None:
-    text = """\
-nam: x
-params: {rate: {type: float, default: fast}, size: 1e2}
-environment: {idd: X, num_envs: 1.5}
-agent: {model_fn: dqn, params: {a: "${rate}", b: "${nope}"}}
+WRONG = (
+    MINIMAL
+    + """\
+seeed: 1
+seed: -1
+name: a/b
 train:
-  max_steps: ${size}
-  first_update: 1e-1
-config: {runtime: tpu, sede: 1}
-hooks: [progress, 3]
+  max_timestep: 5
+  max_steps: 0
+  first_update: true
+hooks:
+- progress
+- {every: 1}
+- 3
+config:
+  seed: 1
+  keep_checkpoints_max: 1
+  runtime: tpu
+description: ${rate}
+params:
+  a: null
+  a-b: 1
+  b: {type: flaot, default: 1}
+  c: {type: int}
+  d: {type: int, default: true}
+  e: {type: str, default: '${d}'}
 tracker: {projct: a}
 """
-    found = error(tmp_path, text).errors
-    assert sorted((one.line or 0, one.key) for one in found) == [
-        (1, "nam"),
-        (2, "params.rate.default"),
-        *((3, f"environment.{key}") for key in ("idd", "num_envs")),  # and no missing id, which is misspelt
-        (4, "agent.params.b"),  # what uses an invalid param is not judged
-        (7, "train.first_update"),
-        *((8, f"config.{key}") for key in ("runtime", "sede")),
-        (9, "hooks.1"),
-        (10, "tracker.projct"),
+)
+
+
+def test_all_errors_are_found_at_once_each_with_its_line_and_key(tmp_path: Path) -> None:
+    text = WRONG.replace("model_fn: dqn", 'model_fn: dqn\n  params: {x: "${c}"}')  # what uses an invalid param is right
+    wanted = [
+        "5: seeed: unknown key; did you mean 'seed'?",
+        "6: seed: must be at least 0, got -1",
+        "7: name: must be letters, digits, '.', '_' and '-', got 'a/b'",
+        "9: train.max_timestep: unknown key; did you mean 'max_timesteps'?",
+        "10: train.max_steps: must be at least 1, got 0",
+        "11: train.first_update: must be an integer, got true",
+        "14: hooks.1.kind: this key is required",
+        "15: hooks.2: must be a mapping, got 3",
+        "17: config.seed: the seed belongs to the top level",
+        "18: config.keep_checkpoints_max: unknown key; did you mean 'keep_checkpoint_max'?",
+        "19: config.runtime: RunConfig.runtime must be one of auto, tensorflow, litert; got 'tpu'",
+        "20: description: no param 'rate' is declared under 'params'",
+        "22: params.a: must be a number, true, false, text, or a type and a default; got null",
+        "23: params.a-b: a param's name must consist of letters, digits and _",
+        "24: params.b.type: must be 'int', 'float', 'bool' or 'str'",
+        "25: params.c.default: this key is required",
+        "26: params.d.default: must be of type int, got true",
+        "27: params.e.default: must not contain '${'",
+        "28: tracker.projct: unknown key; did you mean 'project'?",
     ]
-    found = error(tmp_path, "a: &x 1\nb: .nan\nb: 2\nc: [!t 3]\n").errors
-    assert [(one.line, one.key) for one in found] == [(1, "a"), (2, "b"), (4, "c.0")]
+    found = [str(one).removeprefix(f"{tmp_path / 'my_run.yml'}:") for one in error(tmp_path, text).errors]
+    assert [one[: len(two)] for one, two in zip(found, wanted, strict=True)] == wanted
+    of_yaml = error(tmp_path, "a: &x 1\nb: .nan\nb: 2\nc: [!t 3, *x]\n").errors
+    assert [(one.line, one.key) for one in of_yaml] == [(1, "a"), (2, "b"), (4, "c.0"), (4, "c.1")]
 
 
 def test_a_count_may_be_written_with_an_exponent(tmp_path: Path) -> None:
@@ -481,9 +423,7 @@ def test_the_arguments_of_a_cluster(tmp_path: Path) -> None:
     ("key", "value", "wrong"),
     [
         ("distributed.actor", "8", "distributed.actor"),
-        ("distributed.actors", "0", "distributed.actors"),
         ("distributed.min_actors", "5", "distributed.min_actors"),
-        ("distributed.address", "'ray://head:10001'", "distributed.address"),
         ("environment.num_envs", "4", "environment.num_envs"),
     ],
 )

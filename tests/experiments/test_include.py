@@ -96,6 +96,8 @@ def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path, monkeypatc
     main = write(tmp_path / "deep", main="include: middle.yml\n", middle="include: ../base.yml\n")
     monkeypatch.chdir(tmp_path / "deep")
     assert load(main)[0] == load(Path("main.yml"))[0]
+    above = write(tmp_path, above="include: deep/middle.yml\n")  # whose own include is not beside this file
+    assert load(above)[0].environment.num_envs == 4
 
 
 def test_two_ways_to_one_file(tmp_path: Path) -> None:
@@ -118,26 +120,17 @@ def test_params_and_options_see_the_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("main", "base", "message"),
     [
-        ("include: base.yml\nseed: x\n", BASE, "main.yml:2: seed: must be an integer, got 'x'"),
         (
             "include: base.yml\nseed: 1\n",
             BASE + "evaluate:\n  episods: 3\n",
             "base.yml:12: evaluate.episods: unknown key; did you mean 'episodes'?",
         ),
-        (
-            "include: base.yml\ntrain: {max_steps: 5}\n",
-            BASE + "seed: 1.5\n",
-            "base.yml:11: seed: must be an integer, got 1.5",
-        ),
-        ("include: base.yml\nagent: {memory: {sise: 3}}\n", "agent: 3\nseed: [\n", "base.yml:3: seed: not valid YAML"),
-        ("include: base.yml\nhooks: [x, 3]\n", BASE, "main.yml:2: hooks.1: must be a mapping, got 3"),
         ("include: base.yml\nagent: {memory: 3}\n", BASE, "main.yml:2: agent.memory: must be a mapping, got 3"),
         (
             "include: base.yml\n",
             BASE.replace("  rate:", "  rat:"),
             "base.yml:7: agent.params.learning_rate: no param 'rate'",
         ),
-        ("include: base.yml\ndescription: ${rat}\n", BASE, "main.yml:2: description: no param 'rat' is declared"),
         ("include: base.yml\n", "seed: 1\n", "main.yml:1: environment: this key is required"),
     ],
 )
@@ -159,15 +152,9 @@ def test_a_value_that_took_the_place_of_others_hides_their_lines(tmp_path: Path)
     [
         ("none.yml", "no file or shipped experiment is called 'none.yml'"),
         (".", ": the file is a folder"),
-        ("main.yml", "the file includes itself: main.yml -> main.yml"),
         ("round.yml", "the file includes itself: main.yml -> round.yml -> main.yml"),
-        ("3", "must be the path of a file, the name of a shipped experiment, or a list of these, got 3"),
-        ("null", "must be the path of a file, the name of a shipped experiment, or a list of these, got null"),
-        ("{a: b}", "must be the path of a file, the name of a shipped experiment, or a list of these, got a mapping"),
-        ("''", "must be the path of a file, the name of a shipped experiment, or a list of these, got ''"),
         ('"a\\0b"', "must be the path of a file, the name of a shipped experiment, or a list of these, got 'a\\x00b'"),
         ("[base.yml, base.yml]", "duplicate 'base.yml'"),
-        ("[base.yml, 5]", "must be the path of a file, the name of a shipped experiment, or a list of these, got 5"),
     ],
 )
 def test_what_cannot_be_included(tmp_path: Path, include: str, message: str) -> None:

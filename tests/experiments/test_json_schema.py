@@ -8,99 +8,103 @@ import pytest
 import yaml
 
 from axonrl import registry
+from axonrl.experiments.language.files import read
 from axonrl.experiments.language.json_schema import experiment_schema
-from axonrl.experiments.language.shipped import SHIPPED, shipped
+from axonrl.experiments.language.schema import load
+from axonrl.experiments.language.shipped import shipped
 
 MINIMAL: dict[str, Any] = {"environment": {"id": "CartPole-v1"}, "agent": {"model_fn": "dqn"}}
 
 
 @pytest.fixture(scope="module")
 def validator() -> Any:
+    """As the schema itself says which draft it is."""
     jsonschema.Draft202012Validator.check_schema(experiment_schema())
+    assert experiment_schema()["$schema"] == jsonschema.Draft202012Validator.META_SCHEMA["$id"]
     return jsonschema.Draft202012Validator(experiment_schema())
 
 
-def test_what_it_is() -> None:
-    assert experiment_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-
-
-@pytest.mark.parametrize("name", shipped())
-def test_shipped_experiments(name: str, validator: Any) -> None:
-    from axonrl.experiments.language.files import read
-
-    validator.validate(read(SHIPPED / f"{name}.yml").values)
+def test_shipped_experiments_are_valid_and_described(validator: Any) -> None:
+    for name, path in shipped().items():
+        assert [*validator.iter_errors(read(path).values)] == [], name
+        found, _ = load(path)
+        assert found.name == name
+        assert found.description, name
+        if found.learn is None:
+            assert found.train is not None, name
+            assert found.train.max_timesteps is not None, name
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        "hooks: [progress, 'mine:Hook', '${hook}', {kind: evaluation, episodes: 3}]",
-        "agent: {model_fn: 'mine:model_fn', params: {anything: [1]}, memory: replay}",
-        "agent: {model_fn: '${model}', memory: {kind: batch, size: '${size}'}}",
-        "agent: {model_fn: dqn, memory: null}",
-        "params: {a: 1, b: 0.5, c: true, d: text, e: {type: int, default: 3}}",
-        "environment: {id: '${game}', num_envs: '${n}', wrappers: [atari, {kind: time_limit, max_episode_steps: 3}]}",
-        "train: {first_update: 5, max_steps: null, max_timesteps: '${limit}'}",
-        "learn: {data: '${file}', max_steps: '${limit}'}",
-        "learn: null",
-        "config: {runtime: litert, save_checkpoints_secs: null, keep_checkpoint_max: '${keep}'}",
-        "evaluate: null",
-        "evaluate: {policy: '${policy}'}",
-        "tracker: mlflow",
-        "tracker: {host: 'https://example.com', project: me/cart}",
-        "tracker: [polyaxon, 'mine:Tracker', {kind: mlflow, tracking_uri: sqlite}]",
-        "tracker: {kind: 'mine:Tracker', host: 5}",
-        "tracker: []",
-        "submit: {image: x, resources: {cpu: 2, memory: 4Gi, gpu: '${gpus}'}, environment: {A: 1}}",
-        "include: base.yml",
-        "include: [a.yml, b.yml]",
-        "seed: ${seed}",
+        """
+hooks: [progress, 'mine:Hook', '${hook}', {kind: evaluation, episodes: 3}]
+agent: {model_fn: 'mine:model_fn', params: {anything: [1]}, memory: replay}
+params: {a: 1, b: 0.5, c: true, d: text, e: {type: int, default: 3}}
+environment: {id: X, wrappers: [atari, {kind: time_limit, max_episode_steps: 3}]}
+train: {first_update: 5, max_steps: null}
+config: {runtime: litert, save_checkpoints_secs: null}
+tracker: {host: 'https://example.com', project: me/cart}
+include: [a.yml, b.yml]
+""",
+        """
+seed: ${seed}
+agent: {model_fn: '${model}', memory: {kind: batch, size: '${size}'}}
+environment: {id: '${game}', num_envs: '${n}'}
+train: {max_timesteps: '${limit}'}
+learn: {data: '${file}', max_steps: '${limit}'}
+config: {keep_checkpoint_max: '${keep}'}
+evaluate: {policy: '${policy}'}
+submit: {image: x, resources: {cpu: 2, memory: 4Gi, gpu: '${gpus}'}, environment: {A: 1}}
+tracker: [polyaxon, 'mine:Tracker', {kind: mlflow, tracking_uri: sqlite}]
+""",
+        "{learn: null, evaluate: null, agent: {model_fn: dqn, memory: null}, tracker: {kind: 'mine:T', host: 5}}",
     ],
+    ids=["values", "params", "nothing"],
 )
 def test_what_a_file_may_say(more: str, validator: Any) -> None:
-    validator.validate(MINIMAL | yaml.safe_load(more))
+    assert [*validator.iter_errors(MINIMAL | yaml.safe_load(more))] == []
+
+
+VALUES = """
+seed: one
+name: a/b
+train: {max_steps: 0}
+config: {runtime: tpu}
+evaluate: {policy: first}
+hooks: [progres, {episodes: 3}]
+agent: {model_fn: dqm, memory: reply}
+environment: {id: X, wrappers: ['mine:wrapper']}
+params: {a: null, b: {type: integer, default: 1}}
+tracker: {host: 5}
+"""
+KEYS = """
+seeed: 1
+include: 3
+train: {max_step: 1}
+config: {runtim: litert}
+params: {a-b: 1}
+tracker: {Token: abc}
+"""
 
 
 @pytest.mark.parametrize(
-    ("more", "path"),
+    ("wrong", "paths"),
     [
-        ("seeed: 1", "$"),
-        ("seed: -1", "$.seed"),
-        ("seed: one", "$.seed"),
-        ("name: a/b", "$.name"),
-        ("train: {max_step: 1}", "$.train"),
-        ("train: {max_steps: 0}", "$.train.max_steps"),
-        ("train: {max_steps: many}", "$.train.max_steps"),
-        ("train: null", "$.train"),
-        ("learn: {data: a.npz, max_steps: 5, steps: 3}", "$.learn"),
-        ("config: {seed: 1}", "$.config"),
-        ("config: {runtime: tpu}", "$.config.runtime"),
-        ("config: {save_summary_steps: null}", "$.config.save_summary_steps"),
-        ("evaluate: {policy: first}", "$.evaluate"),
-        ("hooks: progress", "$.hooks"),
-        ("hooks: [progres]", "$.hooks[0]"),
-        ("hooks: [{episodes: 3}]", "$.hooks[0]"),
-        ("agent: {model_fn: dqm}", "$.agent.model_fn"),
-        ("agent: {}", "$.agent"),
-        ("agent: {model_fn: dqn, memory: reply}", "$.agent.memory"),
-        ("agent: {model_fn: dqn, memory: {size: 3}}", "$.agent.memory"),
-        ("environment: {}", "$.environment"),
-        ("environment: {id: X, wrappers: ['mine:wrapper']}", "$.environment.wrappers[0]"),
-        ("params: {a: null}", "$.params.a"),
-        ("params: {a: {type: integer, default: 1}}", "$.params.a"),
-        ("params: {a: {type: int}}", "$.params.a"),
-        ("params: {a-b: 1}", "$.params"),
-        ("tracker: wandb", "$.tracker"),
-        ("tracker: {Token: abc}", "$.tracker"),
-        ("tracker: {host: 5}", "$.tracker"),
-        ("tracker: {kind: polyaxon, project: [x]}", "$.tracker"),
-        ("submit: {imagine: x}", "$.submit"),
-        ("include: []\nseed: x", "$.seed"),
-        ("include: 3", "$.include"),
+        (
+            VALUES,
+            "agent.memory agent.model_fn config.runtime environment.wrappers[0] evaluate hooks[0] hooks[1] name"
+            " params.a params.b seed tracker train.max_steps",
+        ),
+        (KEYS, " config include params tracker train"),
+        ("{agent: {}, environment: {}}", "agent environment"),
     ],
+    ids=["values", "keys", "missing keys"],
 )
-def test_what_is_refused(more: str, path: str, validator: Any) -> None:
-    assert path in [error.json_path for error in validator.iter_errors(MINIMAL | yaml.safe_load(more))]
+def test_what_is_refused(wrong: str, paths: str, validator: Any) -> None:
+    found = [error.json_path for error in validator.iter_errors(MINIMAL | yaml.safe_load(wrong))]
+    assert sorted(found) == [f"$.{path}".rstrip(".") for path in paths.split(" ")]
 
 
 def test_what_is_required_may_stand_in_a_file_that_is_included(validator: Any) -> None:

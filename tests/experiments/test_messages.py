@@ -15,6 +15,6 @@ def test_a_message_is_a_line_of_json() -> None:
     assert parse(out.getvalue()) == Message("stop", "stopped at\nthe server")
 
 
-@pytest.mark.parametrize("line", ["stop: a library", "", "3", "[1, 2]", '{"type": "stop"}', "[" * 100_000])
+@pytest.mark.parametrize("line", ["stop: a library", '{"type": "stop"}', "[" * 100_000])
 def test_anything_else_is_a_warning(line: str) -> None:
     assert parse(line) == Message("warning", line)

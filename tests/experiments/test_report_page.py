@@ -15,7 +15,7 @@ from axonrl.tests.experiments.browser import browse
 from axonrl.tests.experiments.made_runs import make_run
 
 FRAME = """\
-<iframe id="page" src="report.html" width="360" height="700"></iframe><p id="found"></p>
+<iframe id="page" src="new/report.html" width="360" height="700"></iframe><p id="found"></p>
 <script>onload = () => {
   const page = document.getElementById("page").contentDocument, style = page.defaultView.getComputedStyle;
   const shown = [...page.querySelectorAll(".chart")].filter(one => style(one).display != "none");
@@ -35,9 +35,10 @@ FRAME = """\
 """The page as a phone shows it, and what is asked about it."""
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of two groups, with a name that would do harm if it were not escaped, and of runs that cannot be used."""
+    tmp_path = tmp_path_factory.mktemp("report")
     for seed in range(2):
         make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x$")
         make_run(tmp_path / "runs" / f"b-{seed}", seed, [12.0 + seed] * 60, note="a name as long as it takes " * 5)
@@ -46,8 +47,9 @@ def report(tmp_path: Path) -> Path:
         make_run(tmp_path / "runs" / f"c-{index}", 0, [float(index)] * 60, note=note, size=300)
     (make_run(tmp_path / "runs" / "bad", 1, [1.0]) / "run.json").write_text("{")
     (tmp_path / "runs" / "empty").mkdir()
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "report.html"), "--reach", "2.5"]) == 0
-    return tmp_path / "report.html"
+    made = tmp_path / "new" / "report.html"
+    assert main(["report", str(tmp_path / "runs"), "-o", str(made), "--reach", "2.5"]) == 0
+    return made
 
 
 def test_the_page_is_whole_and_links_to_runs_and_pictures(report: Path) -> None:
@@ -61,15 +63,16 @@ def test_the_page_is_whole_and_links_to_runs_and_pictures(report: Path) -> None:
     for address in set(addresses) - {"data:,"}:
         assert (report.parent / address).exists(), address
     assert "0.0123456789" not in page  # which is 0.01235
-    assert {"runs/a-0", "runs/bad", "runs/empty", "report-CartPole-v1-curves.png"} <= set(addresses)
+    assert {"../runs/a-0", "../runs/bad", "../runs/empty", "report-CartPole-v1-curves.png"} <= set(addresses)
     assert "runs/empty is empty" in page
     assert "<summary>All 16 runs</summary>" in page
     assert "4 others are grey" in page
     assert 'class="few">Intervals of 12 of 12 groups are too narrow: they have only 1 to 2 runs.' in page
     ids = re.findall(r'\bid="([^"]*)"', page)
     assert len(ids) == len(set(ids))
-    for name in ("curves", "finals", "search"):
-        assert (report.parent / f"report-CartPole-v1-{name}.png").read_bytes().startswith(b"\x89PNG")
+    pictures = [report.with_name(f"report-CartPole-v1-{name}.png") for name in ("curves", "finals", "search")]
+    assert sorted(report.parent.iterdir()) == [*pictures, report]
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
 def test_nothing_is_loaded_from_elsewhere_and_no_script_is_run(report: Path) -> None:
@@ -82,13 +85,19 @@ def test_nothing_is_loaded_from_elsewhere_and_no_script_is_run(report: Path) -> 
     assert "https://" not in page
 
 
-def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(report: Path, tmp_path: Path) -> None:
-    (tmp_path / "frame.html").write_text(FRAME)
-    log = ("--enable-logging=stderr", "--allow-file-access-from-files")
-    done = browse((tmp_path / "frame.html").as_uri(), tmp_path, *log)
+def shown_in_frame(report: Path, tmp_path: Path, *options: str) -> tuple[Any, str]:
+    """What a browser finds on the page, and what it complains about."""
+    frame = report.parents[1] / "frame.html"
+    frame.write_text(FRAME)
+    done = browse(frame.as_uri(), tmp_path, "--allow-file-access-from-files", *options)
     found = re.search(r'id="found">([^<]*)<', done.stdout)
     assert found is not None
-    facts = json.loads(found[1].replace("&quot;", '"'))
+    return json.loads(found[1].replace("&quot;", '"')), done.stderr
+
+
+@pytest.mark.browser
+def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(report: Path, tmp_path: Path) -> None:
+    facts, complaints = shown_in_frame(report, tmp_path, "--enable-logging=stderr")
     assert facts["width"] <= 360
     assert facts["wider"] == []
     assert facts["scrolling"] > 2
@@ -101,16 +110,12 @@ def test_a_browser_has_no_complaint_and_a_phone_no_need_to_scroll_sideways(repor
     assert facts["loaded"] == []
     assert [name for name in facts["charts"] if "wide" in name.split()] == []
     assert len(facts["charts"]) == 3
-    assert "CONSOLE" not in done.stderr, done.stderr
+    assert "CONSOLE" not in complaints, complaints
 
 
+@pytest.mark.browser
 def test_it_is_dark_where_the_reader_wants_that(report: Path, tmp_path: Path) -> None:
-    (tmp_path / "frame.html").write_text(FRAME)
-    options = ("--allow-file-access-from-files", "--blink-settings=preferredColorScheme=0")
-    done = browse((tmp_path / "frame.html").as_uri(), tmp_path, *options)
-    found = re.search(r'id="found">([^<]*)<', done.stdout)
-    assert found is not None
-    facts = json.loads(found[1].replace("&quot;", '"'))
+    facts, _ = shown_in_frame(report, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert facts["dark"]
     assert facts["colours"] == ["rgb(20, 23, 28)", "rgb(230, 232, 236)"]
 
@@ -160,13 +165,6 @@ def test_a_report_that_fails_leaves_nothing_new(tmp_path: Path, monkeypatch: pyt
         output_of.write_all(files)
     assert written == ["rep-old.png", "rep-new.png"]
     assert [path.name for path in tmp_path.iterdir()] == ["rep-old.png"]
-
-
-def test_a_new_folder_for_a_report_is_made(tmp_path: Path) -> None:
-    make_run(tmp_path / "runs" / "a", 0, [1.0] * 3)
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "new" / "deep" / "rep.html")]) == 0
-    names = sorted(path.name for path in (tmp_path / "new" / "deep").iterdir())
-    assert names == ["rep-CartPole-v1-curves.png", "rep-CartPole-v1-finals.png", "rep.html"]
 
 
 def test_no_run_that_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

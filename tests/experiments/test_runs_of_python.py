@@ -12,11 +12,11 @@ from axonrl import Agent, RunConfig
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running import folder as records
-from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes
+from axonrl.tests.experiments.sharing import tracked_run
 
 PARAMS = {"epsilon": 0.25}
 TRACKER = """\
@@ -103,8 +103,7 @@ def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("axonrl.experiments.commands.sync.read_experiment", with_tracker)
     assert main(["sync", str(run)]) == 0
-    tracked = TrackedRun(run)
-    tracked.read()
+    tracked = tracked_run(run)
     assert (tracked.name, tracked.status) == ("my-run", "succeeded")
     assert tracked.inputs["agent.params.epsilon"] == 0.25
     with (run / "episodes.csv").open() as file:
@@ -117,16 +116,14 @@ def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.
     agent = Agent.load(run, config=RunConfig(progress=False, save_checkpoints_secs=None))
     agent.train("CartPole-v1", 8, 2, timesteps=200)
     assert main(["sync", str(run)]) == 0
-    again = TrackedRun(run)
-    again.read()
+    again = tracked_run(run)
     assert again.uuid == tracked.uuid
     found = [point for point in again.points if point.name == "rollout/return"]
     assert len(found) == len(read_episodes(run)) > len(returns)
 
 
-@pytest.mark.parametrize("option", ["--resume", "--auto-resume", "--debug"])
-def test_it_is_not_continued_by_a_file(run: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "dqn_cartpole", "--model-dir", str(run), option]) == 2
+def test_it_is_not_continued_by_a_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "dqn_cartpole", "--model-dir", str(run), "--auto-resume"]) == 2
     assert "has the run of a Python program" in capsys.readouterr().err
 
 

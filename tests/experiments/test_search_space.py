@@ -56,12 +56,7 @@ def test_a_grid_has_every_combination_in_the_declared_types(space: Callable[[str
 
 @pytest.mark.parametrize(
     ("param", "expected"),
-    [
-        ("choice, value: [1, 2.5]", [1.0, 2.5]),
-        ("range, value: '1:3:1'", [1.0, 2.0]),
-        ("linspace, value: {start: 0, stop: 1, num: 3}", [0.0, 0.5, 1.0]),
-        ("geomspace, value: [1, 100, 3]", [1.0, 10.0, 100.0]),
-    ],
+    [("choice, value: [1, 2.5]", [1.0, 2.5]), ("geomspace, value: [1, 100, 3]", [1.0, 10.0, 100.0])],
 )
 def test_kinds_that_list_their_values(param: str, expected: list[float], space: Callable[[str], Space]) -> None:
     points = space(f"kind: grid, params: {{rate: {{kind: {param}}}}}").grid()
@@ -71,14 +66,9 @@ def test_kinds_that_list_their_values(param: str, expected: list[float], space: 
 @pytest.mark.parametrize(
     ("param", "belongs"),
     [
-        ("uniform, value: [2, 3]", lambda value: 2 <= value <= 3),
         ("quniform, value: [2, 3, 0.25]", lambda value: 2 <= value <= 3 and value % 0.25 == 0),
-        ("loguniform, value: [0, 1]", lambda value: 1 <= value <= 2.7183),
         ("qloguniform, value: [0, 1, 0.5]", lambda value: value in (1.0, 1.5, 2.0, 2.5)),
         ("normal, value: [9, 0.1]", lambda value: 8 < value < 10),
-        ("qnormal, value: [9, 0.1, 0.5]", lambda value: value in (8.5, 9.0, 9.5)),
-        ("lognormal, value: [0, 0.1]", lambda value: 0.5 < value < 2),
-        ("qlognormal, value: [0, 0.1, 0.5]", lambda value: value in (0.5, 1.0, 1.5)),
         ("pchoice, value: [[1.0, 0.5], [2.0, 0.5]]", lambda value: value in (1.0, 2.0)),
     ],
 )
@@ -134,11 +124,10 @@ def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) ->
     ("matrix", "key"),
     [
         ("kind: grid, params: {rate: {kind: uniform, value: [0, 1]}}", "matrix.params.rate.kind"),
-        ("kind: grid, params: {rate: {kind: daterange, value: [1, 2, 1]}}", "matrix.params.rate.kind"),
         ("kind: grid, params: {wait: {kind: linspace, value: [0, 1, 3]}}", "matrix.params.wait"),
-        ("kind: random, numRuns: 99999, params: {rate: {kind: normal, value: [0, 1]}}", "matrix.numRuns"),
         ("kind: grid, params: {rate: {kind: linspace, value: [0, 1, 99999]}}", "matrix"),
         ("kind: iterative, maxIterations: 3", "matrix.kind"),
+        ("kind: random, numRuns: 99999, params: {rate: {kind: normal, value: [0, 1]}}", "matrix.numRuns"),
         (f"kind: tpe, numRuns: 3, {METRIC}, params: {{}}", "matrix.maxIterations"),
         (
             f"kind: hyperband, maxIterations: 9, eta: 3, {METRIC}, resource: {{name: step}}, {RATE}",
@@ -181,9 +170,7 @@ def policy(space: Callable[[str], Space], text: str, value: float = 100, optimiz
         ("kind: median, evaluationInterval: 2, minInterval: 2", 100, "maximize", set()),
         ("kind: median, evaluationInterval: 2", 2, "maximize", set()),  # all have reached it
         ("kind: diff, percent: 30, evaluationInterval: 2", 100, "maximize", {2}),
-        ("kind: diff, percent: 10, evaluationInterval: 2", 100, "maximize", {1, 2}),
         ("kind: truncation, percent: 67, evaluationInterval: 2", 100, "maximize", {1, 2}),
-        ("kind: truncation, percent: 34, evaluationInterval: 2", 100, "maximize", {2}),
         ("kind: truncation, percent: 50, evaluationInterval: 1", 100, "maximize", {0, 2}),
     ],
 )

@@ -2,27 +2,28 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
+from axonrl.experiments.commands.cli import main
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.signals import StopOnSignal
 from axonrl.experiments.searches import pool as pools
-from axonrl.experiments.searches.folder import Search, TrialOutcome
+from axonrl.experiments.searches import worker
+from axonrl.experiments.searches.folder import PROGRAMS, Search, TrialOutcome, prepare, trial_experiment
 from axonrl.experiments.searches.pool import Pool
 from axonrl.experiments.searches.programs import keys
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
-from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.runs.provenance import processors
-from axonrl.tests.experiments.test_seeds import command, weights
+from axonrl.tests.experiments.sharing import command, tracked_run, wait, weights
 
 USERS = '''
 """A hook of a user's."""
@@ -80,24 +81,26 @@ matrix:
   metric: {name: final_episode_return_mean, optimization: maximize}
   params: {rate: {kind: choice, value: [1e-3, 3e-2]}, epsilon: {kind: choice, value: [0.2]}}
 """
-EARLY = """\
-matrix:
-  kind: grid
-  params: {what: {kind: choice, value: [wait, fine, raise]}}
-  earlyStopping:
-  - {kind: metric_early_stopping, metric: rollout/return, value: 1, optimization: maximize}
-"""
 STOPS = "matrix: {kind: grid, params: {what: {kind: choice, value: [wait, wait]}}}\n"
-POLICY = """\
+RULES = """\
 matrix:
   kind: mapping
-  values: [{limit: 6}, {limit: 2, what: wait}, {limit: 6}, {limit: 2, what: wait}, {limit: 6}]
+  values: [{limit: 6}, {limit: 2, what: wait}, {limit: 6}, {limit: 2, what: wait}, {limit: 9, what: wait}, {limit: 6}]
   earlyStopping:
   - kind: metric_early_stopping
     metric: rollout/return
     value: 100
     optimization: maximize
     policy: {kind: diff, percent: 20, evaluationInterval: 1, minInterval: 4}
+  - {kind: metric_early_stopping, metric: rollout/return, value: 9, optimization: maximize}
+"""
+METRIC = """\
+matrix:
+  kind: tpe
+  numRuns: 2
+  maxIterations: 1
+  metric: {name: train/lss, optimization: minimize}
+  params: {rate: {kind: uniform, value: [0.001, 0.002]}}
 """
 
 
@@ -109,17 +112,40 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, matrix in {
         "grid": GRID,
         "hyperband": HYPERBAND,
-        "early": EARLY,
-        "policy": POLICY,
+        "rules": RULES,
         "stops": STOPS,
+        "metric": METRIC,
     }.items():
         (folder / f"{name}.yml").write_text(FILE + matrix)
     return folder
 
 
+@pytest.fixture(scope="module")
+def program(place: Path) -> Path:
+    """The training program, compiled as by the first trial that needs it; no process of these tests has to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(place)
+        experiment, document = load(place / "grid.yml")
+        made = worker._program(task_in(place), keys(experiment), experiment, document)
+    assert made is not None
+    return made
+
+
+def task_in(place: Path) -> Task:
+    return Task(str(place / "compiled"), "pole", "0" * 32, "return", [4, 5], "", [])
+
+
+def new(place: Path, program: Path, name: str, *limits: int, **sets: str) -> None:
+    """A search that has not begun, whose trials find the program, with any of these limits of episodes."""
+    search = prepare(place / name, *load(place / f"{name}.yml", sets=sets), resume=False)
+    for point in [{"limit": limit} for limit in limits] or [{}]:
+        shutil.copytree(program, search.folder / PROGRAMS / keys(trial_experiment(search.folder, point, 0)[0]).family)
+
+
 def run(place: Path, *arguments: str) -> tuple[int, Any, str]:
+    """Begin or continue a search."""
     env = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
-    full = command("run", *arguments, "--json")
+    full = command("run", *arguments, "--resume", "--json")
     done = subprocess.run(full, cwd=place, capture_output=True, text=True, check=False, env=env)
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
@@ -133,8 +159,9 @@ def starts(folder: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def first(place: Path) -> Any:
+def first(place: Path, program: Path) -> Any:
     """Three points with two seeds, of which the second fails and the third is killed."""
+    new(place, program, "grid", seeds="2")
     return run(place, "grid.yml", "--seeds", "2", "--jobs", "1", "--model-dir", "grid")
 
 
@@ -142,9 +169,17 @@ def first(place: Path) -> Any:
 def second(place: Path, first: Any) -> Any:
     """It is resumed, with what was wrong mended."""
     (place / "mended").touch()
-    done = run(place, "grid.yml", "--seeds", "2", "--jobs", "2", "--model-dir", "grid", "--resume")
+    done = run(place, "grid.yml", "--seeds", "2", "--jobs", "2", "--model-dir", "grid")
     (place / "mended").unlink()
     return done
+
+
+def test_the_first_trial_compiles_and_one_with_another_learning_rate_needs_no_tensorflow(
+    place: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "load_tensorflow", lambda: pytest.fail("it was loaded"))
+    experiment, document = load(place / "grid.yml", {"rate": "0.03"})
+    assert worker._program(task_in(place), keys(experiment), experiment, document) == program
 
 
 def test_trials_that_fail_or_are_killed_are_recorded_and_do_not_stop_the_others(place: Path, first: Any) -> None:
@@ -205,11 +240,8 @@ def test_each_trial_is_the_run_that_it_would_be_alone(
 
 
 def test_trials_share_a_program_and_a_group(place: Path, second: Any) -> None:
-    programs = [path.parent for path in (place / "grid/programs").glob("*/program.json")]
-    assert len(programs) == 1
-    runs = [TrackedRun(place / f"grid/trial-{trial}") for trial in range(6)]
-    for one in runs:
-        one.read()
+    assert len([*(place / "grid/programs").glob("*/program.json")]) == 1
+    runs = [tracked_run(place / f"grid/trial-{trial}") for trial in range(6)]
     assert len({one.group for one in runs}) == 1
     assert [one.name for one in runs] == [f"pole-trial-{trial}" for trial in range(6)]
     assert runs[2].inputs["what"] == "raise"
@@ -217,16 +249,19 @@ def test_trials_share_a_program_and_a_group(place: Path, second: Any) -> None:
     assert pictures == [place / second[1]["best"]]
 
 
-def test_a_changed_matrix_is_refused(place: Path, second: Any) -> None:
+def test_a_changed_matrix_is_refused(
+    place: Path, second: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
     (place / "other.yml").write_text(FILE + GRID.replace("kill", "wait"))
-    code, _, said = run(place, "other.yml", "--seeds", "2", "--model-dir", "grid", "--resume")
-    assert code == 2
-    assert "matrix.params.what.value.2 ('kill' -> 'wait')" in said
+    assert main(["run", "other.yml", "--seeds", "2", "--model-dir", "grid", "--resume"]) == 2
+    assert "matrix.params.what.value.2 ('kill' -> 'wait')" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
-def third(place: Path) -> Any:
+def third(place: Path, program: Path) -> Any:
     """Two learning rates, with another epsilon than that of the file."""
+    new(place, program, "hyperband")
     return run(place, "hyperband.yml", "--model-dir", "hyperband")
 
 
@@ -280,8 +315,6 @@ ALIKE = {"learning_rate": "1e-3", "size": "500", "discount": "0.9"}
     ("kind", "change", "same"),
     [
         ("replay", {"size": "600"}, ("family", "own")),
-        ("replay", {"discount": "0.8"}, ("family", "own")),
-        ("batch", {"discount": "0.8"}, ("family", "own")),
         ("batch", {"size": "600"}, ()),  # its batches are as long
         ("replay", {"learning_rate": "2e-3"}, ("family",)),
         ("replay", {"learning_rate": "0"}, ()),  # may switch something off
@@ -299,11 +332,15 @@ def test_which_trials_share_a_program(kind: str, change: dict[str, str], same: t
     assert tuple(name for name in ("family", "own") if getattr(one, name) == getattr(other, name)) == same
 
 
-def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(place: Path) -> None:
+def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.chdir(place)
     text = (FILE + HYPERBAND).replace("first_update: 40", 'first_update: "${steps}"')
     (place / "resource.yml").write_text(text)
-    code, found, said = run(place, "resource.yml", "--model-dir", "resource")
-    assert (code, found) == (2, None)
+    assert main(["run", "resource.yml", "--model-dir", "resource"]) == 2
+    said = capsys.readouterr().err
     line = text.splitlines().index("  resource: {name: steps, type: int}") + 1
     assert f"resource.yml:{line}: matrix.resource.name" in said
     assert "train.first_update (3 -> 200)" in said
@@ -311,39 +348,34 @@ def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(pl
     assert not (place / "resource").exists()
 
 
-def test_a_metric_ends_the_search(place: Path) -> None:
-    code, found, said = run(place, "early.yml", "--jobs", "1", "--model-dir", "early")
-    assert code == 0, said
-    assert statuses(found) == {0: "stopped early", 1: "waiting", 2: "waiting"}
-    assert found["ended"].startswith("rollout/return of trial 0 reached ")
-    assert Path(found["best"]) == Path("early/trial-0")
-
-
 # -- stopping ----------------------------------------------------------------------------------
 
 
-def test_a_policy_stops_the_trials_that_it_is_about_and_no_other(place: Path) -> None:
-    """A return is the limit of the episode's length: 2 is worse than 6 by more than 20 %."""
-    code, found, said = run(place, "policy.yml", "--jobs", "1", "--model-dir", "policy")
+def test_rules_stop_the_trials_that_they_are_about_and_end_the_search(place: Path, program: Path) -> None:
+    """A return is the limit of the episode's length: 2 is worse than 6 by more than 20 %, and 9 is enough."""
+    new(place, program, "rules", 6, 2, 9)
+    code, found, said = run(place, "rules.yml", "--jobs", "1", "--model-dir", "rules")
     assert code == 0, said
     assert statuses(found) == {
-        **{0: "finished", 2: "finished", 4: "finished"},
-        **{1: "stopped early", 3: "stopped early"},
+        **{0: "finished", 2: "finished", 5: "waiting"},
+        **{1: "stopped early", 3: "stopped early", 4: "stopped early"},
     }
+    assert found["ended"] == "rollout/return of trial 4 reached 9"
+    assert Path(found["best"]) == Path("rules/trial-4")
     trials = {trial["trial"]: trial for point in found["points"] for trial in point["trials"]}
-    assert {trial: one["timesteps"] for trial, one in trials.items() if trial % 2 == 0} == {0: 300, 2: 300, 4: 300}
+    assert {trial: trials[trial]["timesteps"] for trial in (0, 2)} == {0: 300, 2: 300}
     assert [trials[trial]["message"] for trial in (1, 3)] == ["rollout/return was 2: diff stopping"] * 2
     assert [trials[trial]["metric"] for trial in (1, 3)] == [2, 2]  # of the training: there was no evaluation
 
 
-def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(place: Path) -> None:
+def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(place: Path, program: Path) -> None:
     """The first trial waits while the process above it is killed, the second one while it gets SIGINT."""
-    line = command("run", "stops.yml", "--jobs", "1", "--model-dir", "stops")
+    new(place, program, "stops")
+    line = command("run", "stops.yml", "--jobs", "1", "--model-dir", "stops", "--resume")
     for trial, number, code in ((0, signal.SIGKILL, -signal.SIGKILL), (1, signal.SIGINT, 130)):
-        more = ["--resume"] if trial else []
         (place / "waiting").unlink(missing_ok=True)
-        with subprocess.Popen([*line, *more], cwd=place, stderr=subprocess.PIPE, text=True) as process:
-            wait_for(place / "waiting")
+        with subprocess.Popen(line, cwd=place, stderr=subprocess.PIPE, text=True) as process:
+            wait((place / "waiting").exists)
             process.send_signal(number)
             said = process.communicate(timeout=60)[1]
             assert process.returncode == code, said
@@ -351,7 +383,7 @@ def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(pla
             assert "1 of 2 trials have finished. Continue with: " in said
             found = json.loads((place / "stops/search.json").read_text())["trials"]
             assert [found[name]["status"] for name in "01"] == ["finished", "stopped"]
-    code, found, said = run(place, "stops.yml", "--jobs", "1", "--model-dir", "stops", "--resume")
+    code, found, said = run(place, "stops.yml", "--jobs", "1", "--model-dir", "stops")
     assert code == 0, said
     assert statuses(found) == {0: "finished", 1: "finished"}
     assert [starts(place / f"stops/trial-{trial}") for trial in (0, 1)] == [2, 2]
@@ -359,29 +391,22 @@ def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(pla
     assert first == second  # of one seed
 
 
-def test_a_misspelled_metric_is_told_after_one_trial_and_may_be_corrected(place: Path) -> None:
-    matrix = "metric: {name: train/lss, optimization: minimize}, params: {rate: {kind: uniform, value: [0.001, 0.002]}}"
-    text = f"{FILE}matrix: {{kind: tpe, numRuns: 2, maxIterations: 1, {matrix}}}\n".replace("name: pole\n", "")
-    (place / "wrong.yml").write_text(text)
-    code, found, said = run(place, "wrong.yml", "--jobs", "1", "--model-dir", "metric")
+def test_a_misspelled_metric_is_told_after_one_trial_and_may_be_corrected(place: Path, program: Path) -> None:
+    text = (place / "metric.yml").read_text().replace("name: pole\n", "")
+    (place / "metric.yml").write_text(text)
+    new(place, program, "metric")
+    code, found, said = run(place, "metric.yml", "--jobs", "1", "--model-dir", "metric")
     assert (code, found) == (2, None)
     trials = json.loads((place / "metric/search.json").read_text())["trials"]
     assert [trials[name]["status"] for name in "01"] == ["finished", "waiting"]
-    line = len(text.splitlines())
-    assert f"wrong.yml:{line}: matrix.metric.name: trial 0 has no metric 'train/lss'. It has train/loss, " in said
+    line = text.splitlines().index("  metric: {name: train/lss, optimization: minimize}") + 1
+    assert f"metric.yml:{line}: matrix.metric.name: trial 0 has no metric 'train/lss'. It has train/loss, " in said
     (place / "right.yml").write_text(text.replace("lss", "loss"))
-    code, found, said = run(place, "right.yml", "--jobs", "1", "--model-dir", "metric", "--resume")
+    code, found, said = run(place, "right.yml", "--jobs", "1", "--model-dir", "metric")
     assert code == 0, said
-    assert (found["name"], statuses(found)) == ("wrong", dict.fromkeys(range(4), "finished"))
+    assert (found["name"], statuses(found)) == ("metric", dict.fromkeys(range(4), "finished"))
     assert [starts(place / f"metric/trial-{trial}") for trial in range(4)] == [1, 1, 1, 1]
     assert [point["metric"] for point in found["points"]] == sorted(point["metric"] for point in found["points"])
-
-
-def wait_for(path: Path) -> None:
-    until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert path.exists()
 
 
 def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_trial() -> None:
@@ -412,3 +437,4 @@ def test_a_trial_is_asked_to_stop_once(tmp_path: Path) -> None:
     process.write.assert_called_once_with(stop="bad", trial=0)
     pool._ended(0, TrialOutcome("stopped", timesteps=9))
     assert (search.outcomes[0].status, search.outcomes[0].message) == ("stopped early", "bad")
+    assert search.unfinished() == [1]  # what a rule has stopped counts, and does not continue

@@ -1,31 +1,34 @@
 """Many seeds of one experiment, from the command line: compiled once, a process for each, each as if it ran alone."""
 
+import argparse
 import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from axonrl.errors import CheckpointError
+from axonrl.experiments.commands import seeds as commands
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
-from axonrl.experiments.tracking.journal import KILLED, TrackedRun
+from axonrl.experiments.tracking.journal import KILLED
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.experiments.sharing import command, tracked_run, weights
 
 USERS = '''
-"""A model function and a hook of a user's, beside the experiment file."""
+"""A tracker and a hook of a user's, beside the experiment file; who imports them needs no TensorFlow."""
 
 import json
 import os
@@ -35,7 +38,6 @@ from pathlib import Path
 
 from axonrl.experiments.tracking.trackers import StopRequestedError
 from axonrl.hooks import Hook
-from axonrl.models.dqn import model_fn
 
 
 class Server:
@@ -87,7 +89,7 @@ name: pole
 seed: 4
 environment: {id: CartPole-v1}
 agent:
-  model_fn: users:model_fn
+  model_fn: seeds_model:model_fn
   params: {hidden: [8]}
   memory: {kind: replay, size: 500, batch_size: 8}
 config: {save_checkpoints_secs: null}
@@ -95,11 +97,6 @@ train: {first_update: 40, update_frequency: 2, max_timesteps: 300}
 evaluate: {episodes: 2}
 hooks: [progress, "users:Trouble"]
 """
-
-
-def command(*arguments: str) -> list[str]:
-    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
-    return [sys.executable, "-c", code, *arguments]
 
 
 TRACKED: Any = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
@@ -115,6 +112,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("seeds")
     (folder / "users.py").write_text(USERS)
+    (folder / "seeds_model.py").write_text("from axonrl.models.dqn import model_fn\n")
     (folder / "pole.yml").write_text(FILE)
     return folder
 
@@ -128,15 +126,12 @@ def first(place: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def second(place: Path, first: Any) -> Any:
-    """They are resumed, with one more; the first one has lost its picture."""
+    """They are resumed, with one more, which is compiled here; the first one has lost its picture."""
+    wanted = {"file": str(place / "pole.yml"), "params": [], "sets": [], "debug": False, "command_line": []}
+    directory = str(place / "runs" / "pole" / "compiled")
+    assert commands._compile_here(argparse.Namespace(**wanted, directory=directory, seeds=[9])) == 0
     (place / "runs" / "pole" / "seed-4" / "learning_curve.png").unlink()
     return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=TRACKED)
-
-
-def weights(folder: Path) -> dict[str, bytes]:
-    loaded = CheckpointStore(folder).load()
-    assert loaded is not None
-    return {name: array.tobytes() for name, array in loaded[1]["weights"].items()}
 
 
 def test_a_seed_that_fails_or_is_killed_does_not_stop_the_others(place: Path, first: Any) -> None:
@@ -178,8 +173,7 @@ def test_one_process_writes_the_trackers_files_of_all_seeds(place: Path, second:
         9: ["created", "running", "succeeded"],
     }.items():
         folder = place / "runs" / "pole" / f"seed-{seed}"
-        run = TrackedRun(folder)
-        run.read()
+        run = tracked_run(folder)
         assert [status.status for status in run.statuses] == statuses
         kept = run_path(run)
         assert (kept / "outputs" / "learning_curve.png").read_bytes() == (folder / "learning_curve.png").read_bytes()
@@ -211,7 +205,7 @@ def test_each_seed_is_the_run_that_it_would_be_alone(
 @pytest.fixture
 def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
     """Three of the seeds before any has begun, compiled."""
-    for name in ("users.py", "pole.yml", "runs/pole/seeds.yml", "runs/pole/compiled"):
+    for name in ("users.py", "seeds_model.py", "pole.yml", "runs/pole/seeds.yml", "runs/pole/compiled"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (place / name).is_dir() else shutil.copy)(place / name, tmp_path / name)
     file = tmp_path / "runs" / "pole" / "seeds.yml"
@@ -290,18 +284,38 @@ def test_a_second_signal_ends_at_once(compiled: Path) -> None:
         wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
 
 
-def test_a_damaged_program_is_compiled_again_and_trackers_with_a_server_follow(compiled: Path, place: Path) -> None:
+def test_a_damaged_program_is_compiled_again(
+    compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In another process, with the weights of all seeds that are to be run."""
+    group = groups.prepare(compiled / "runs" / "pole", load(compiled / "pole.yml")[0], resume=True)
+    asked: list[Any] = []
+
+    def started(command: list[str], **_: Any) -> Any:
+        asked.append((json.loads(command[-1])["seeds"], group.compiled.exists()))
+        return subprocess.Popen(["true"], stdout=subprocess.PIPE, text=True)
+
+    arguments = argparse.Namespace(file="pole.yml", params=[], sets=[], debug=False)
+    monkeypatch.setattr(commands, "subprocess", SimpleNamespace(Popen=started, PIPE=subprocess.PIPE))
+    assert commands._compile(group, [6, 4], arguments) == 0
+    assert asked == []
+    (group.compiled / "weights" / "seed-6.safetensors").unlink()
+    assert commands._compile(group, [6, 4], arguments) == 0
+    assert asked.pop() == ([6], True)
+    program = group.compiled / "program.tflite"
+    program.write_bytes(program.read_bytes()[:-1] + b"x")
+    assert commands._compile(group, [6, 4], arguments) == 0
+    assert asked == [([4, 6], False)]
+    assert capsys.readouterr().err.startswith(f"axonrl: warning: {program} is damaged")
+
+
+def test_trackers_with_a_server_follow(compiled: Path, place: Path) -> None:
     """One process tells them of all seeds, and takes back that someone there stops one of them."""
     group = compiled / "runs" / "pole"
-    program = group / "compiled" / "program.tflite"
-    program.write_bytes(program.read_bytes()[:-1] + b"x")
-    (group / "compiled" / "weights" / "seed-6.safetensors").unlink()
     with (compiled / "pole.yml").open("a") as file:
         file.write('tracker: ["users:Server"]\n')
     done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "3", plan={"6": ("wait", 50)}, env=TRACKED)
     assert done.returncode == 143, done.stderr
-    damaged = f"axonrl: warning: {Path('runs', 'pole', 'compiled', 'program.tflite')} is damaged"
-    assert [line for line in done.stderr.splitlines() if line.startswith(damaged)]
     assert statuses(compiled) == {"4": "finished", "5": "finished", "6": "stopped"}
     assert "axonrl: seed 6: stopped, 50 timesteps: enough of it" in done.stderr
     assert json.loads((compiled / "pole-seed-6.json").read_text()) == ["stopped", False]
@@ -343,10 +357,6 @@ def test_what_learned_from_data_goes_on_to_a_larger_limit_or_in_the_environment(
     folder.mkdir()
     written = groups.run_of(load(file)[0], 4).model_dump(exclude={"seeds"})
     (folder / "experiment.yml").write_text(to_yaml(written))
-    for sets, left in (
-        ({}, []),
-        ({"learn.max_steps": "6"}, [4]),
-        ({"train.max_timesteps": "9"}, [4]),
-    ):
+    for sets, left in (({}, []), ({"learn.max_steps": "6"}, [4]), ({"train.max_timesteps": "9"}, [4])):
         group = groups.Group(tmp_path, load(file, sets=sets)[0], "", {4: groups.Outcome(groups.FINISHED)})
         assert group.unfinished() == left

@@ -76,7 +76,6 @@ def test_a_run_that_has_ended_is_not_stopped(submitted: str, host: str, capsys: 
     assert capsys.readouterr().out == "already ended: failed\n"
 
 
-@pytest.mark.server
 def test_an_agent_runs_what_was_submitted(
     submitted: str, host: str, polyaxon_server: PolyaxonServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,15 +100,6 @@ def test_an_agent_runs_what_was_submitted(
     assert "max_timesteps: 60" in (kept / "outputs" / "experiment.yml").read_text()
 
 
-def test_an_invalid_param_is_refused_before_submission(
-    host: str, workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("POLYAXON_HOST", host)
-    (workplace / "wrong.yml").write_text(EXPERIMENT)
-    assert main(["submit", "wrong.yml", "--project", PROJECT, "-P", "timesteps=0"]) == 2
-    assert "train.max_timesteps: must be at least 1, got 0" in capsys.readouterr().err
-
-
 def test_what_the_server_does_not_have(
     submitted: str, host: str, workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +121,7 @@ def test_a_matrix_is_accepted(
     assert run.kind == "matrix"
 
 
+@pytest.mark.browser
 def test_the_web_page_shows_the_run(submitted: str, tmp_path: Path) -> None:
     done = browse(submitted, tmp_path)
     assert "my-pole" in done.stdout

@@ -108,10 +108,7 @@ def test_a_server_that_is_named_by_hand_is_asked_also_offline(
     ("option", "value", "message"),
     [
         ("--host", "example.com", "must be an address that begins with http:// or https://"),
-        ("--host", "", "must be an address that begins with http:// or https://"),
         ("--project", "a b/c", "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got 'a b/c'"),
-        ("--project", "../../x", "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got '../../x'"),
-        ("--project", "", "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-', got ''"),
     ],
 )
 def test_where_a_run_cannot_be(

@@ -24,6 +24,7 @@ from axonrl.experiments.tracking.journal import KILLED, Group, Journal, TrackedR
 from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import Choice, StopRequestedError, choices, make_trackers
+from axonrl.tests.experiments.sharing import tracked_run, wait
 
 UUID = "0123456789abcdef0123456789abcdef"
 EXPERIMENT = """
@@ -69,12 +70,6 @@ def journal(folder: Path) -> Iterator[Journal]:
     journal.close()
 
 
-def read(folder: Path) -> TrackedRun:
-    run = TrackedRun(folder)
-    run.read()
-    return run
-
-
 def event_rows(folder: Path, name: str, uuid: str = UUID) -> list[tuple[int, float]]:
     """Step and value of every event of a metric, as Polyaxon would read them."""
     path = folder / "polyaxon" / "runs" / uuid / "events" / "metric" / f"{name}.plx"
@@ -91,7 +86,7 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     (folder / "best.safetensors").write_bytes(b"weights")
     (folder / "videos").mkdir()
     (folder / "videos" / "timestep-20.mp4").write_bytes(b"video")
-    offline, run = OfflineRun(), read(folder)
+    offline, run = OfflineRun(), tracked_run(folder)
     offline.write(run)
     assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 3.0)]
     assert event_rows(folder, "train__loss") == [(20, 0.25)]
@@ -129,7 +124,7 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
 
 
 def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> None:
-    offline, run = OfflineRun(), read(folder)
+    offline, run = OfflineRun(), tracked_run(folder)
     offline.write(run)
     journal.write(cut=10, update=0, episode=0)
     journal.write(step=20, metrics={"rollout/return": 4.0})
@@ -139,7 +134,7 @@ def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> N
     assert event_rows(folder, "train__loss") == []  # on a server a file of this name would stay
     assert run_data(folder)["outputs"] == {"rollout__return": 4.0}
     before = (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes()
-    OfflineRun().write(read(folder))  # another process, which begins with everything
+    OfflineRun().write(tracked_run(folder))  # another process, which begins with everything
     assert (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes() == before
     assert event_rows(folder, "train__loss") == []
     journal.write(step=30, metrics={"train/loss": 0.75})
@@ -151,7 +146,7 @@ def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> N
 def test_metrics_keep_apart_whose_names_polyaxon_writes_alike(folder: Path, journal: Journal) -> None:
     names = ["a.b", "a-b", "損失", "報酬", "x" * 300, "x" * 301]
     journal.write(step=30, metrics={name: float(number) for number, name in enumerate(names)})
-    OfflineRun().write(read(folder))
+    OfflineRun().write(tracked_run(folder))
     alike = ["a-b", "a-b-2", "metric", "metric-2", "x" * 120, "x" * 120 + "-2"]
     assert [event_rows(folder, name) for name in alike] == [[(30, float(number))] for number in range(6)]
 
@@ -159,7 +154,7 @@ def test_metrics_keep_apart_whose_names_polyaxon_writes_alike(folder: Path, jour
 def test_polyaxons_own_client_reads_the_run(folder: Path, journal: Journal) -> None:
     from polyaxon.client import RunClient
 
-    OfflineRun().write(read(folder))
+    OfflineRun().write(tracked_run(folder))
     client = RunClient(owner="default", project="axonrl", run_uuid=UUID, is_offline=True, no_op=False)
     loaded = RunClient.load_offline_run(str(folder / "polyaxon" / "runs" / UUID), client, raise_if_not_found=True)
     assert loaded.run_data.name == "tried"
@@ -217,8 +212,7 @@ def test_a_tracker_is_told_until_it_holds_everything(
     ended = threading.Event()
     thread = threading.Thread(target=follow, args=(folder, LOCAL, ended, told.append))
     thread.start()
-    while not steady.pushed:
-        time.sleep(0.01)
+    wait(lambda: steady.pushed)
     assert steady.pushed[0] == (3, "running")
     journal.write(step=30, metrics={"rollout/return": 5.0})
     journal.status("succeeded")
@@ -255,10 +249,9 @@ def test_a_tracker_that_never_answers_is_left_behind(
 @pytest.mark.usefixtures("quick")
 def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> None:
     recorder, told = Recorder(stop=True), list[Message]()
-    pusher = Pusher("recorder", recorder, read(folder), told.append)
+    pusher = Pusher("recorder", recorder, tracked_run(folder), told.append)
     pusher.start()
-    while len(recorder.pushed) < 3:
-        time.sleep(0.01)
+    wait(lambda: len(recorder.pushed) >= 3)
     assert told == [Message("stop", "it was stopped at the recorder")]  # once
     recorder.stop = False
     pusher.end()
@@ -276,7 +269,7 @@ def test_a_run_that_was_killed_has_failed(folder: Path, journal: Journal) -> Non
 
 
 def statuses(folder: Path) -> list[tuple[str, str]]:
-    return [(one.status, one.message) for one in read(folder).statuses]
+    return [(one.status, one.message) for one in tracked_run(folder).statuses]
 
 
 @pytest.fixture
@@ -296,7 +289,7 @@ def test_a_run_that_a_process_follows(folder: Path) -> None:
     with tracked(folder, experiment) as tracking:
         logging.getLogger("axonrl").warning("something is odd")
         tracking.outputs({"episodes": 7})
-    run = read(folder)
+    run = tracked_run(folder)
     assert (run.name, run.inputs["rate"], len(run.uuid)) == ("tried", 0.5, 32)
     assert statuses(folder) == [("created", ""), ("succeeded", "")]
     assert run.lines[0].text == "something is odd"
@@ -309,10 +302,10 @@ def test_the_statuses_of_a_run(folder: Path) -> None:
     experiment = load(folder / "experiment.yml")[0]
     with tracked(folder, experiment):
         pass
-    run = read(folder)
+    run = tracked_run(folder)
     with pytest.raises(ZeroDivisionError), tracked(folder, experiment):
         raise ZeroDivisionError("division by zero")
-    assert read(folder).uuid == run.uuid
+    assert tracked_run(folder).uuid == run.uuid
     assert statuses(folder)[2:] == [("resuming", ""), ("failed", "ZeroDivisionError: division by zero")]
     with tracked(folder, experiment) as tracking:
         tracking.stopped = True
@@ -334,11 +327,11 @@ def test_ctrl_c_while_trackers_are_waited_for_changes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pids: list[int] = []
-    wait = subprocess.Popen.wait
+    real = subprocess.Popen.wait
 
     def interrupted(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
         if timeout is None:  # not by the one that Ctrl-C reaches
-            return wait(process)
+            return real(process)
         pids.append(process.pid)
         raise KeyboardInterrupt
 
@@ -348,10 +341,9 @@ def test_ctrl_c_while_trackers_are_waited_for_changes_nothing(
     (message,) = caplog.messages
     assert message == f"Tracking is behind: it has not finished yet. axonrl sync {folder} sends the rest."
     gc.collect()  # nothing is said of a process that nobody waits for
-    while not has_gone(pids[0]):  # it was left to end by itself
-        time.sleep(0.01)
+    wait(lambda: has_gone(pids[0]))  # it was left to end by itself
     assert statuses(folder)[-1] == ("succeeded", "")
-    assert run_data(folder, read(folder).uuid)["status"] == "succeeded"
+    assert run_data(folder, tracked_run(folder).uuid)["status"] == "succeeded"
 
 
 def test_the_follower_ends_though_somebody_else_holds_its_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +369,7 @@ def test_a_submitted_run_has_the_identity_of_its_submission(folder: Path, monkey
     monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{UUID}")
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
-    assert read(folder).uuid == UUID
+    assert tracked_run(folder).uuid == UUID
 
 
 def test_one_of_many_runs_has_a_tag_of_their_group(
@@ -390,7 +382,7 @@ def test_one_of_many_runs_has_a_tag_of_their_group(
         pass
     with tracked(folder, experiment):  # resumed alone
         pass
-    run = read(folder)
+    run = tracked_run(folder)
     assert (run.group, run.name) == (group, "tried-seed-3")
     assert run.uuid != UUID
     OfflineRun().write(run)
@@ -398,11 +390,9 @@ def test_one_of_many_runs_has_a_tag_of_their_group(
     assert "seeds" not in run.inputs
 
 
-def test_the_data_of_a_run_is_replaced_whole(folder: Path) -> None:
+def test_the_data_of_a_run_is_replaced_whole(folder: Path, journal: Journal) -> None:
     """Who has opened it reads on in the old file, never in half of the new one."""
-    with tracked(folder, load(folder / "experiment.yml")[0]):
-        pass
-    run = read(folder)
+    run = tracked_run(folder)
     offline = OfflineRun()
     offline.write(run)
     path = folder / "polyaxon" / "runs" / run.uuid / "run.plx.json"
@@ -427,11 +417,8 @@ def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None
     )
     ended = subprocess.run([sys.executable, "-c", program, str(folder)], timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL
-    uuid = read(folder).uuid
-    deadline = time.monotonic() + 60
-    while run_data(folder, uuid)["status"] != "failed":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    uuid = tracked_run(folder).uuid
+    wait(lambda: run_data(folder, uuid)["status"] == "failed")
     assert statuses(folder)[-1] == ("failed", KILLED)
 
 
@@ -449,7 +436,7 @@ import subprocess, sys
 
 class Starting:
     def __init__(self):
-        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        self.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
 
     def push(self, run):
         (run.folder / "pid.txt").write_text(f"{self.process.pid}")
@@ -466,17 +453,13 @@ class Mine:
 def test_users_trackers_of_which_one_starts_a_process(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process inherits the follower's output, and runs for a minute; nobody waits for it."""
+    """The process inherits the follower's output, and runs for an hour; nobody waits for it."""
     (tmp_path / "users_trackers.py").write_text(STARTING)
     monkeypatch.syspath_prepend(tmp_path)
     trackers = "['users_trackers:Starting', {kind: 'users_trackers:Mine', name: told.txt}]"
     with tracked(folder, experiment_with(trackers, folder)):
-        while not (folder / "pid.txt").exists():
-            time.sleep(0.01)
-        began = time.monotonic()
-    seconds = time.monotonic() - began
-    os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)
-    assert seconds < 40
+        wait((folder / "pid.txt").exists)
+    os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)  # it is still there
     assert (folder / "told.txt").read_text() == "succeeded"
 
 

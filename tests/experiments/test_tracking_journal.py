@@ -13,6 +13,7 @@ import pytest
 from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
 from axonrl.facts import BeginFacts, EndFacts, UpdateFacts
 from axonrl.hooks import Hooks
+from axonrl.tests.experiments.sharing import tracked_run
 
 BEGIN = BeginFacts(1, False, {})
 END = EndFacts("done", None, 1.0)
@@ -24,12 +25,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are written at the seconds 1, 2, 3 ..."""
     seconds = iter(range(1, 10_000))
     monkeypatch.setattr("time.time", lambda: float(next(seconds)))
-
-
-def read(folder: Path) -> TrackedRun:
-    run = TrackedRun(folder)
-    run.read()
-    return run
 
 
 def entries(folder: Path) -> list[Any]:
@@ -69,7 +64,7 @@ def test_a_run_is_what_its_journal_says(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.write(run=RUN)
     journal.status("created")
-    run = read(tmp_path)
+    run = tracked_run(tmp_path)
     assert (run.uuid, run.name, run.description, run.inputs, run.status) == (
         "0" * 32,
         "tried",
@@ -97,12 +92,12 @@ def test_what_came_after_the_point_of_resuming_comes_once(tmp_path: Path) -> Non
     for step, episode in ((1, 1), (2, 2), (2, 3), (3, 4)):  # two environments ended their episodes on the second step
         journal.write(step=step, episode=episode, metrics={"return": episode})
     journal.write(step=2, metrics={"evaluation": 20.0})
-    run = read(tmp_path)
+    run = tracked_run(tmp_path)
     journal.write(cut=2, update=0, episode=3)
     journal.write(step=2, metrics={"evaluation": 20.0, "late": 5.0})  # measured again where the session begins
     for step, episode in ((3, 4), (3, 5), (4, 6)):
         journal.write(step=step, episode=episode, metrics={"return": episode})
-    for one in (run, read(tmp_path)):
+    for one in (run, tracked_run(tmp_path)):
         one.read()
         assert [(point.step, point.name, point.value) for point in one.points] == [
             (1, "return", 1),
@@ -125,33 +120,23 @@ def test_updates_that_a_vector_step_owes_when_the_run_is_cut(tmp_path: Path) -> 
     journal.write(cut=4, update=2, episode=0)
     for update in (3, 4):
         journal.write(step=4, update=update, metrics={"loss": update})
-    assert [point.value for point in read(tmp_path).points] == [1, 2, 3, 4]
+    assert [point.value for point in tracked_run(tmp_path).points] == [1, 2, 3, 4]
 
 
 def test_a_cut_that_takes_nothing_back_is_none(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.write(step=5, metrics={"return": 1.0})
     journal.write(cut=5, update=0, episode=0)
-    run = read(tmp_path)
+    run = tracked_run(tmp_path)
     assert (len(run.points), run.cuts) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    "torn",
-    [
-        b'{"time": 1.0, "sta',
-        b"\x00\xff\n",
-        b"[]\n",
-        b'{"status": "running"}\n',
-        b"{}",
-        b'{"time": 1, "metrics": {"a": 1}}\n',
-    ],
-)
+@pytest.mark.parametrize("torn", [b'{"time": 1.0, "sta', b"\x00\xff\n", b'{"time": 1, "metrics": {"a": 1}}\n'])
 def test_a_line_that_a_kill_cut_short_harms_no_other(tmp_path: Path, torn: bytes) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"time": 1.0, "log": "before"}\n' + torn)
     journal = Journal(tmp_path)
     journal.write(log="after")
-    assert [line.text for line in read(tmp_path).lines] == ["before", "after"]
+    assert [line.text for line in tracked_run(tmp_path).lines] == ["before", "after"]
 
 
 def test_half_a_line_waits_for_the_other_half(tmp_path: Path) -> None:
@@ -187,10 +172,10 @@ def test_a_full_disk_hurts_nothing_and_loses_nothing(
     logging.getLogger("axonrl").removeHandler(handler)
     (message,) = caplog.messages
     assert message == f"{tmp_path / JOURNAL} cannot be written (No space left on device); training continues"
-    assert len(read(tmp_path).lines) < 5
+    assert len(tracked_run(tmp_path).lines) < 5
     room = 10**6
     journal.write(log="line 5")
-    lines = [line.text for line in read(tmp_path).lines if line.text.startswith("line")]
+    lines = [line.text for line in tracked_run(tmp_path).lines if line.text.startswith("line")]
     assert lines == [f"line {number}" for number in range(6)]
 
 
@@ -200,7 +185,7 @@ def test_the_log_is_in_the_journal(tmp_path: Path) -> None:
     logger.addHandler(handler)
     logger.warning("%d of them", 3)
     logger.removeHandler(handler)
-    assert [line.text for line in read(tmp_path).lines] == ["3 of them"]
+    assert [line.text for line in tracked_run(tmp_path).lines] == ["3 of them"]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

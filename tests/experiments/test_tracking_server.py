@@ -5,11 +5,9 @@ import gzip
 import json
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,8 @@ from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracke
 from axonrl.experiments.tracking import recording
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
+from axonrl.tests.experiments.fakes import SLOW
+from axonrl.tests.experiments.sharing import tracked_run, wait
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
 EXPERIMENT = """
@@ -43,14 +43,6 @@ hooks: [{kind: evaluation, every_timesteps: 200, episodes: 2}]
 """
 
 
-SLOW = (
-    sys.executable,
-    "-c",
-    "import sys; from axonrl.tests.experiments.fakes import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
-)
-"""The command in a process of its own, with an Agent that only counts, slowly."""
-
-
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polyaxon_server: PolyaxonServer) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -65,8 +57,7 @@ class Remote:
     """A run as the server has it, asked for without Polyaxon's client."""
 
     def __init__(self, server: PolyaxonServer, folder: Path, project: str = "axonrl") -> None:
-        self.run = TrackedRun(folder)
-        self.run.read()
+        self.run = tracked_run(folder)
         self._server, self._where = server, f"default/{project}/runs/{self.run.uuid}"
         self.local = folder / "polyaxon" / "runs" / self.run.uuid
         self.files = server.folder / self.run.uuid
@@ -107,13 +98,6 @@ def is_followed(folder: Path) -> bool:
             return False
     except Timeout:
         return True
-
-
-def wait(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_run_and_its_continuation(file: Path, polyaxon_server: PolyaxonServer) -> None:

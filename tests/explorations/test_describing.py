@@ -13,7 +13,6 @@ from axonrl.environments import spaces
 from axonrl.explorations import (
     Bernoulli,
     Boltzmann,
-    Categorical,
     Composite,
     Constant,
     EpsilonGreedy,
@@ -50,7 +49,6 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
     [
         (EpsilonGreedy(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "epsilon_greedy", "level": 0.75}),
         (Boltzmann(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "boltzmann", "level": 0.75}),
-        (GaussianNoise(Linear(1, 0, 4), BOX), BOX, {"kind": "gaussian_noise", "level": 0.5, "relative": False}),
         (GaussianNoise(0.25, BOX, relative=True), BOX, {"kind": "gaussian_noise", "level": 0.25, "relative": True}),
         (
             OrnsteinUhlenbeck(Linear(1, 0, 4), BOX, theta=0.5, mu=0.25),
@@ -63,10 +61,8 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
             {"kind": "random_decay", "level": 0.75, "ends": (0, 1)},
         ),
         (Greedy(), DISCRETE, {"kind": "greedy"}),
-        (Random(DISCRETE), DISCRETE, {"kind": "random"}),
         (Random(BOX), BOX, {"kind": "random"}),
         (Constant([0.5, 1.0]), BOX, {"kind": "constant", "action": [0.5, 1.0]}),
-        (Constant(2), DISCRETE, {"kind": "constant", "action": 2}),
     ],
 )
 def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, description: Any) -> None:
@@ -88,11 +84,8 @@ def test_an_argument_that_is_newer_than_the_description_has_its_default() -> Non
 @pytest.mark.parametrize(
     ("policy", "space", "kind", "predictions"),
     [
-        (Categorical, DISCRETE, "categorical", learnt(logits=(3,))),
-        (MultiCategorical, MultiDiscrete([2, 4], start=[5, -1]), "multi_categorical", learnt(logits=(6,))),
         (MultiCategorical, MultiDiscrete(np.array([[2], [200]])), "multi_categorical", learnt(logits=(202,))),
         (Bernoulli, MultiBinary((2, 1)), "bernoulli", learnt(logits=(2, 1))),
-        (Gaussian, Box(-1, 1, (2, 1)), "gaussian", learnt(mean=(2, 1), log_std=(2, 1))),
         (Gaussian, Box(-np.inf, 1, (), np.float64), "gaussian", learnt(mean=(), log_std=())),
         (SquashedGaussian, BOX, "squashed_gaussian", learnt(mean=(2,), log_std=(2,))),
     ],
@@ -124,12 +117,6 @@ def test_composite_actions_come_back_with_the_spaces_inside() -> None:
         assert {name: value.tolist() for name, value in found.items()} == {
             name: value.tolist() for name, value in expected.items()
         }
-
-
-def test_boltzmann_comes_back_with_its_schedule() -> None:
-    described = json.loads(json.dumps(arguments_of(Boltzmann(Linear(2.0, 0.5, 10), DISCRETE))))
-    again: Any = made_from(described, DISCRETE)
-    assert [again.level(timestep) for timestep in (0, 5, 10)] == [2, 1.25, 0.5]
 
 
 def test_what_has_a_state_comes_back_with_its_arguments() -> None:

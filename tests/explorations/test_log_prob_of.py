@@ -15,22 +15,11 @@ LOGITS = {"logits": np.log(np.array([[1, 2, 5], [4, 4, 2]], np.float32))}
 NORMAL = {"mean": np.array([[0.5, 1.0]], np.float32), "log_std": np.log(np.array([[0.5, 2.0]], np.float32))}
 
 
-def test_of_a_categorical_by_hand() -> None:
-    found = Categorical(DISCRETE).log_prob_of(LOGITS, np.array([7, 5], np.int32))
-    assert np.exp(found) == pytest.approx([0.625, 0.4], rel=1e-6)
-
-
 def test_an_illegal_action_has_none() -> None:
     masked = {**LOGITS, "action_mask": np.array([[True, True, False], [True, True, True]])}
     found = Categorical(DISCRETE).log_prob_of(masked, np.array([7, 6], np.int32))
     assert found[0] == -np.inf
     assert math.exp(found[1]) == pytest.approx(0.4)
-
-
-def test_of_a_gaussian_by_hand() -> None:
-    found = Gaussian(BOX).log_prob_of(NORMAL, np.array([[1.0, -1.0]], np.float32))
-    # One standard deviation from each mean: exp(-1/2) / (0.5 sqrt(2 pi)) times exp(-1/2) / (2 sqrt(2 pi)).
-    assert float(found[0]) == pytest.approx(-1 - math.log(2 * math.pi), rel=1e-6)
 
 
 @pytest.mark.parametrize(

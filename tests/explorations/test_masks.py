@@ -9,23 +9,11 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Boltzmann, Categorical, EpsilonGreedy, Linear, MultiCategorical, Random
+from axonrl.tests.explorations.scripted import Scripted
 
 SPACE = Discrete(4, start=10)
 MASK = np.array([[True, False, True, False], [False, False, False, True], [False] * 4, [True] * 4])
 ROW: Any = {"action": np.array([11], np.int32)}
-
-
-class Scripted:
-    """Stands in for a NumPy generator: hands out these numbers in order."""
-
-    def __init__(self, *numbers: Any) -> None:
-        self._numbers = list(numbers)
-
-    def random(self, shape: Any = None) -> Any:
-        return np.array(self._numbers.pop(0)) if shape is not None else self._numbers.pop(0)
-
-    def integers(self, *arguments: Any) -> Any:
-        return self._numbers.pop(0)
 
 
 def chosen(policy: Any, predictions: Any, *numbers: Any) -> list[Any]:
@@ -125,24 +113,13 @@ def test_a_temperature_next_to_nothing_is_greedy_without_overflow() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy",
+    ("policy", "rows", "wrong"),
     [
-        Random(SPACE),
-        EpsilonGreedy(1.0, SPACE),
-        Boltzmann(1.0, SPACE),
-        Categorical(SPACE),
-        MultiCategorical(MultiDiscrete([1, 3])),
-    ],
-)
-@pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda mask: mask.astype(np.int8),  # ~1 is -2, an index
-        lambda mask: mask.astype(np.float32),
-        lambda mask: mask[:, :3],
-        lambda mask: mask[0],
-        lambda mask: np.concatenate([mask, mask]),
+        (Random(SPACE), 1, lambda mask: mask.astype(np.int8)),  # ~1 is -2, an index
+        (EpsilonGreedy(1.0, SPACE), 4, lambda mask: mask.astype(np.float32)),
+        (Boltzmann(1.0, SPACE), 4, lambda mask: mask[:, :3]),
+        (Categorical(SPACE), 1, lambda mask: mask[0]),
+        (MultiCategorical(MultiDiscrete([1, 3])), 4, lambda mask: np.concatenate([mask, mask])),
     ],
 )
 def test_a_mask_of_another_form_is_refused(policy: Any, rows: int, wrong: Any) -> None:
@@ -153,8 +130,7 @@ def test_a_mask_of_another_form_is_refused(policy: Any, rows: int, wrong: Any) -
         "logits": np.zeros((rows, 4)),
     }
     policy({**predictions, "action_mask": mask}, 0, np.random.default_rng(0))
-    with pytest.raises(
-        ArgumentError, match=rf"needs predictions\['action_mask'\] to be bool \[{rows}, 4\], got "
-    ) as error:
+    message = rf"needs predictions\['action_mask'\] to be bool \[{rows}, 4\], got "
+    with pytest.raises(ArgumentError, match=message) as error:
         policy({**predictions, "action_mask": wrong(mask)}, 0, np.random.default_rng(0))
     assert error.value.argument == "predictions['action_mask']"

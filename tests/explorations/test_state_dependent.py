@@ -10,7 +10,6 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from axonrl.contracts import Exploration
 from axonrl.environments.spaces import to_json
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import StateDependent
@@ -163,7 +162,3 @@ def test_predictions_that_do_not_fit_are_refused() -> None:
     for broken in ({**PREDICTIONS, "mean": MEAN * F32(np.nan)}, {**PREDICTIONS, "scaled_features": SCALED * F32(1e30)}):
         with pytest.raises(NonFiniteError):
             policy(broken, 0, rng)
-
-
-def test_it_follows_the_protocol() -> None:
-    assert isinstance(StateDependent(BOX), Exploration)

@@ -1,15 +1,7 @@
 from typing import Any
 
-import numpy as np
-import pytest
-
-from axonrl.facts import BeginFacts, TimestepFacts, UpdateFacts
 from axonrl.hooks import CheckpointHook
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-UPDATE = UpdateFacts(0.5, {})
-_ROW = np.zeros(1)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE
 
 
 def test_by_steps(session: Any) -> None:
@@ -57,18 +49,3 @@ def test_the_time_runs_from_the_last_checkpoint(session: Any, clock: Any) -> Non
         hook.after_timestep(session, TIMESTEP)
         hook.after_update(session, UPDATE)
     assert session.calls == [("save_checkpoint", 2, 0)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, "needs at least one of secs, steps and episodes"),
-        ({"secs": 0}, r"CheckpointHook\(secs\) must be a finite number above 0, got 0"),
-        ({"secs": "60"}, r"CheckpointHook\(secs\) must be a finite number above 0, got '60'"),
-        ({"steps": 0}, r"CheckpointHook\(steps\) must be an integer of at least 1, got 0"),
-        ({"episodes": 1.5}, r"CheckpointHook\(episodes\) must be an integer of at least 1, got 1.5"),
-    ],
-)
-def test_arguments_are_checked(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        CheckpointHook(**arguments)

@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from axonrl.errors import ArgumentError
-from axonrl.facts import BeginFacts, EndFacts, Timings, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, Timings
 from axonrl.hooks import CounterHook, Rates
-
-UPDATE = UpdateFacts(0.5, {})
+from axonrl.tests.hooks.facts import UPDATE
 
 
 def test_rates_and_shares_since_the_last_measurement(
@@ -58,9 +56,3 @@ def test_end_without_begin(session: Any) -> None:
     hook = CounterHook()
     hook.end(session, EndFacts("another hook raised", ValueError(), 0.0))
     assert hook.rates() is None
-
-
-def test_arguments_are_checked() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        CounterHook(every_secs=-1)
-    assert (caught.value.argument, caught.value.value) == ("CounterHook(every_secs)", -1)

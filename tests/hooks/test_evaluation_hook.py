@@ -1,19 +1,10 @@
 import json
 import math
-import re
 from typing import Any
 
-import numpy as np
-import pytest
-
-from axonrl.errors import ArgumentError
-from axonrl.facts import BeginFacts, EndFacts, TimestepFacts, UpdateFacts
+from axonrl.facts import EndFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-END = EndFacts("the limit", None, 1.0)
-_ROW = np.zeros(4)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP
 
 
 def run(hook: EvaluationHook, session: Any, timesteps: Any) -> None:
@@ -146,22 +137,6 @@ def test_stop_at(session: Any) -> None:
     assert session.stop_reason == "the evaluation's mean return, 475, reached 475"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"every_timesteps": 0}, r"EvaluationHook\(every_timesteps\) must be an integer of at least 1, got 0"),
-        ({"episodes": 0}, r"EvaluationHook\(episodes\) must be an integer of at least 1, got 0"),
-        ({"keep_best": "yes"}, r"EvaluationHook\(keep_best\) must be true or false, got 'yes'"),
-        ({"name": "../best"}, r"EvaluationHook\(name\) must be a file name without a folder, got '../best'"),
-        ({"name": ""}, r"EvaluationHook\(name\) must be a file name without a folder, got ''"),
-        ({"stop_at": math.nan}, r"EvaluationHook\(stop_at\) must be a finite number, got nan"),
-    ],
-)
-def test_arguments_are_checked(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EvaluationHook(**{"every_timesteps": 10, **arguments})
-
-
 def test_eval_on_batches_is_asked_for_and_kept_with_the_best_policy(session: Any) -> None:
     session.evaluations = [3.0]
     hook = EvaluationHook(every_timesteps=10, episodes=5, eval_batches=8)
@@ -172,13 +147,6 @@ def test_eval_on_batches_is_asked_for_and_kept_with_the_best_policy(session: Any
     assert session.calls[0] == ("evaluate", 10, None, 5, 8)
     _, name, info, _ = session.calls[1]
     assert (name, info["eval_loss"], info["eval/entropy"]) == ("best", 1.5, 0.25)
-
-
-@pytest.mark.parametrize("value", [0, -1, 2.5, True, "many"])
-def test_eval_batches_is_a_count(value: Any) -> None:
-    message = f"EvaluationHook(eval_batches) must be an integer of at least 1, got {value!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        EvaluationHook(10, eval_batches=value)
 
 
 def test_by_updates_without_timesteps(session: Any) -> None:
@@ -205,17 +173,3 @@ def test_by_timesteps_it_evaluates_updates_without_any_at_the_end(session: Any) 
         hook.after_update(session, UpdateFacts(0.5, {}))
         hook.end(session, END)
     assert evaluated(session) == [0, 0]
-
-
-@pytest.mark.parametrize("arguments", [{}, {"every_timesteps": 1, "every_steps": 1}])
-def test_it_goes_by_timesteps_or_by_updates(arguments: Any) -> None:
-    with pytest.raises(ArgumentError) as error:
-        EvaluationHook(**arguments)
-    assert error.value.argument == "EvaluationHook(every_timesteps)"
-
-
-@pytest.mark.parametrize("value", [0, 2.5])
-def test_every_steps_is_a_count(value: Any) -> None:
-    with pytest.raises(ArgumentError) as error:
-        EvaluationHook(every_steps=value)
-    assert error.value.argument == "EvaluationHook(every_steps)"

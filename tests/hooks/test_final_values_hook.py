@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook, FinalValuesHook, Hooks
 from axonrl.tests.estimators.fakes import Counting, agent
+from axonrl.tests.hooks.facts import BEGIN, END
 
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-END = EndFacts("done", None, 1.0)
 EVERYTHING = [
     *("global_step", "train/loss", "train/entropy", "rollout/return", "rollout/return_mean"),
     *("rollout/exploration_rate", "eval/loss", "weights/dense/kernel"),
@@ -91,24 +90,6 @@ def test_a_resumed_run_has_the_values_from_before(session: Any) -> None:
     resumed.begin(session, BEGIN)
     resumed.end(session, END)
     assert resumed.values == {"rollout/length": 4}
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ("train/loss", "FinalValuesHook(names) must be a sequence of names, got 'train/loss'"),
-        (3, "FinalValuesHook(names) must be a sequence of names, got 3"),
-        ([], "FinalValuesHook(names) must name at least one value, got none"),
-        (["global_steps"], "got 'global_steps' (did you mean 'global_step'?)"),
-        (["loss"], "train/..., eval/... or weights/...; got 'loss'"),
-        (["train/"], "got 'train/'"),
-        (["rollout/returns"], "got 'rollout/returns' (did you mean 'rollout/return'?)"),
-        ([7], "got 7"),
-    ],
-)
-def test_bad_names(names: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        FinalValuesHook(names)
 
 
 def test_weights_that_the_model_does_not_have(session: Any) -> None:

@@ -1,4 +1,3 @@
-import subprocess
 import sys
 import types
 from typing import Any
@@ -69,37 +68,17 @@ def test_without_hooks_there_is_nothing_to_call() -> None:
     hooks.end(None, END)  # type: ignore[arg-type]  # nobody looks at it
 
 
-def test_a_function_in_a_namespace_is_a_hook() -> None:
-    seen = []
-    hook = types.SimpleNamespace(after_update=lambda session, facts: seen.append(facts.loss))
-    for call in Hooks([hook]).after_update:
-        call(None, UPDATE)
-    assert seen == [0.5]
-
-
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [
-        ("after_episodes", "after_episode"),
         ("on_episode_end", "after_episode"),
-        ("on_episode_begin", "before_episode"),
-        ("after_step", "after_timestep"),
-        ("before_run", "before_episode"),
-        ("after_evaluate", "after_evaluation"),
         ("afterUpdate", "after_update"),
         ("beginn", "begin"),
-        ("End", "end"),
     ],
 )
 def test_a_misspelt_event_is_refused_with_the_nearest(name: str, nearest: str) -> None:
     hook = type("Mine", (Hook,), {"after_update": lambda self, s, f: None, name: lambda self, s, f: None})()
     with pytest.raises(ValueError, match=rf"Mine\.{name} is not an event of a hook; did you mean '{nearest}'\?"):
-        Hooks([hook])
-
-
-def test_a_misspelt_event_of_any_object_is_refused() -> None:
-    hook = types.SimpleNamespace(begin=lambda s, f: None, after_updates=lambda s, f: None)
-    with pytest.raises(ValueError, match="did you mean 'after_update'"):
         Hooks([hook])
 
 
@@ -121,9 +100,7 @@ def test_other_public_methods_and_properties_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("method", "signature"),
     [
-        (lambda self: None, r"\(\)"),
         (lambda self, session: None, r"\(session\)"),
-        (lambda self, session, facts, extra: None, r"\(session, facts, extra\)"),
         (lambda self, session, *, facts: None, r"\(session, \*, facts\)"),
     ],
 )
@@ -147,7 +124,6 @@ async def _coroutine(session: Any, facts: Any) -> None: ...
     ("hooks", "message"),
     [
         ([object()], "object is not a hook: it has none of the events begin, before_episode"),
-        ([Hook()], "Hook is not a hook: it has none of the events"),
         ([Hook], r"got the class Hook, expected Hook\(\.\.\.\)"),
         (Hook(), "hooks must be a sequence of hooks, got <axonrl.hooks.hook.Hook"),
         ([types.SimpleNamespace(begin=3)], r"SimpleNamespace\.begin must be a method \(session, facts\), got 3"),
@@ -235,9 +211,3 @@ def test_state_of_a_hook_that_is_not_there_is_saved_again() -> None:
     hooks.load_state_dict({"Counting:0": {"count": 3}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}})
     hook.count += 1
     assert hooks.state_dict() == {"Counting:0": {"count": 4}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}}
-
-
-def test_importing_the_hooks_loads_nothing_heavy() -> None:
-    code = "import sys, axonrl.hooks; print([m for m in ('tensorflow', 'tensorboard', 'rich') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from axonrl.errors import ArgumentError
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import LoggingHook
 
@@ -92,20 +91,6 @@ def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> 
 def test_end_without_begin(session: Any, lines: Any) -> None:
     LoggingHook(every_secs=None, every_episodes=1).end(session, EndFacts("another hook raised", ValueError(), 0.0))
     assert lines() == ["training ends after 0.0 s: another hook raised"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "argument", "message"),
-    [
-        ({"every_secs": None}, "every_secs", "LoggingHook needs every_secs or every_episodes, got neither"),
-        ({"every_secs": 0}, "every_secs", "got 0"),
-        ({"every_episodes": 0}, "every_episodes", "got 0"),
-    ],
-)
-def test_arguments_are_checked(arguments: Any, argument: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
-        LoggingHook(**arguments)
-    assert caught.value.argument == f"LoggingHook({argument})"
 
 
 def test_what_eval_found_is_in_the_line_of_the_evaluation(session: Any, lines: Any) -> None:

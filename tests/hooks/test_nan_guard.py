@@ -12,7 +12,6 @@ from axonrl.hooks import NaNGuard
     ("facts", "message"),
     [
         (UpdateFacts(math.nan, {}), "the loss is nan at global_step 12, global_timestep 345"),
-        (UpdateFacts(-math.inf, {"q": 1.0}), "the loss is -inf at global_step 12, global_timestep 345"),
         (
             UpdateFacts(math.inf, {"v": 1.0, "q": -math.inf}),
             "the loss is inf, the metric 'q' is -inf at global_step 12, global_timestep 345",

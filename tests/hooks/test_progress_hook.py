@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from axonrl.errors import ArgumentError
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
+from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts
 from axonrl.hooks import Hooks, ProgressHook
 from axonrl.hooks.progress import packed
+from axonrl.tests.hooks.facts import UPDATE
 
-UPDATE = UpdateFacts(0.5, {})
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
@@ -83,7 +82,7 @@ def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -
 
 @pytest.mark.parametrize(
     ("limits", "share"),
-    [({"timesteps": 1_000}, 0.5), ({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)],
+    [({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)],
 )
 def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits: Any, share: float | None) -> None:
     session.global_timestep, session.global_step, session.global_episode = 500, 8, 3
@@ -156,12 +155,6 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("timestep 0 | update 0 | episode 0")
-
-
-def test_arguments_are_checked() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        ProgressHook(every_secs=0)
-    assert caught.value.argument == "ProgressHook(every_secs)"
 
 
 class Closed(io.StringIO):

@@ -3,8 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.errors import ArgumentError
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, TimestepFacts, UpdateFacts
+from axonrl.facts import EndFacts, EvaluationFacts
 from axonrl.hooks import (
     EvaluationHook,
     Hooks,
@@ -14,11 +13,7 @@ from axonrl.hooks import (
     StopAtStep,
     StopAtTimestep,
 )
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-UPDATE = UpdateFacts(0.5, {})
-_ROW = np.zeros(4)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE
 
 
 def test_stop_at_step(session: Any) -> None:
@@ -88,31 +83,6 @@ def test_stop_at_return_resumes_with_its_window(session: Any) -> None:
     assert session.stop_reason is None
     resumed.after_episode(session, session.episode(12.0))  # (9 + 9 + 12) / 3 = 10
     assert session.stop_reason == "the mean return of the last 3 episodes, 10, reached 10"
-
-
-def test_stop_at_return_stops_at_once_if_it_was_good_enough_when_saved(session: Any) -> None:
-    hook = StopAtReturn(threshold=10.0, episodes=2)
-    hook.load_state_dict({"returns": np.array([9.0, 11.0])})
-    hook.begin(session, BEGIN)
-    assert session.stop_reason == "the mean return of the last 2 episodes, 10, reached 10"
-
-
-@pytest.mark.parametrize(
-    ("argument", "make"),
-    [
-        ("StopAtStep(step)", lambda: StopAtStep(0)),
-        ("StopAtTimestep(timestep)", lambda: StopAtTimestep(0)),
-        ("StopAtEpisode(episode)", lambda: StopAtEpisode(0)),
-        ("StopAtReturn(threshold)", lambda: StopAtReturn(float("nan"))),
-        ("StopAtReturn(episodes)", lambda: StopAtReturn(1.0, episodes=0)),
-        ("StopAfterNoImprovement(evaluations)", lambda: StopAfterNoImprovement(0)),
-        ("StopAfterNoImprovement(min_delta)", lambda: StopAfterNoImprovement(3, -0.5)),
-    ],
-)
-def test_arguments_are_checked(argument: str, make: Any) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        make()
-    assert caught.value.argument == argument
 
 
 def evaluated(hook: StopAfterNoImprovement, session: Any, *means: float) -> list[bool]:

@@ -20,14 +20,10 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from axonrl.environments import make
 from axonrl.environments.recording import preview
 from axonrl.errors import BrokenEnvironmentError
-from axonrl.facts import BeginFacts, EndFacts, TimestepFacts
+from axonrl.facts import EndFacts
 from axonrl.hooks import EvaluationHook, VideoHook
 from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
-
-BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
-END = EndFacts("the limit", None, 1.0)
-_ROW = np.zeros(1)
-TIMESTEP = TimestepFacts(_ROW, _ROW, _ROW, _ROW, _ROW, _ROW)
+from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP
 
 
 class Rendered(Counting):
@@ -101,11 +97,6 @@ def test_a_video_that_cannot_be_written_does_not_end_the_run(session: Any, caplo
     assert caplog.messages == ["no video of timestep 5 was written: no space left"]
 
 
-def test_every_timesteps_is_a_count() -> None:
-    with pytest.raises(ValueError, match=r"VideoHook\(every_timesteps\) must be an integer of at least 1, got 0"):
-        VideoHook(0)
-
-
 # -- of what ----------------------------------------------------------------------------------------------------------
 
 
@@ -167,14 +158,6 @@ def test_training_does_not_notice(tmp_path: Path) -> None:
     assert differences(with_videos, without) == []
 
 
-def test_an_environment_of_one_s_own(tmp_path: Path) -> None:
-    pytest.importorskip("moviepy")
-    env = Rendered("rgb_array")
-    agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=[VideoHook(8, env=env)])
-    assert [path.name for path in (tmp_path / "videos").iterdir()] == ["timestep-8.mp4"]
-    assert len(env.actions) == 4
-
-
 def test_an_episode_that_fails_leaves_no_video(tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
 
@@ -229,9 +212,7 @@ def test_an_environment_that_cannot_be_copied(tmp_path: Path) -> None:
     ("env", "message"),
     [
         (Rendered(), "Rendered has render_mode=None: a video needs 'rgb_array'"),
-        (Rendered("rgb_array", image="text"), "Rendered renders str, where an image uint8 [height, width, 3] is"),
         (Rendered("rgb_array", image=np.zeros((4, 4))), "Rendered renders float64[4, 4], where an image uint8"),
-        (3, "a video needs one environment, a gymnasium.Env or an id, got 3"),
     ],
 )
 def test_an_environment_that_does_not_render(env: Any, message: str, tmp_path: Path) -> None:

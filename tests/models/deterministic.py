@@ -13,19 +13,19 @@ import numpy as np
 from gymnasium import spaces
 
 from axonrl import RunConfig
+from axonrl.tests.models.executed import transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
-BATCH: dict[str, Any] = {
-    "observation": np.array([[1], [2], [-1]], F32),
-    "action": np.array([[1], [3], [6]], F32),  # -0.5 and 0.5 in -1 .. 1; and 2, which was clipped to 1
-    "reward": np.array([1, -1, 0.5], F32),
-    "terminated": np.array([0, 1, 0], F32),
-    "truncated": np.array([1, 0, 0], F32),
-    "discount": np.array([0.5, 0, 0.9], F32),
-    "next_observation": np.array([[2], [3], [-2]], F32),
-    "weight": np.array([1, 0.5, 0.25], F32),
-}
+# Actions are -0.5 and 0.5 in -1 .. 1; and 2, which was clipped to 1
+BATCH = transitions(
+    np.array([[1], [2], [-1]], F32),
+    np.array([[1], [3], [6]], F32),
+    [1, -1, 0.5],
+    [0.5, 0, 0.9],
+    next_observation=np.array([[2], [3], [-2]], F32),
+    weight=[1, 0.5, 0.25],
+)
 ACTION = np.array([-0.5, 0.5, 1.0])
 ACTOR = np.array([0.25, -0.5])
 

@@ -17,7 +17,17 @@ from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
 
-RUNTIMES = ("tensorflow", "litert")
+
+def transitions(observation: Any, action: Any, reward: Any, discount: Any = (0.5, 0), **others: Any) -> dict[str, Any]:
+    """A replay memory's batch: the first row is truncated, those without a discount are terminated.
+
+    Next observations are the same, unless others are given.
+    """
+    columns = {"reward": reward, "discount": discount, "terminated": np.equal(discount, 0), **others}
+    floats = {name: np.asarray(value, np.float32) for name, value in columns.items() if name != "next_observation"}
+    floats["truncated"] = (np.arange(len(floats["reward"])) == 0).astype(np.float32)
+    following = others.get("next_observation", observation)
+    return {"observation": observation, "action": action, "next_observation": following, **floats}
 
 
 class Model:
@@ -85,6 +95,32 @@ class Model:
         result = self.executor.train({**self.batch, **batch}, counters, list(draws))
         names = ("loss", *self.train_program.metrics)
         return {**dict(zip(names, result.scalars.tolist(), strict=True)), "td_error": result.td_error}
+
+
+_traced: dict[str, Model] = {}
+"""Of the file whose tests run, by what they were made of."""
+
+
+def traced(
+    model_fn: Callable[..., Any],
+    params: Mapping[str, Any],
+    config: RunConfig,
+    batch: Mapping[str, Any],
+    runtime: str = "tensorflow",
+) -> Model:
+    """A Model that shares its trace with equal ones of the file: in LiteRT its weights are its own, else set them."""
+    spaces = config.observation_space, config.action_space
+    key = repr((model_fn.__module__, sorted(params.items()), spaces, sorted(_spec(batch).items())))
+    if key not in _traced:
+        _traced[key] = Model(model_fn, params, config, batch, "tensorflow")
+    model = _traced[key].also_in(runtime)
+    model.batch = batch
+    return model
+
+
+def forget_traces() -> None:
+    """What other files' tests have traced is of no use any more."""
+    _traced.clear()
 
 
 def _short(name: str) -> str:

@@ -10,15 +10,13 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from scipy import stats
-from scipy.special import log_softmax
 
 from axonrl import Agent, RunConfig
 from axonrl.contracts import Modes
-from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import bc, ppo
 from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model
 
 F32, I32 = np.float32, np.int32
 SEEN = spaces.Box(-1, 1, (1,))
@@ -43,11 +41,10 @@ def batch(action: Any, weight: Any = (1, 1)) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_update_of_choices_by_hand(runtime: str) -> None:
+def test_one_update_of_choices_by_hand() -> None:
     """Probabilities are 1/4, 1/4 and 1/2; 3 and 4 were done, of actions that begin at 2."""
     space = spaces.Discrete(3, start=2)
-    model = Model(bc.model_fn, PARAMS, config(space), batch(np.array([3, 4], I32), (1, 0.5)), runtime)
+    model = Model(bc.model_fn, PARAMS, config(space), batch(np.array([3, 4], I32), (1, 0.5)), "litert")
     logits = np.log([1, 1, 2])
     model.set({"policy/head/bias": logits})
     np.testing.assert_allclose(model.act()["logits"], [logits] * 2, rtol=1e-6)
@@ -69,11 +66,10 @@ def test_one_update_of_choices_by_hand(runtime: str) -> None:
     np.testing.assert_allclose(model.weights["policy/head/bias"], logits - 0.1 * gradient, rtol=1e-5)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_update_of_numbers_by_hand(runtime: str) -> None:
+def test_one_update_of_numbers_by_hand() -> None:
     """The mean is (1, 0), the standard deviations are (2, 1)."""
     space, action = spaces.Box(-9, 9, (2,)), np.array([[3, 1], [1, -2]], F32)
-    model = Model(bc.model_fn, PARAMS, config(space), batch(action), runtime)
+    model = Model(bc.model_fn, PARAMS, config(space), batch(action), "tensorflow")
     log_std = np.log([2, 1])
     model.set({"policy/head/bias": [1, 0], "policy/log_std": log_std})
     np.testing.assert_allclose(model.act()["action"], [[1, 0]] * 2)
@@ -90,12 +86,11 @@ def test_one_update_of_numbers_by_hand(runtime: str) -> None:
     np.testing.assert_allclose(model.weights["policy/log_std"], log_std - 0.1 * np.array([0.5, -1.5]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_squashed_numbers_against_scipy(runtime: str) -> None:
+def test_squashed_numbers_against_scipy() -> None:
     """In 0 .. 4, of a Gaussian with the mean 0.5 and the standard deviation 1/2 before squashing."""
     action = np.array([[1], [3.5]], F32)
-    given = batch(action)
-    model = Model(bc.model_fn, {**PARAMS, "box_policy": "squashed"}, config(spaces.Box(0, 4, (1,))), given, runtime)
+    params = {**PARAMS, "box_policy": "squashed"}
+    model = Model(bc.model_fn, params, config(spaces.Box(0, 4, (1,))), batch(action), "litert")
     model.set({"policy/head/bias": [0.5], "policy/log_std": [-np.log(2)]})
     np.testing.assert_allclose(model.act()["action"], 2 + 2 * np.tanh([[0.5], [0.5]]), rtol=1e-6)
     found = model.train()
@@ -158,28 +153,6 @@ def test_illegal_actions_have_no_probability() -> None:
     assert float(spec.eval_metric_ops["accuracy"]) == 0.5
 
 
-@pytest.mark.parametrize(
-    ("params", "space", "argument"),
-    [
-        ({"log_std": 21}, spaces.Box(-1, 1, (1,)), "log_std"),
-        ({"value_coefficient": 1}, spaces.Discrete(2), "value_coefficient"),
-        ({}, spaces.Text(3), "action_space"),
-        ({}, spaces.Box(0, 9, (1,), np.uint8), "action_space"),
-    ],
-)
-def test_what_does_not_fit_is_named(params: dict[str, Any], space: Any, argument: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        bc.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, config(space))
-    assert error.value.argument == argument
-
-
-def test_rollouts_are_refused() -> None:
-    labels = {"action": tf.zeros((3, 2), tf.int32), "reward": tf.zeros((3, 2))}
-    with pytest.raises(ArgumentError) as error:
-        bc.model_fn(tf.zeros((3, 1)), labels, Modes.TRAIN, None, config(spaces.Discrete(2)))
-    assert error.value.argument == "memory"
-
-
 def expert(rng: np.random.Generator) -> dict[str, Any]:
     """Sees x in -1 .. 1, and does 2 where x is above a half, 1 where it is above minus a half, else 0."""
     x = rng.uniform(-1, 1, (201, 1)).astype(F32)
@@ -203,47 +176,29 @@ class Seen(Counting):
         return np.array([self.mark], F32)
 
 
-def test_it_does_what_an_expert_does_and_ppo_starts_from_its_policy(tmp_path: Path) -> None:
-    space = spaces.Discrete(3)
+@pytest.mark.learning
+def test_it_does_what_an_expert_does(tmp_path: Path) -> None:
     memory = ReplayMemory(1000, 64, sampler="prioritized")
-    agent = Agent(bc.model_fn, memory, tmp_path / "bc", RunConfig(seed=1), {"hidden": (32,), "learning_rate": 0.01})
-    agent.learn([expert(np.random.default_rng(0))], (SEEN, space), steps=600)
-    x = np.array([[-0.8], [0.0], [0.8]], F32)
-    assert agent.predict(x)["action"].tolist() == [0, 1, 2]
-
-    params = {"hidden": (32,), "minibatch_size": 16}
-    online = Agent(
-        ppo.model_fn, BatchMemory(16), tmp_path / "ppo", RunConfig(seed=2), params, warm_start=tmp_path / "bc"
-    )
-    env = Seen(action_space=space)
-    online.check(env)
-    assert online.predict(x)["logits"].tolist() == agent.predict(x)["logits"].tolist()
-    online.train(env, timesteps=32)
-    assert online.global_step == 2
+    agent = Agent(bc.model_fn, memory, tmp_path, RunConfig(seed=1), {"hidden": (32,), "learning_rate": 0.01})
+    agent.learn([expert(np.random.default_rng(0))], (SEEN, spaces.Discrete(3)), steps=600)
+    assert agent.predict(np.array([[-0.8], [0.0], [0.8]], F32))["action"].tolist() == [0, 1, 2]
 
 
-def test_ppo_starts_from_the_deviations_of_a_box_too(tmp_path: Path) -> None:
+def test_ppo_starts_from_its_policy_and_the_deviations_of_a_box(tmp_path: Path, unconverted: None) -> None:
     data = expert(np.random.default_rng(0))
     data["action"] = np.clip(data["observation"], -1, 1)
     box = spaces.Box(-1, 1, (1,))
-    agent = Agent(bc.model_fn, ReplayMemory(1000, 64), tmp_path / "bc", RunConfig(seed=1), {"hidden": (8,)})
-    agent.learn([data], (SEEN, box), steps=50)
+    cloned = Agent(bc.model_fn, ReplayMemory(1000, 64), tmp_path / "bc", RunConfig(seed=1), {"hidden": (8,)})
+    cloned.learn([data], (SEEN, box), steps=50)
+    params = {"hidden": (8,), "minibatch_size": 16, "epochs": 1}
     online = Agent(
-        ppo.model_fn, BatchMemory(64), tmp_path / "ppo", RunConfig(seed=2), {"hidden": (8,)}, warm_start=tmp_path / "bc"
+        ppo.model_fn, BatchMemory(16), tmp_path / "ppo", RunConfig(seed=2), params, warm_start=tmp_path / "bc"
     )
-    online.check(Seen(action_space=box))
+    env = Seen(action_space=box)
+    online.check(env)
     x = np.array([[-0.8], [0.3]], F32)
     for name in ("mean", "log_std"):
-        assert online.predict(x)[name].tolist() == agent.predict(x)[name].tolist()
-    assert (agent.predict(x)["log_std"] < 0).all()
-
-
-def test_log_probabilities_are_those_of_a_softmax() -> None:
-    """Against SciPy, with a hidden layer."""
-    space = spaces.Discrete(4)
-    given = batch(np.array([0, 3], I32))
-    given["observation"] = np.array([[0.3], [-0.7]], F32)
-    model = Model(bc.model_fn, {**PARAMS, "hidden": (5,)}, config(space), given, "tensorflow")
-    logits = model.act()["logits"]
-    expected = -log_softmax(logits, axis=1)[[0, 1], [0, 3]]
-    np.testing.assert_allclose(model.train()["td_error"], expected, rtol=1e-5)
+        assert online.predict(x)[name].tolist() == cloned.predict(x)[name].tolist()
+    assert (cloned.predict(x)["log_std"] < 0).all()
+    online.train(env, timesteps=16)
+    assert online.global_step == 1

@@ -1,75 +1,47 @@
 """C51 against numbers worked out by hand: two actions, the atoms 0, 1 and 2, and logits that are a bias."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from axonrl import RunConfig
-from axonrl.contracts import ArraySpec
-from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import c51
 from axonrl.models.c51 import C51Params
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.tracing.program import Program
-from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (2,)), action_space=spaces.Discrete(2, start=5))
 PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "atoms": 3, "v_min": 0, "v_max": 2}
 ONLINE = np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]])  # Q 0.75 and 1
 TARGET = np.log([[0.2, 0.3, 0.5], [0.5, 0.25, 0.25]])  # Q 1.3 and 0.75
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 2), F32),
-    "action": np.array([5, 6], np.int32),
-    "reward": np.array([0.25, 0.5], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 2), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 2), F32), np.array([5, 6], np.int32), [0.25, 0.5], weight=[1, 0.5])
 
 
-@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
 @pytest.mark.parametrize(
-    ("double", "first"),
+    ("double", "first", "runtime"),
     [
-        (False, [0.225, 0.65, 0.125]),  # the target's best action 0; values 0.25, 0.75, 1.25
-        (True, [0.5 * 0.75 + 0.25 * 0.25, 0.5 * 0.25 + 0.25 * 0.75 * 2, 0.25 * 0.25]),  # the online network's: 1
+        (False, [0.225, 0.65, 0.125], "litert"),  # the target's best action 0; values 0.25, 0.75, 1.25
+        # The online network's: 1.
+        (True, [0.5 * 0.75 + 0.25 * 0.25, 0.5 * 0.25 + 0.25 * 0.75 * 2, 0.25 * 0.25], "tensorflow"),
     ],
 )
 def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> None:
-    bound = BoundModelFn(c51.model_fn, {**PARAMS, "double": double}, CONFIG, None)
-    program = Program(bound, ArraySpec((2,), F32), 0)
-    train = program.trace_train({name: ArraySpec(value.shape, value.dtype) for name, value in BATCH.items()})
-    executor = choose(program, train, runtime, None, shared)[0]
-    weights = executor.get_weights()
-    names = {name.partition(".")[2]: name for name in weights}
-    weights[names["online/logits/bias"]] = ONLINE.astype(F32).ravel()
-    weights[names["target/logits/bias"]] = TARGET.astype(F32).ravel()
-    for network in ("online", "target"):
-        weights[names[f"{network}/logits/kernel"]] = np.zeros((2, 6), F32)
-    executor.set_weights(weights)
-
-    predictions, _ = executor.act(BATCH["observation"])
+    model = Model(c51.model_fn, {**PARAMS, "double": double}, CONFIG, BATCH, runtime)
+    model.set({"online/logits/bias": ONLINE, "target/logits/bias": TARGET})
+    predictions = model.act()
     np.testing.assert_allclose(predictions["q_values"], [[0.75, 1]] * 2, rtol=1e-6)
     np.testing.assert_allclose(predictions["probabilities"], [np.exp(ONLINE)] * 2, rtol=1e-6)
     assert predictions["action"].tolist() == [6, 6]
-    assert isinstance(program.predict.exploration, EpsilonGreedy)
+    assert isinstance(model.program.predict.exploration, EpsilonGreedy)
 
-    result = executor.train(BATCH, {"global_step": 1, "global_timestep": 10, "progress": 0.0}, [])
+    result = model.train()
     m = np.array([first, [0.5, 0.5, 0]])  # the second has terminated with a reward of 0.5
     cross_entropy = -(m * ONLINE).sum(1)
     entropy = -(m * np.log(np.where(m > 0, m, 1))).sum(1)
-    assert result.td_error is not None
-    np.testing.assert_allclose(result.td_error, cross_entropy - entropy, rtol=1e-5)
-    scalars = dict(zip(("loss", *train.metrics), result.scalars.tolist(), strict=True))
+    np.testing.assert_allclose(result.pop("td_error"), cross_entropy - entropy, rtol=1e-5)
     gradient = np.array([np.exp(ONLINE[0]) - m[0], 0.5 * (np.exp(ONLINE[1]) - m[1])]) / 2  # p - m, weighted, the mean
-    assert scalars == pytest.approx(
+    assert result == pytest.approx(
         {
             "loss": (cross_entropy[0] + 0.5 * cross_entropy[1]) / 2,
             "q_mean": (0.75 + 1) / 2,
@@ -78,21 +50,8 @@ def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> N
         },
         rel=1e-5,
     )
-    moved = executor.get_weights()[names["online/logits/bias"]].reshape(2, 3)
-    np.testing.assert_allclose(moved, ONLINE - 0.1 * gradient, rtol=1e-5)
+    np.testing.assert_allclose(model.weights["online/logits/bias"].reshape(2, 3), ONLINE - 0.1 * gradient, rtol=1e-5)
 
 
-def test_parameters() -> None:
+def test_defaults_are_those_of_the_paper() -> None:
     assert (C51Params().atoms, C51Params().v_min, C51Params().v_max) == (51, -10, 10)
-    bad: list[tuple[dict[str, Any], str]] = [
-        ({"v_min": 1, "v_max": 1}, "v_min"),
-        ({"v_min": 1, "v_max": 1 + 1e-6}, "v_min"),  # float32 has no 51 numbers there
-        ({"v_min": -3e38, "v_max": 3e38}, "v_min"),  # their distance is infinite in float32
-        ({"atoms": 1}, "atoms"),
-        ({"v_max": None}, "v_max"),
-        ({"v_max": float("nan")}, "v_max"),
-    ]
-    for wrong, argument in bad:
-        with pytest.raises(ArgumentError) as error:
-            C51Params(**wrong)
-        assert error.value.argument == argument

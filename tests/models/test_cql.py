@@ -12,13 +12,12 @@ from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
 from axonrl.contracts import Modes
-from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import ReplayMemory
 from axonrl.models import cql, dqn
 from axonrl.models.blocks import losses
 from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32, I32 = np.float32, np.int32
 SEEN = spaces.Box(-1, 1, (1,))
@@ -31,16 +30,7 @@ PARAMS: dict[str, Any] = {
     "target_update_period": 100,
     "conservative_weight": 2.0,
 }
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([1, 0], I32),
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 1), F32), np.array([1, 0], I32), [1, -1], weight=[1, 0.5])
 
 
 def config(action: Any, observation: Any = SEEN) -> RunConfig:
@@ -55,10 +45,9 @@ def test_the_conservative_error_by_hand() -> None:
     np.testing.assert_allclose(found, [np.log(4), np.log(1 + np.exp(-2))], rtol=1e-5)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_update_by_hand(runtime: str) -> None:
+def test_one_update_by_hand() -> None:
     """Values are 0, log 2 and log 5, and so the softmax is 1/8, 2/8 and 5/8; the target network's are 4, 5 and 3."""
-    model = Model(cql.model_fn, PARAMS, config(spaces.Discrete(3)), BATCH, runtime)
+    model = Model(cql.model_fn, PARAMS, config(spaces.Discrete(3)), BATCH, "litert")
     q_values = np.log([1, 2, 5])
     model.set({"online/q_values/bias": q_values, "target/q_values/bias": [4, 5, 3]})
     np.testing.assert_allclose(model.act()["q_values"], [q_values] * 2, rtol=1e-6)
@@ -86,14 +75,8 @@ def test_one_update_by_hand(runtime: str) -> None:
     assert model.weights["target/q_values/bias"].tolist() == [4, 5, 3]
 
 
-@pytest.mark.parametrize(
-    ("space", "action"),
-    [
-        (spaces.Discrete(3), BATCH["action"]),
-        (spaces.MultiDiscrete([2, 3]), np.array([[1, 0], [0, 2]], I32)),
-    ],
-)
-def test_without_a_weight_it_is_dqn(space: Any, action: Any) -> None:
+def test_without_a_weight_it_is_dqn() -> None:
+    space, action = spaces.MultiDiscrete([2, 3]), np.array([[1, 0], [0, 2]], I32)
     params = {**PARAMS, "hidden": (4,), "double": False}
     del params["conservative_weight"]
     batch = {**BATCH, "action": action, "observation": np.array([[0.5], [-0.25]], F32)}
@@ -135,28 +118,6 @@ def test_illegal_actions_are_not_among_the_others() -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("params", "space", "argument"),
-    [
-        ({"conservative_weight": -1}, spaces.Discrete(2), "conservative_weight"),
-        ({"loss": "l1"}, spaces.Discrete(2), "loss"),
-        ({"munchausen": 0.9}, spaces.Discrete(2), "munchausen"),
-        ({}, spaces.Box(-1, 1, (1,)), "action_space"),
-    ],
-)
-def test_what_does_not_fit_is_named(params: dict[str, Any], space: Any, argument: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        cql.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, config(space))
-    assert error.value.argument == argument
-
-
-def test_rollouts_are_refused() -> None:
-    labels = {"action": tf.zeros((3, 2), tf.int32), "reward": tf.zeros((3, 2))}
-    with pytest.raises(ArgumentError) as error:
-        cql.model_fn(tf.zeros((3, 1)), labels, Modes.TRAIN, None, config(spaces.Discrete(2)))
-    assert error.value.argument == "memory"
-
-
 def test_it_explores_a_little_where_it_goes_on_in_an_environment() -> None:
     spec = cql.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config(spaces.Discrete(2)))
     assert isinstance(spec.exploration, EpsilonGreedy)
@@ -191,11 +152,11 @@ def data() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
-def test_it_keeps_to_what_the_data_have_and_learns_on_in_the_environment(sampler: str, tmp_path: Path) -> None:
+@pytest.mark.learning
+def test_it_keeps_to_what_the_data_have_and_learns_on_in_the_environment(tmp_path: Path) -> None:
     space = spaces.Discrete(3)
     params = {"hidden": (16,), "learning_rate": 0.01, "epsilon": 1.0}
-    agent = Agent(cql.model_fn, ReplayMemory(1000, 16, sampler=sampler), tmp_path, RunConfig(seed=1), params)
+    agent = Agent(cql.model_fn, ReplayMemory(1000, 16, sampler="prioritized"), tmp_path, RunConfig(seed=1), params)
     agent.learn(data(), (SEEN, space), steps=300)
     seen = np.full((1, 1), 0.5, F32)
     zero, one, never = agent.predict(seen)["q_values"][0]

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 from scipy import stats
 from scipy.special import logsumexp
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import Modes
-from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory
 from axonrl.models import cql_sac, sac
-from axonrl.models.blocks.actions import SquashedBox
-from axonrl.models.blocks.critics import TwinCritics
-from axonrl.models.blocks.soft_policies import SquashedPolicy
 from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (2,)))
@@ -33,16 +26,14 @@ PARAMS: dict[str, Any] = {
     "target_update_rate": 0.25,
     "temperature": 0.5,
 }
-BATCH: dict[str, Any] = {
-    "observation": np.array([[1], [2]], F32),
-    "action": np.array([[1, 2], [3, 0]], F32),  # -0.5, 0 and 0.5, -1 in -1 .. 1
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.array([[2], [3]], F32),
-    "weight": np.array([1, 0.5], F32),
-}
+# Actions are -0.5, 0 and 0.5, -1 in -1 .. 1
+BATCH = transitions(
+    np.array([[1], [2]], F32),
+    np.array([[1, 2], [3, 0]], F32),
+    [1, -1],
+    next_observation=np.array([[2], [3]], F32),
+    weight=[1, 0.5],
+)
 RNG = np.random.default_rng(0)
 SAMPLES = 3
 DRAWS = [  # the actor's, the next action's, uniform actions, the noise of the policy's
@@ -63,14 +54,9 @@ def named() -> dict[str, Any]:
     return weights
 
 
-@functools.cache
-def made(runtime: str, weight: float) -> Model:
+def linear(runtime: str, weight: float) -> Model:
     params = {**PARAMS, "conservative_weight": weight, "samples": SAMPLES}
-    return Model(cql_sac.model_fn, params, CONFIG, BATCH, runtime)
-
-
-def linear(runtime: str = "tensorflow", weight: float = 2.0) -> Model:
-    model = made(runtime, weight)
+    model = Model(cql_sac.model_fn, params, CONFIG, BATCH, runtime)
     model.set(named())
     return model
 
@@ -109,10 +95,9 @@ def by_hand(critics: Any, weight: float) -> dict[str, Any]:
     return {"loss": loss, "conservative_error": np.mean(gaps), "td_error": sum(errors) / 2, "q_mean": np.mean(q_values)}
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_the_critics_learn_as_in_the_paper(runtime: str) -> None:
+def test_the_critics_learn_as_in_the_paper() -> None:
     """The loss against NumPy, and the weights after it against its differences."""
-    model, critics = linear(runtime), [CRITICS["critic1"], CRITICS["critic2"]]
+    model, critics = linear("litert", 2.0), [CRITICS["critic1"], CRITICS["critic2"]]
     found, expected = model.train(draws=DRAWS), by_hand(critics, 2.0)
     np.testing.assert_allclose(found["td_error"], expected.pop("td_error"), rtol=1e-4)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4)
@@ -131,55 +116,13 @@ def test_the_critics_learn_as_in_the_paper(runtime: str) -> None:
 def test_without_a_weight_it_is_sac() -> None:
     plain = Model(sac.model_fn, PARAMS, CONFIG, BATCH, "tensorflow")
     plain.set(named())
-    conservative = linear(weight=0.0)
+    conservative = linear("tensorflow", 0.0)
     expected, found = plain.train(draws=DRAWS[:2]), conservative.train(draws=DRAWS)
     np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5)
     found.pop("conservative_error")
     assert found == pytest.approx(expected, rel=1e-5)
     for name, after in plain.weights.items():
         np.testing.assert_allclose(conservative.weights[name], after, rtol=1e-5, atol=1e-7, err_msg=name)
-
-
-def test_samples_estimate_the_integral() -> None:
-    """Of exp(c a + d) over -1 .. 1, which is exp(d) (exp(c) - exp(-c)) / c."""
-    params = cql_sac.CQLSACParams(hidden=())
-    actions = SquashedBox(spaces.Box(-1, 1, (1,)), "")
-    critics = TwinCritics("critic", [2], params)
-    for variable, number in zip(critics.variables, ([[0.0], [2.0]], [0.5], [[0.0], [-0.1]], [3.0]), strict=True):
-        variable.assign(number)
-    policy = SquashedPolicy(actions, 1, params)
-    rng = np.random.default_rng(1)
-    batch = {
-        "observation": tf.zeros((1, 1)),
-        "uniform": tf.constant(rng.uniform(-1, 1, (1, 40_000, 1)), tf.float32),
-        "samples": tf.constant(rng.normal(size=(1, 40_000, 1)), tf.float32),
-    }
-    exact = [d + np.log((np.exp(c) - np.exp(-c)) / c) for c, d in ((2.0, 0.5), (-0.1, 3.0))]
-    np.testing.assert_allclose([float(one[0]) for one in cql_sac.soft_maxima(policy, critics, batch)], exact, atol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("params", "space", "argument"),
-    [
-        ({"conservative_weight": -1}, CONFIG.action_space, "conservative_weight"),
-        ({"samples": 0}, CONFIG.action_space, "samples"),
-        ({"dueling": "mean"}, CONFIG.action_space, "dueling"),
-        ({}, spaces.Discrete(2), "action_space"),
-        ({}, spaces.Box(-np.inf, 1, (1,)), "action_space"),
-    ],
-)
-def test_what_does_not_fit_is_named(params: dict[str, Any], space: Any, argument: str) -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
-    with pytest.raises(ArgumentError) as error:
-        cql_sac.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, config)
-    assert error.value.argument == argument
-
-
-def test_gradient_steps_share_a_batch(tmp_path: Path) -> None:
-    agent = Agent(cql_sac.model_fn, ReplayMemory(100, 5), tmp_path, RunConfig(seed=1), {"updates": 2, "hidden": (4,)})
-    with pytest.raises(ArgumentError) as error:
-        agent.learn(data(), (SEEN, BOX), steps=1)
-    assert error.value.argument == "updates"
 
 
 SEEN, BOX = spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,))
@@ -213,6 +156,7 @@ def data() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.learning
 def test_it_finds_what_is_best_in_the_data_and_learns_on_in_the_environment(tmp_path: Path) -> None:
     params = {"hidden": (32,), "learning_rate": 0.01, "conservative_weight": 0.2, "updates": 2, "temperature": 0.01}
     memory = ReplayMemory(1000, 32, sampler="prioritized")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
 from axonrl.contracts import Modes
-from axonrl.errors import ArgumentError
 from axonrl.explorations import OrnsteinUhlenbeck
-from axonrl.memories import HindsightMemory, ReplayMemory
+from axonrl.memories import HindsightMemory
 from axonrl.models import ddpg
-from axonrl.tests.models.bandits import Bandit
 from axonrl.tests.models.deterministic import BATCH, CONFIG, ByHand, Reach
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model, traced
 
 PARAMS: dict[str, Any] = {
     "hidden": (),
@@ -31,18 +27,16 @@ PARAMS: dict[str, Any] = {
 CRITIC = [0.5, 2.0, 0.1]  # by observation, by action, bias
 
 
-@functools.cache
-def made(runtime: str) -> Model:
-    return Model(ddpg.model_fn, PARAMS, CONFIG, BATCH, runtime)
+def made() -> Model:
+    return traced(ddpg.model_fn, PARAMS, CONFIG, BATCH, "litert")
 
 
 def by_hand() -> ByHand:
     return ByHand([CRITIC], rate=0.25, delay=1, actor_rate=0.1, critic_rate=0.2)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_updates_are_those_of_the_paper(runtime: str) -> None:
-    model, expected = made(runtime), by_hand()
+def test_updates_are_those_of_the_paper() -> None:
+    model, expected = made(), by_hand()
     model.set(expected.weights(["critic"]) | {"target_actor/mu/bias": 7.0})  # copied over at first
     for step in range(4):
         found, wanted = model.train(step), expected.step(BATCH)
@@ -56,7 +50,7 @@ def test_updates_are_those_of_the_paper(runtime: str) -> None:
 
 def test_the_numbers_of_an_update_in_full() -> None:
     """Of the first transition, so that they can be followed without a program."""
-    model = made("tensorflow")
+    model = made()
     model.set(by_hand().weights(["critic"]))
     # mu(2) is tanh(0.5 - 0.5) = 0, and Q(2, 0) is 1.1: the target is 1.55. Q(1, -0.5) is -0.4.
     assert model.train(0)["td_error"][0] == pytest.approx(1.95)
@@ -76,29 +70,7 @@ def test_it_explores_as_in_the_paper_by_default() -> None:
     assert (exploration.level(0), exploration.theta, exploration.relative) == (0.2, 0.15, True)
 
 
-def test_smoothing_and_delay_are_parameters_of_td3_only() -> None:
-    for name in ("smoothing", "policy_delay"):
-        with pytest.raises(ArgumentError) as error:
-            ddpg.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, {name: 1}, CONFIG)
-        assert error.value.argument == name
-
-
-@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-np.inf, 1, (2,)), spaces.MultiDiscrete([2, 2])])
-def test_other_action_spaces_are_refused(space: Any) -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
-    with pytest.raises(ArgumentError, match=r"DDPG needs a bounded Box of floats .* PPO take") as error:
-        ddpg.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config)
-    assert error.value.argument == "action_space"
-
-
-def test_it_finds_the_best_action_from_a_uniform_memory(tmp_path: Path) -> None:
-    params = {"hidden": (32,), "learning_rate": 1e-2, "critic_learning_rate": 1e-2, "sigma": 0.4}
-    agent = Agent(ddpg.model_fn, ReplayMemory(1000, 32), tmp_path, RunConfig(seed=1), params)
-    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1000)
-    action = agent.predict(np.array([[-1], [1]], np.float32))["action"]
-    np.testing.assert_allclose(action, [[0, 2], [2, 0]], atol=0.2)
-
-
+@pytest.mark.learning
 def test_it_reaches_goals_from_hindsight(tmp_path: Path) -> None:
     params = {"hidden": (32, 32), "learning_rate": 5e-3, "critic_learning_rate": 5e-3, "sigma": 0.4}
     memory = HindsightMemory(2000, 64, sampler="prioritized")

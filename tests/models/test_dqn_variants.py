@@ -12,26 +12,16 @@ from gymnasium import spaces
 from axonrl import RunConfig
 from axonrl.explorations import Boltzmann, Noisy
 from axonrl.models import dqn
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2, start=5))
 PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "loss": "squared", "max_gradient_norm": None}
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([5, 6], np.int32),
-    "reward": np.array([1, 2], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.zeros(2, F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+BATCH = transitions(np.zeros((2, 1), F32), np.array([5, 6], np.int32), [1, 2], weight=[1, 0.5])
 ONLINE, TARGET = "online/q_values/bias", "target/q_values/bias"
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize(("double", "runtime"), [(True, "litert"), (False, "tensorflow")])
 def test_munchausen(double: bool, runtime: str) -> None:
     extra = {"munchausen": 0.5, "munchausen_temperature": 1.0, "munchausen_floor": -1.0, "double": double}
     model = Model(dqn.model_fn, {**PARAMS, **extra}, CONFIG, BATCH, runtime)
@@ -51,8 +41,7 @@ def test_munchausen(double: bool, runtime: str) -> None:
     np.testing.assert_allclose(model.weights[ONLINE], moved, rtol=1e-5)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize(("double", "second"), [(True, 6.0), (False, 7.0)])
+@pytest.mark.parametrize(("double", "second", "runtime"), [(True, 6.0, "tensorflow"), (False, 7.0, "litert")])
 def test_branches_with_masks(double: bool, second: float, runtime: str) -> None:
     observation = spaces.Dict({"x": spaces.Box(-1, 1, (1,)), "action_mask": spaces.MultiBinary(5)})
     config = RunConfig(observation_space=observation, action_space=spaces.MultiDiscrete([2, 3], start=[0, 10]))
@@ -75,9 +64,8 @@ def test_branches_with_masks(double: bool, second: float, runtime: str) -> None:
     np.testing.assert_allclose(model.weights[ONLINE], moved, rtol=1e-5)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_noisy_layers(runtime: str) -> None:
-    model = Model(dqn.model_fn, {**PARAMS, "noisy": True}, CONFIG, BATCH, runtime)
+def test_noisy_layers() -> None:
+    model = Model(dqn.model_fn, {**PARAMS, "noisy": True}, CONFIG, BATCH, "litert")
     model.set({ONLINE: [1, 2], f"{ONLINE}_sigma": [0.5, 1], TARGET: [3, 5], f"{TARGET}_sigma": [1, 1]})
     own, target, selecting = (np.array(e) for e in ([1, -1], [1, 2], [3, 0]))  # noise of the two biases
     draws = [np.array([0, *np.sign(e) * e**2], F32) for e in (own, target, selecting)]

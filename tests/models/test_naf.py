@@ -11,16 +11,12 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import ArraySpec, Modes
-from axonrl.errors import ArgumentError
+from axonrl.contracts import Modes
 from axonrl.explorations import GaussianNoise
 from axonrl.memories import ReplayMemory
 from axonrl.models import naf
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.tracing.program import Program
-from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.tests.models.bandits import Bandit
+from axonrl.tests.models.executed import Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Box(0, 4, (2,)))
@@ -31,16 +27,8 @@ PARAMS: dict[str, Any] = {
     "max_gradient_norm": None,
     "target_update_rate": 0.5,
 }
-BATCH: dict[str, Any] = {
-    "observation": np.zeros((2, 1), F32),
-    "action": np.array([[3, 1], [6, 2]], F32),  # 0.5, -0.5; and 2, which was clipped to 1, and 0
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.zeros((2, 1), F32),
-    "weight": np.array([1, 0.5], F32),
-}
+# Actions are 0.5, -0.5; and 2, which was clipped to 1, and 0
+BATCH = transitions(np.zeros((2, 1), F32), np.array([[3, 1], [6, 2]], F32), [1, -1], weight=[1, 0.5])
 # mu is (0.5, 0), L is [[1, 0], [0.5, 2]], and so P is [[1, 0.5], [0.5, 4.25]].
 BIASES = {"value": [1.0], "mu": [np.arctanh(0.5), 0], "diagonal": [0, np.log(2)], "below": [0.5]}
 
@@ -59,38 +47,17 @@ def test_the_advantage_by_hand(distance: Any, diagonal: Any, below: Any, expecte
     np.testing.assert_allclose(naf.advantage(*given), expected, rtol=1e-6)
 
 
-def test_the_advantage_is_the_quadratic_form_of_the_paper() -> None:
-    rng = np.random.default_rng(0)
-    distance, diagonal, below = (rng.normal(size=(8, size)).astype(F32) for size in (4, 4, 6))
-    expected = []
-    for d, logs, entries in zip(distance, diagonal, below, strict=True):
-        lower = np.diag(np.exp(logs))
-        lower[np.tril_indices(4, -1)] = entries
-        expected.append(-0.5 * d @ (lower @ lower.T) @ d)
-    np.testing.assert_allclose(naf.advantage(distance, diagonal, below), expected, rtol=1e-4)
-
-
-@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
-def test_one_update_by_hand(runtime: str) -> None:
-    program = Program(BoundModelFn(naf.model_fn, PARAMS, CONFIG, None), ArraySpec((1,), F32), 0)
-    train = program.trace_train({name: ArraySpec(value.shape, value.dtype) for name, value in BATCH.items()})
-    executor = choose(program, train, runtime, None, shared)[0]
-    weights = {name: np.zeros_like(value) for name, value in executor.get_weights().items()}
-    names = {name.partition(".")[2]: name for name in weights}
-    for head, bias in BIASES.items():
-        weights[names[f"online/{head}/bias"]] = np.array(bias, F32)
-    weights[names["target/value/bias"]] = np.array([3], F32)  # half-way to the online network's is 2
-    executor.set_weights(weights)
-
-    predictions, _ = executor.act(BATCH["observation"])
+def test_one_update_by_hand() -> None:
+    model = Model(naf.model_fn, PARAMS, CONFIG, BATCH, "litert")
+    # The target's value is half-way to the online network's: 2.
+    model.set({"target/value/bias": 3, **{f"online/{head}/bias": bias for head, bias in BIASES.items()}})
+    predictions = model.act()
     np.testing.assert_allclose(predictions["action"], [[3, 2]] * 2, rtol=1e-6)
     np.testing.assert_allclose(predictions["value"], [1, 1], rtol=1e-6)
 
-    result = executor.train(BATCH, {"global_step": 1, "global_timestep": 10, "progress": 0.0}, [])
+    result = model.train()
     # Q is 1 - 0.53125 and 1 - 0.125; targets are 1 + 0.5 * 2 and -1.
-    assert result.td_error is not None
-    np.testing.assert_allclose(result.td_error, [1.53125, -1.875], rtol=1e-5)
-    scalars = dict(zip(("loss", *train.metrics), result.scalars.tolist(), strict=True))
+    np.testing.assert_allclose(result.pop("td_error"), [1.53125, -1.875], rtol=1e-5)
     # By Q -1.53125 / 2 and 0.5 * 1.875 / 2, and from there by P (u - mu), or by the entries of L.
     gradients = {
         "value": [-0.765625 + 0.46875],
@@ -98,7 +65,7 @@ def test_one_update_by_hand(runtime: str) -> None:
         "diagonal": [0.46875 * -0.25, -0.765625 * -1],
         "below": [-0.765625 * -0.125],
     }
-    assert scalars == pytest.approx(
+    assert result == pytest.approx(
         {
             "loss": (1.53125**2 / 2 + 0.5 * 1.875**2 / 2) / 2,
             "q_mean": 0.671875,
@@ -109,12 +76,11 @@ def test_one_update_by_hand(runtime: str) -> None:
         },
         rel=1e-5,
     )
-    after = executor.get_weights()
+    after = model.weights
     for head, gradient in gradients.items():
-        np.testing.assert_allclose(
-            after[names[f"online/{head}/bias"]], np.array(BIASES[head]) - 0.1 * np.array(gradient), rtol=1e-5
-        )
-    assert after[names["target/value/bias"]].tolist() == [2]
+        expected = np.array(BIASES[head]) - 0.1 * np.array(gradient)
+        np.testing.assert_allclose(after[f"online/{head}/bias"], expected, rtol=1e-5)
+    assert after["target/value/bias"].tolist() == [2]
 
 
 def test_one_component_needs_no_entries_below_the_diagonal() -> None:
@@ -131,34 +97,7 @@ def test_it_explores_as_its_parameters_say() -> None:
     assert spec.exploration.level(0) == 0.7
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"exploration": "epsilon_greedy"},
-        {"sigma": -1},
-        {"theta": 0},
-        {"target_update_rate": 0},
-        {"hidden": None},
-        {"loss": 1},
-    ],
-)
-def test_wrong_parameters_are_named(params: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError) as error:
-        naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, params, CONFIG)
-    assert error.value.argument == next(iter(params))
-
-
-@pytest.mark.parametrize(
-    "space",
-    [spaces.Discrete(3), spaces.Box(-np.inf, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.Box(0, 9, (2,), np.uint8)],
-)
-def test_other_action_spaces_are_refused(space: Any) -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=space)
-    with pytest.raises(ArgumentError, match="NAF needs a bounded Box of floats") as error:
-        naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config)
-    assert error.value.argument == "action_space"
-
-
+@pytest.mark.learning
 def test_it_finds_the_best_action_from_a_prioritized_memory(tmp_path: Path) -> None:
     params = {"hidden": (32,), "learning_rate": 1e-2, "exploration": "gaussian", "sigma": 0.5}
     memory = ReplayMemory(1000, 32, n_step=2, sampler="prioritized")

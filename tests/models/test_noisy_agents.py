@@ -12,7 +12,6 @@ from axonrl import Agent, RunConfig
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.policies import Policy
-from axonrl.tests.models.executed import RUNTIMES
 
 PARAMS = {"hidden": (8,), "noisy": True, "noisy_sigma": 5.0}
 SEEN = np.array([0.5, -0.5], np.float32)
@@ -38,11 +37,11 @@ class Still(gymnasium.Env[Any, Any]):
         return SEEN, 1.0, self.left == 0, False, {}
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_only_training_is_noisy_and_it_resumes_exactly(runtime: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("traced_once")
+def test_only_training_is_noisy_and_it_resumes_exactly(tmp_path: Path) -> None:
     def agent(folder: str) -> Agent:
         memory = ReplayMemory(100, 4)
-        return Agent(dqn.model_fn, memory, tmp_path / folder, RunConfig(seed=3, runtime=runtime), PARAMS)
+        return Agent(dqn.model_fn, memory, tmp_path / folder, RunConfig(seed=3, runtime="litert"), PARAMS)
 
     whole, first, second, evaluated = Still(), Still(), Still(), Still()
     one = agent("whole").train(whole, first_update=20, update_frequency=5, timesteps=40)
@@ -57,8 +56,7 @@ def test_only_training_is_noisy_and_it_resumes_exactly(runtime: str, tmp_path: P
     assert set(evaluated.actions) == set(predicted["action"].tolist())
     assert {int(one.act(SEEN, explore=True)) for _ in range(40)} == {0, 1}
 
-    if runtime == "litert":
-        policy = Policy.load(one.export(tmp_path / "exported"))
-        assert policy.act(SEEN) == predicted["action"][0]
-        with pytest.raises(ValueError, match="Noisy explores by noise that the model draws while it trains"):
-            policy.act(SEEN, explore=True)
+    policy = Policy.load(one.export(tmp_path / "exported"))
+    assert policy.act(SEEN) == predicted["action"][0]
+    with pytest.raises(ValueError, match="Noisy explores by noise that the model draws while it trains"):
+        policy.act(SEEN, explore=True)

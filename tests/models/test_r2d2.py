@@ -10,14 +10,9 @@ import pytest
 from gymnasium import spaces
 
 from axonrl import RunConfig
-from axonrl.contracts import ArraySpec, SpecTree
-from axonrl.errors import ArgumentError
 from axonrl.models import r2d2
 from axonrl.models.r2d2 import R2D2Params
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.tracing.program import Program
-from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.models.executed import Model
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-5, 5, (1,)), action_space=spaces.Discrete(2, start=5))
@@ -74,37 +69,23 @@ def batch() -> dict[str, Any]:
     }
 
 
-def spec_of(value: Any) -> SpecTree:
-    if isinstance(value, dict):
-        return {name: ArraySpec(part.shape, part.dtype) for name, part in value.items()}
-    return ArraySpec(value.shape, value.dtype)
-
-
-def executor_of(params: dict[str, Any], runtime: str, labels: dict[str, Any]) -> tuple[Any, Any, dict[str, str]]:
-    """An executor with these weights; the traced TRAIN; and its variables by their plain names."""
-    program = Program(BoundModelFn(r2d2.model_fn, params, CONFIG, None), ArraySpec((1,), F32), 0)
-    train = program.trace_train({name: spec_of(value) for name, value in labels.items()})
-    executor = choose(program, train, runtime, None, shared)[0]
-    weights = executor.get_weights()
-    names = {name.partition(".")[2]: name for name in weights}
+def weights() -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for network, head in (("online", ONLINE), ("target", TARGET)):
-        weights[names[f"{network}/lstm/kernel"]] = np.array([[0, 0, 1, 0]], F32)
-        weights[names[f"{network}/lstm/recurrent_kernel"]] = np.zeros((1, 4), F32)
-        weights[names[f"{network}/lstm/bias"]] = np.array([OPEN, OPEN, 0, OPEN], F32)
-        weights[names[f"{network}/q_values/kernel"]] = head.astype(F32)
-        weights[names[f"{network}/q_values/bias"]] = np.zeros(2, F32)
-    executor.set_weights(weights)
-    return executor, train, names
+        found |= {f"{network}/lstm/kernel": [0, 0, 1, 0], f"{network}/lstm/bias": [OPEN, OPEN, 0, OPEN]}
+        found[f"{network}/q_values/kernel"] = head
+    return found
 
 
-@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
-@pytest.mark.parametrize(("double", "rescaling"), [(True, None), (False, 0.01)])
+@pytest.mark.parametrize(("double", "rescaling", "runtime"), [(True, None, "tensorflow"), (False, 0.01, "litert")])
 def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str) -> None:
-    labels = batch()
-    executor, train, names = executor_of({**PARAMS, "double": double, "rescaling": rescaling}, runtime, labels)
+    params = {**PARAMS, "double": double, "rescaling": rescaling}
+    model = Model(r2d2.model_fn, params, CONFIG, batch(), runtime)
+    model.set(weights())
 
     state = {"cell": np.full((2, 1), 0.5, F32), "hidden": np.zeros((2, 1), F32)}
-    predictions, following = executor.act({"observation": observations(np.array([0.3, -0.7])), "state": state})
+    predictions, following = model.executor.act({"observation": observations(np.array([0.3, -0.7])), "state": state})
+    assert following is not None
     np.testing.assert_allclose(following["cell"], [[0.8], [-0.2]], rtol=1e-6)
     np.testing.assert_allclose(following["hidden"], np.tanh([[0.8], [-0.2]]), rtol=1e-6)
     expected = inverse_h(np.tanh([[0.8], [-0.2]]) * ONLINE, rescaling)
@@ -119,33 +100,18 @@ def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str)
     returns[2, 0] = 2 + 0.5 * value[3, 0]  # one timestep only: the sequence ends
     taken = OUTPUTS[:3] * ONLINE[0][ACTION[1:]]
     td_error = VALID * (h(returns, rescaling) - taken)
-    result = executor.train(labels, {"global_step": 1, "global_timestep": 10, "progress": 0.0}, [])
-    np.testing.assert_allclose(result.td_error.reshape(4, 3)[1:], td_error, rtol=2e-4)
-    assert not result.td_error.reshape(4, 3)[0].any()
-    scalars = dict(zip(("loss", *train.metrics), result.scalars.tolist(), strict=True))
-    assert scalars["loss"] == pytest.approx((WEIGHT * td_error**2 / 2).sum() / 6, rel=1e-4)
-    assert scalars["q_mean"] == pytest.approx((VALID * inverse_h(taken, rescaling)).sum() / 6, rel=1e-4)
-    assert scalars["td_error_mean"] == pytest.approx(np.abs(td_error).sum() / 6, rel=1e-4)
+    result = model.train()
+    np.testing.assert_allclose(result["td_error"].reshape(4, 3)[1:], td_error, rtol=2e-4)
+    assert not result["td_error"].reshape(4, 3)[0].any()
+    assert result["loss"] == pytest.approx((WEIGHT * td_error**2 / 2).sum() / 6, rel=1e-4)
+    assert result["q_mean"] == pytest.approx((VALID * inverse_h(taken, rescaling)).sum() / 6, rel=1e-4)
+    assert result["td_error_mean"] == pytest.approx(np.abs(td_error).sum() / 6, rel=1e-4)
 
     gradient = [-(WEIGHT * td_error * OUTPUTS[:3] * (ACTION[1:] == action)).sum() / 6 for action in (0, 1)]
-    moved = executor.get_weights()[names["online/q_values/kernel"]]
+    moved = model.weights["online/q_values/kernel"]
     np.testing.assert_allclose(moved, ONLINE - 0.1 * np.array([gradient]), rtol=1e-4)
 
 
-def test_what_is_no_sequence_is_refused() -> None:
-    program = Program(BoundModelFn(r2d2.model_fn, PARAMS, CONFIG, None), ArraySpec((1,), F32), 0)
-    one = {key: value[0] for key, value in batch().items() if key not in ("state", "valid", "burn_in", "weight")}
-    single = {key: spec_of(value) for key, value in {**one, "state": batch()["state"]}.items()}
-    with pytest.raises(ArgumentError, match=r"SequenceMemory.*\[3\]") as error:
-        program.trace_train(single)
-    assert error.value.argument == "memory"
-
-
-def test_parameters() -> None:
+def test_defaults_are_those_of_the_paper() -> None:
     params = R2D2Params()
     assert (params.n_step, params.double, params.dueling, params.rescaling) == (5, True, "mean", 1e-3)
-    wrong: list[dict[str, Any]] = [{"n_step": 0}, {"rescaling": 0}, {"lstm": 0}, {"dueling": "median"}]
-    for given in wrong:
-        with pytest.raises(ArgumentError) as error:
-            R2D2Params(**given)
-        assert {error.value.argument} == given.keys()

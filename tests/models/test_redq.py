@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import Modes
-from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory
 from axonrl.models import redq
 from axonrl.tests.models.bandits import Sides
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model, traced
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(-1, 1, (1,)))
@@ -44,9 +40,8 @@ BATCH: dict[str, Any] = {
 DRAWS = [NOISE[:, None].astype(F32), NEXT_NOISE[:, None].astype(F32), DRAW.astype(F32)]
 
 
-@functools.cache
-def made(runtime: str) -> Model:
-    return Model(redq.model_fn, {**PARAMS, "max_gradient_norm": 1e9}, CONFIG, BATCH, runtime)
+def made() -> Model:
+    return traced(redq.model_fn, {**PARAMS, "max_gradient_norm": 1e9}, CONFIG, BATCH, "litert")
 
 
 def drawn(s: Any, z: Any) -> tuple[Any, Any, Any]:
@@ -61,9 +56,8 @@ def q(w: Any, s: Any, a: Any) -> Any:
     return w @ np.array([s, a, np.ones_like(s)])
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_update_by_hand(runtime: str) -> None:
-    model = made(runtime)
+def test_one_update_by_hand() -> None:
+    model = made()
     model.set(
         {
             **{f"actor/{name}": value for name, value in ACTOR.items()},
@@ -118,30 +112,14 @@ def test_one_update_by_hand(runtime: str) -> None:
 
 
 def test_targets_become_copies_in_the_first_gradient_step_of_all_and_in_no_other() -> None:
-    model = made("litert")
+    model = made()
     model.set({"critics/dense1/kernel": CRITICS[:, :2], "targets/dense1/kernel": TARGETS[:, :2]})
     model.train(0, DRAWS)
     moved = np.abs(model.weights["targets/dense1/kernel"][..., 0] - CRITICS[:, :2])
     assert 0 < moved.min() < moved.max() < 0.01  # 0.005 of the way to critics that have learned once
 
 
-@pytest.mark.parametrize(
-    ("params", "argument"),
-    [({"subset": 4}, "subset"), ({"critics": 0}, "critics"), ({"updates": 3}, "updates"), ({"lstm": 8}, "lstm")],
-)
-def test_wrong_parameters_are_named(params: dict[str, Any], argument: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        Model(redq.model_fn, {**PARAMS, **params}, CONFIG, BATCH, "tensorflow")
-    assert error.value.argument == argument
-
-
-def test_other_action_spaces_are_refused() -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.MultiBinary(3))
-    with pytest.raises(ArgumentError, match="REDQ needs a bounded Box of floats or a Discrete space") as error:
-        redq.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config)
-    assert error.value.argument == "action_space"
-
-
+@pytest.mark.learning
 def test_it_finds_the_best_discrete_action_from_a_prioritized_memory(tmp_path: Path) -> None:
     params = {"hidden": (16,), "learning_rate": 5e-3, "target_update_rate": 0.05, "updates": 4, "critics": 3}
     memory = ReplayMemory(1000, 64, n_step=2, sampler="prioritized")

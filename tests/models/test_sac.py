@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +12,23 @@ from gymnasium import spaces
 
 from axonrl import Agent, RunConfig, noise
 from axonrl.contracts import Modes
-from axonrl.errors import ArgumentError
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac
-from axonrl.tests.models import executed
 from axonrl.tests.models.bandits import SteepBandit
+from axonrl.tests.models.executed import Model, traced, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
 LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1}
-BATCH: dict[str, Any] = {
-    "observation": np.array([[1], [2]], F32),
-    "action": np.array([[1], [3]], F32),  # -0.5 and 0.5 in -1 .. 1
-    "reward": np.array([1, -1], F32),
-    "terminated": np.array([0, 1], F32),
-    "truncated": np.array([1, 0], F32),
-    "discount": np.array([0.5, 0], F32),
-    "next_observation": np.array([[2], [3]], F32),
-}
+# Actions are -0.5 and 0.5 in -1 .. 1
+BATCH = transitions(
+    np.array([[1], [2]], F32),
+    np.array([[1], [3]], F32),
+    [1, -1],
+    next_observation=np.array([[2], [3]], F32),
+    weight=[1, 0.25],
+)
 NOISE = [np.array([[0.5], [-1.0]], F32), np.array([[1.0], [0.2]], F32)]  # the actor's, the next action's
 ACTOR = {"mean/kernel": 0.25, "mean/bias": -0.5, "log_std/kernel": 0.1, "log_std/bias": -0.7}
 CRITICS = {  # by observation, by action, bias
@@ -45,20 +40,6 @@ CRITICS = {  # by observation, by action, bias
 ALPHA = 0.5
 
 
-class Model(executed.Model):
-    """SAC as an executor runs it."""
-
-    def __init__(self, params: Any, config: RunConfig = CONFIG, batch: Any = None, runtime: str = "tensorflow") -> None:
-        super().__init__(sac.model_fn, params, config, BATCH if batch is None else batch, runtime)
-
-    def set(self, weights: Mapping[str, Any]) -> None:
-        """Those named that it has; the others stay."""
-        super().set({name: weights.get(name, value) for name, value in self.weights.items()})
-
-    def train(self, step: int = 1, draws: Any = None, **batch: Any) -> dict[str, Any]:
-        return super().train(step, NOISE if draws is None else draws, **batch)
-
-
 def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for name, (*kernel, bias) in values.items():
@@ -66,24 +47,19 @@ def critic_weights(values: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-@functools.cache
-def made(runtime: str, weight: bool, **params: Any) -> Model:
-    batch = {**BATCH, "weight": np.ones(2, F32)} if weight else BATCH
-    return Model({**LINEAR, **params}, batch=batch, runtime=runtime)
-
-
-def linear(runtime: str = "tensorflow", weight: bool = False, **params: Any) -> Model:
-    """All its networks hold ACTOR and CRITICS. There is one for the same arguments: plain SGD has no memory."""
-    model = made(runtime, weight, **params)
-    model.set({f"actor/{name}": value for name, value in ACTOR.items()} | critic_weights(CRITICS))
-    model.set({"log_temperature": np.log(ALPHA)})
+def linear(runtime: str = "tensorflow", **params: Any) -> Model:
+    """All its networks hold ACTOR and CRITICS. Equal ones share a trace: plain SGD has no memory."""
+    model = traced(sac.model_fn, {**LINEAR, **params}, CONFIG, BATCH, runtime)
+    weights = {f"actor/{name}": value for name, value in ACTOR.items()} | critic_weights(CRITICS)
+    model.set(weights if "temperature" in params else {**weights, "log_temperature": np.log(ALPHA)})
     return model
 
 
 class ByHand:
     """One update of LINEAR in float64: gradients from paper and pencil, no automatic differentiation."""
 
-    def __init__(self, alpha: float = ALPHA, weight: Any = 1.0, rate: float = 0.005, lr: float = 0.1) -> None:
+    def __init__(self, alpha: float = ALPHA, rate: float = 0.005, lr: float = 0.1) -> None:
+        weight = BATCH["weight"]
         s, a = BATCH["observation"][:, 0], np.array([-0.5, 0.5])
         w = {name: np.array(value) for name, value in CRITICS.items()}
         for i in (1, 2):
@@ -139,10 +115,9 @@ def check(model: Model, result: dict[str, Any], expected: ByHand) -> None:
         np.testing.assert_allclose(weights[f"actor/{name}"].ravel(), [value], rtol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
-def test_one_update_by_hand(runtime: str) -> None:
-    model = linear(runtime)
-    result = model.train()
+def test_one_update_by_hand() -> None:
+    model = linear("litert")
+    result = model.train(1, NOISE)
     expected = ByHand()
     check(model, result, expected)
     assert result["temperature"] == pytest.approx(ALPHA)  # the one that was used
@@ -152,73 +127,55 @@ def test_one_update_by_hand(runtime: str) -> None:
 
 def test_the_numbers_of_that_update_in_full() -> None:
     """Of the terminated transition, so that they can be followed without a program: its target is its reward."""
-    result = linear().train()
+    result = linear().train(1, NOISE)
     # Q1 = 0.5 * 2 + 2 * 0.5 + 0.1 = 2.1, Q2 = 0.4 * 2 + 1 * 0.5 + 0.3 = 1.6; errors -3.1 and -2.6.
     assert result["td_error"][1] == pytest.approx((-3.1 - 2.6) / 2)
 
 
 def test_a_fixed_temperature_is_no_variable() -> None:
-    for alpha in (0.0, 0.2):
-        model = linear(temperature=alpha)
-        assert "log_temperature" not in model.weights
-        result = model.train()
-        check(model, result, ByHand(alpha=alpha))
-        assert result["temperature"] == pytest.approx(alpha)
-
-
-def test_weights_of_a_prioritized_memory_scale_the_critics_errors() -> None:
-    weight = np.array([1.0, 0.25], F32)
-    model = linear(weight=True)
-    check(model, model.train(weight=weight), ByHand(weight=weight))
-
-
-def test_truncation_bootstraps_and_termination_does_not() -> None:
-    """Labels' discount says which; what the next observation is worth counts for the first transition only."""
-    model = linear()
-    before = model.train()["td_error"]
-    model = linear()
-    model.set({"target1/q_value/bias": 100.0, "target2/q_value/bias": 100.0})
-    after = model.train()["td_error"]
-    assert after[0] - before[0] > 40  # about 0.5 * 100
-    assert after[1] == before[1]
+    model = linear(temperature=0.0)
+    assert "log_temperature" not in model.weights
+    result = model.train(1, NOISE)
+    check(model, result, ByHand(alpha=0.0))
+    assert result["temperature"] == 0
 
 
 def test_targets_begin_as_copies_and_follow_at_their_rate() -> None:
     model = linear(target_update_rate=0.25)
-    model.train(0)
+    model.train(0, NOISE)
     weights = critic_weights({f"target{i}": CRITICS[f"critic{i}"] for i in (1, 2)})
     for name, value in weights.items():
         np.testing.assert_allclose(model.weights[name].ravel(), np.ravel(value), rtol=1e-6)
     critics = {name: value for name, value in model.weights.items() if name.startswith("critic")}
-    model.train(1)
+    model.train(1, NOISE)
     for name, value in critics.items():
         theirs = weights[name.replace("critic", "target")]
         expected = 0.75 * np.ravel(theirs) + 0.25 * value.ravel()
         np.testing.assert_allclose(model.weights[name.replace("critic", "target")].ravel(), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("target_entropy", "rises"), [(5.0, True), (-5.0, False), ("auto", False)])
-def test_the_temperature_rises_where_entropy_is_too_low(target_entropy: Any, rises: bool) -> None:
-    model = linear(target_entropy=target_entropy)
-    entropy = model.train()["entropy"]
+def test_the_temperature_rises_where_entropy_is_too_low() -> None:
+    model = linear(target_entropy=5.0)
+    entropy = model.train(1, NOISE)["entropy"]
     assert -1 < entropy < 5
     change = model.weights["log_temperature"] - np.log(ALPHA)
-    aim = -1.0 if target_entropy == "auto" else target_entropy
-    assert change == pytest.approx(-0.1 * (entropy - aim), rel=1e-4)
-    assert (change > 0) == rises
+    assert change == pytest.approx(-0.1 * (entropy - 5), rel=1e-4)
+    assert change > 0
 
 
 def test_the_temperature_begins_where_it_is_told() -> None:
-    assert Model({**LINEAR, "initial_temperature": 0.2}).weights["log_temperature"] == pytest.approx(np.log(0.2))
-    assert Model(LINEAR).weights["log_temperature"] == 0.0
+    model = traced(sac.model_fn, {**LINEAR, "initial_temperature": 0.2}, CONFIG, BATCH)
+    assert model.weights["log_temperature"] == pytest.approx(np.log(0.2))
+    assert sac.SACParams().initial_temperature == 1
 
 
 def test_several_gradient_steps_are_that_many_updates_on_the_parts_of_the_batch() -> None:
     rng = np.random.default_rng(0)
     batch = {name: np.concatenate([value, value[::-1] * F32(0.5)]) for name, value in BATCH.items()}
     draws = [rng.standard_normal((4, 1)).astype(F32) for _ in range(2)]
-    params = {"hidden": (8,), "target_update_rate": 0.3, "max_gradient_norm": 0.7}
-    one, two = Model(params), Model({**params, "updates": 2}, batch=batch)
+    params = {**LINEAR, "hidden": (3,), "target_update_rate": 0.3, "max_gradient_norm": 0.7}
+    one = traced(sac.model_fn, params, CONFIG, BATCH)
+    two = traced(sac.model_fn, {**params, "updates": 2}, CONFIG, batch)
     two.executor.set_weights(one.executor.get_weights())
     halves = [slice(0, 2), slice(2, 4)]
     singles = [
@@ -234,26 +191,18 @@ def test_several_gradient_steps_are_that_many_updates_on_the_parts_of_the_batch(
 
 
 def test_gradients_are_clipped_each_by_its_own_norm() -> None:
-    models = {norm: linear(max_gradient_norm=norm) for norm in (None, 1e9, 1e-3)}
-    begun = models[None].weights
-    results = {norm: model.train() for norm, model in models.items()}
-    moved = {norm: {name: model.weights[name] - begun[name] for name in begun} for norm, model in models.items()}
+    results, length = {}, {}
+    for norm in (1e9, 1e-3):
+        model = linear(max_gradient_norm=norm)
+        begun = model.weights
+        results[norm] = model.train(1, NOISE)
+        for part in ("critic", "actor"):
+            moves = [value - begun[name] for name, value in model.weights.items() if name.startswith(part)]
+            length[norm, part] = np.sqrt(sum(np.sum(np.square(move)) for move in moves)) / 0.1
     for part in ("critic", "actor"):
-        length = {
-            norm: np.sqrt(sum(np.sum(np.square(move)) for name, move in moves.items() if name.startswith(part)))
-            for norm, moves in moved.items()
-        }
-        assert length[1e-3] == pytest.approx(0.1 * 1e-3, rel=1e-2)
-        assert length[1e9] == pytest.approx(length[None], rel=1e-6)
-        assert results[1e9][f"{part}_gradient_norm"] == pytest.approx(length[None] / 0.1, rel=1e-4)
-        assert f"{part}_gradient_norm" not in results[None]
+        assert length[1e-3, part] == pytest.approx(1e-3, rel=1e-2)
+        assert results[1e9][f"{part}_gradient_norm"] == pytest.approx(length[1e9, part], rel=1e-4)
     assert results[1e-3]["critic_gradient_norm"] == results[1e9]["critic_gradient_norm"]  # before clipping
-
-
-def test_the_learning_rate_follows_global_step() -> None:
-    model = Model({**LINEAR, "learning_rate": {"kind": "piecewise_constant", "boundaries": [3], "values": [0.2, 0.1]}})
-    assert model.train(2)["learning_rate"] == pytest.approx(0.2)
-    assert model.train(3)["learning_rate"] == pytest.approx(0.1)
 
 
 def test_predictions_are_greedy_in_the_environments_units() -> None:
@@ -267,40 +216,18 @@ def test_predictions_are_greedy_in_the_environments_units() -> None:
 
 
 def test_predict_has_the_actor_only_and_records_nothing() -> None:
-    model = Model({"hidden": (3,)})
+    model = linear()
     assert list(model.program.store.predict_variables()) == [
-        "0000.actor/mlp/dense1/kernel",
-        "0001.actor/mlp/dense1/bias",
-        "0002.actor/mean/kernel",
-        "0003.actor/mean/bias",
-        "0004.actor/log_std/kernel",
-        "0005.actor/log_std/bias",
+        "0000.actor/mean/kernel",
+        "0001.actor/mean/bias",
+        "0002.actor/log_std/kernel",
+        "0003.actor/log_std/bias",
     ]
     assert isinstance(model.program.predict.exploration, SquashedGaussian)
     assert model.program.predict.record == ()
     order = [name.partition(".")[2].partition("/")[0] for name in model.program.store.variables()]
     assert list(dict.fromkeys(order))[:6] == ["actor", "critic1", "critic2", "target1", "target2", "log_temperature"]
     assert [request.shape for request in model.train_program.noise] == [(2, 1), (2, 1)]
-
-
-def test_actions_of_any_shape_and_dict_observations() -> None:
-    observation_space = spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-1, 1, (2, 2))})
-    action_space = spaces.Box(-3, 3, (2, 3), np.float64)
-    config = RunConfig(observation_space=observation_space, action_space=action_space)
-    observation = {"a": tf.ones([4, 2, 2]), "b": tf.constant([0, 1, 1, 0])}
-    spec = sac.model_fn(observation, None, Modes.PREDICT, {"hidden": (5,)}, config)
-    assert spec.predictions is not None
-    assert {name: value.shape for name, value in spec.predictions.items()} == dict.fromkeys(
-        ("action", "mean", "log_std"), (4, 2, 3)
-    )
-    labels = {
-        "action": tf.zeros([4, 2, 3]),
-        "next_observation": observation,
-        **{name: tf.ones([4]) for name in ("reward", "discount")},
-    }
-    with noise.supplying(lambda request: tf.zeros(request.shape)):
-        loss = sac.model_fn(observation, labels, Modes.EVAL, {"hidden": (5,)}, config).loss
-    assert np.isfinite(loss)
 
 
 def test_eval_is_the_critics_loss() -> None:
@@ -311,37 +238,13 @@ def test_eval_is_the_critics_loss() -> None:
         spec = sac.model_fn(tf.constant(BATCH["observation"]), labels, Modes.EVAL, params, CONFIG)
     # All Q are 0, mean 0, std 1: the first target is 1 - 0.5 * alpha * log p of u = 1, the second -1.
     log_prob = -0.5 - np.log(2 * np.pi) / 2 - np.log(1 - np.tanh(1.0) ** 2)
-    expected = np.mean([(1 - 0.5 * ALPHA * log_prob) ** 2, 1])  # half the square, twice
+    expected = np.mean([(1 - 0.5 * ALPHA * log_prob) ** 2, 0.25])  # half the square, twice; weights 1 and 0.25
     assert spec.loss.numpy() == pytest.approx(expected, rel=1e-6)
     assert spec.train_op is None
     assert spec.metrics == {}
 
 
-def test_both_executors_have_the_same_losses_over_50_updates() -> None:
-    """From the same weights at each update: SAC is chaotic, and left alone the two part ways sooner or later."""
-    config = RunConfig(observation_space=spaces.Box(-1, 1, (3,)), action_space=spaces.Box(-2, 2, (2,)))
-    rng = np.random.default_rng(0)
-
-    def draw() -> dict[str, Any]:
-        batch = {name: rng.standard_normal(32).astype(F32) for name in ("reward", "terminated", "truncated")}
-        batch |= {name: rng.standard_normal((32, 3)).astype(F32) for name in ("observation", "next_observation")}
-        return batch | {"action": rng.uniform(-2, 2, (32, 2)).astype(F32), "discount": np.full(32, 0.99, F32)}
-
-    params = {"hidden": (32,), "max_gradient_norm": 1.0, "updates": 2}
-    tensorflow = Model(params, config, draw(), "tensorflow")
-    litert = tensorflow.also_in("litert")
-    losses = []
-    for step in range(50):
-        tensorflow.executor.set_weights(litert.executor.get_weights())
-        batch = draw()
-        draws = [request.draw(rng) for request in litert.train_program.noise]
-        found, expected = (model.train(step, draws, **batch) for model in (litert, tensorflow))
-        np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(list(found.values()), list(expected.values()), rtol=2e-6, atol=2e-6)
-        losses.append(found["loss"])
-    assert np.ptp(losses) > 0.1
-
-
+@pytest.mark.learning
 def test_it_finds_the_best_action_and_keeps_the_target_entropy(tmp_path: Path) -> None:
     params = {"hidden": (32, 32), "learning_rate": 5e-3, "target_update_rate": 0.05, "target_entropy": -0.5}
     agent = Agent(sac.model_fn, ReplayMemory(2000, 64), tmp_path, RunConfig(seed=1, runtime="tensorflow"), params)
@@ -353,34 +256,3 @@ def test_it_finds_the_best_action_and_keeps_the_target_entropy(tmp_path: Path) -
     log_prob = -0.5 * ((u - predictions["mean"]) / np.exp(predictions["log_std"])) ** 2 - predictions["log_std"]
     entropy = -np.mean(log_prob - np.log(2 * np.pi) / 2 - np.log(1 - np.tanh(u) ** 2))
     assert entropy == pytest.approx(-0.5, abs=0.3)  # a wrong sign of the temperature leads to -20 or to log 2
-
-
-def test_a_batch_that_cannot_be_split_is_refused() -> None:
-    message = (
-        "updates must divide the memory's batch_size, of which each gradient step takes an equal part; got updates=3"
-        " and batch_size=2"
-    )
-    with pytest.raises(ValueError, match=re.escape(message)):
-        Model({**LINEAR, "updates": 3})
-
-
-def test_batches_of_rollouts_are_refused() -> None:
-    batch = {name: np.stack([value, value]) for name, value in BATCH.items()}
-    with pytest.raises(ValueError, match=re.escape("from a ReplayMemory; got rewards of shape (2, 2)")):
-        Model(LINEAR, batch=batch)
-
-
-@pytest.mark.parametrize("params", [{"learning_rat": 1}, {"temperature": "aut"}, {"hidden": None}, {"updates": 0}])
-def test_wrong_parameters_are_named(params: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError) as error:
-        sac.model_fn(tf.constant(BATCH["observation"]), None, Modes.PREDICT, params, CONFIG)
-    assert error.value.argument == next(iter(params))
-
-
-def test_other_action_spaces_are_refused() -> None:
-    config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.MultiBinary(3))
-    with pytest.raises(
-        ArgumentError, match=r"SAC needs a bounded Box of floats or a Discrete space .*; DQN takes MultiDiscrete, PPO"
-    ) as error:
-        sac.model_fn(tf.constant(BATCH["observation"]), None, Modes.PREDICT, None, config)
-    assert error.value.argument == "action_space"

@@ -5,7 +5,6 @@ Networks are one layer on that output.
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
-from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
+from axonrl.memories import ReplayMemory, SequenceMemory
 from axonrl.models import sac
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
 from axonrl.tests.estimators.test_recurrent_agents import Cue, copies
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-5, 5, (1,)), action_space=spaces.Discrete(2, start=5))
@@ -80,14 +79,8 @@ def policy(logits: Any) -> tuple[Any, Any]:
     return np.exp(log_p), log_p
 
 
-@functools.cache
-def made() -> Model:
-    return Model(sac.model_fn, PARAMS, CONFIG, BATCH, "tensorflow")
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_update_by_hand(runtime: str) -> None:
-    model = made().also_in(runtime)
+def test_one_update_by_hand() -> None:
+    model = Model(sac.model_fn, PARAMS, CONFIG, BATCH, "litert")
     w = {name.partition("/")[0]: np.array(value) for name, value in HEADS.items()}
     weights = {f"{name}/kernel": kernel for name, (kernel, _) in HEADS.items()}
     weights |= {f"{name}/bias": bias for name, (_, bias) in HEADS.items()}
@@ -145,7 +138,7 @@ def test_one_update_by_hand(runtime: str) -> None:
 def test_a_box_and_state_dependent_exploration_have_the_same_numbers_in_both_executors() -> None:
     config = RunConfig(observation_space=CONFIG.observation_space, action_space=spaces.Box(-2, 2, (2,)))
     batch = {**BATCH, "action": np.random.default_rng(0).uniform(-2, 2, (3, 2, 2)).astype(F32)}
-    params = {**PARAMS, "hidden": (3,), "lstm": 2, "state_dependent_exploration": True}
+    params = {**PARAMS, "lstm": 2, "state_dependent_exploration": True}
     batch["state"] = {name: np.full((2, 2), 0.1, F32) for name in ("cell", "hidden")}
     tensorflow = Model(sac.model_fn, params, config, batch, "tensorflow")
     litert = tensorflow.also_in("litert")
@@ -167,6 +160,7 @@ def sequences(**changes: Any) -> SequenceMemory:
     return SequenceMemory(**{"size": 600, "batch_size": 8, "length": 4, "burn_in": 2, "overlap": 2, **changes})
 
 
+@pytest.mark.learning
 def test_it_remembers_what_it_saw(tmp_path: Path) -> None:
     params = {"lstm": 16, "hidden": (16,), "learning_rate": 1e-2, "target_update_rate": 0.05, "optimizer": "adam"}
     memory = sequences(size=2000, batch_size=16, sampler="prioritized")
@@ -180,10 +174,11 @@ def test_it_remembers_what_it_saw(tmp_path: Path) -> None:
         assert [int(policy.act(observation)) for observation in observed][-1] == side
 
 
+@pytest.mark.usefixtures("traced_once")
 def test_a_run_with_masks_that_is_resumed_ends_the_same(tmp_path: Path) -> None:
     def trained(name: str, timesteps: int) -> None:
         memory = sequences(size=120, sampler="prioritized")
-        agent(tmp_path / name, memory).train(copies(True), 60, 4, max_timesteps=timesteps)
+        agent(tmp_path / name, memory, lstm=4, hidden=(4,)).train(copies(True), 60, 4, max_timesteps=timesteps)
 
     trained("whole", 200)
     for timesteps in (125, 200):
@@ -191,20 +186,8 @@ def test_a_run_with_masks_that_is_resumed_ends_the_same(tmp_path: Path) -> None:
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "resumed")) == []
 
 
-@pytest.mark.parametrize(
-    ("memory", "params", "argument"),
-    [
-        (lambda: ReplayMemory(100, 8), {}, "memory"),
-        (lambda: BatchMemory(20), {}, "memory"),
-        (lambda: sequences(burn_in=0), {"lstm": None}, "memory"),
-        (sequences, {"updates": 2}, "updates"),
-        (lambda: ReplayMemory(100, 8), {"lstm": None, "n_step": 2}, "n_step"),
-        (sequences, {"lstm": 0}, "lstm"),
-    ],
-)
-def test_what_does_not_belong_together_is_refused(
-    memory: Any, params: dict[str, Any], argument: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ArgumentError) as error:
-        agent(tmp_path, memory(), **params).train(Cue(), 60, timesteps=100)
-    assert error.value.argument == argument
+def test_single_transitions_are_refused(tmp_path: Path) -> None:
+    message = "SAC with an LSTM learns from sequences .*: use a SequenceMemory"
+    with pytest.raises(ArgumentError, match=message) as error:
+        agent(tmp_path, ReplayMemory(100, 8)).train(Cue(), 60, timesteps=100)
+    assert error.value.argument == "memory"

@@ -48,13 +48,9 @@ def test_only_what_is_read_is_picked() -> None:
     ("key", "value", "expected"),
     [
         ("reward", np.array([0.5, -3], ">f4"), [0.5, -3]),
-        ("reward", np.array([0.1, 1e-60]), [np.float32(0.1), 0]),
         ("reward", np.array([np.nan, np.inf]), [np.nan, np.inf]),
-        ("reward", np.array([1, 2], np.int64), [1, 2]),
-        ("reward", [0.5, 1.5], [0.5, 1.5]),
+        ("reward", [1, 2], [1, 2]),
         ("action", np.array([2**31 - 1, -(2**31)], np.int64), [2**31 - 1, -(2**31)]),
-        ("action", np.array([1, 0], np.uint8), [1, 0]),
-        ("frame", np.array([0, 255], np.int64), [0, 255]),
     ],
 )
 def test_conversions_that_lose_nothing(key: str, value: Any, expected: Any) -> None:
@@ -70,7 +66,6 @@ def test_conversions_that_lose_nothing(key: str, value: Any, expected: Any) -> N
         ("reward", np.array([1e39, 0])),
         ("reward", np.array([2**24 + 1, 0], np.int64)),
         ("action", np.array([2**31, 0], np.int64)),
-        ("frame", np.array([-1, 0], np.int32)),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(key: str, value: Any) -> None:
@@ -93,7 +88,6 @@ def test_numbers_that_do_not_fit_are_refused(key: str, value: Any) -> None:
             {"observation": np.ones(2, np.float32)},
             "batch['observation'] must be a dict with the keys ['a', 'b'], got ndarray",
         ),
-        ({"reward": None}, "batch['reward'] is missing: the memory's batches had it when training started"),
     ],
 )
 def test_everything_else_is_refused_by_key(changed: dict[str, Any], message: str) -> None:

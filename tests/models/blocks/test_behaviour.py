@@ -18,13 +18,10 @@ LINE = {"kind": "linear", "start": 0.8, "stop": 0.2, "duration": 4}
     ("given", "kind", "level"),
     [
         ({}, explorations.EpsilonGreedy, 0.99981),  # the default: from 1 to 0.05 in 10,000 timesteps
-        ({"epsilon": 0.3}, explorations.EpsilonGreedy, 0.3),
         ({"exploration": "constant", "epsilon": 0.3}, explorations.EpsilonGreedy, 0.3),
-        ({"exploration": "decay", "epsilon": LINE}, explorations.EpsilonGreedy, 0.5),
         ({"exploration": "random_decay", "epsilon": LINE}, explorations.RandomDecay, 0.5),
         ({"exploration": "boltzmann", "temperature": LINE}, explorations.Boltzmann, 0.5),
         ({"exploration": "greedy"}, explorations.Greedy, 0),
-        ({"exploration": "random"}, explorations.EpsilonGreedy, 1),
     ],
 )
 def test_those_of_values_by_name(given: Any, kind: Any, level: float) -> None:
@@ -48,7 +45,6 @@ def test_random_takes_any_action_and_greedy_one() -> None:
         ({"exploration": "constant"}, "epsilon"),
         ({"exploration": "constant", "epsilon": Linear(1.0, 0.0, 5)}, "epsilon"),
         ({"exploration": "decay", "epsilon": 0.1}, "epsilon"),
-        ({"exploration": "gaussian"}, "exploration"),
     ],
 )
 def test_what_does_not_fit_the_name_is_refused(given: Any, argument: str) -> None:

@@ -82,8 +82,8 @@ def test_a_single_branch_keeps_the_shape_of_its_actions() -> None:
     assert single.from_environment(tf.constant([[5], [7]])).numpy().tolist() == [0, 2]
 
 
-@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiBinary(2), None])
-def test_other_spaces_are_refused(space: Any) -> None:
+def test_other_spaces_are_refused() -> None:
+    space = spaces.Box(-1, 1, (2,))
     with pytest.raises(ArgumentError, match=r"^Test needs a Discrete or a MultiDiscrete") as error:
         Branches(space, "Test")
     assert (error.value.argument, error.value.value) == ("action_space", space)

@@ -1,17 +1,16 @@
-"""A part of an update that runs only where it is due, in both executors."""
+"""A part of an update that runs only where it is due."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import EstimatorSpec, RunConfig
 from axonrl.models.blocks.conditional import run_if
-from axonrl.tests.models.executed import RUNTIMES, Model
+from axonrl.tests.models.executed import Model
 
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2))
 
@@ -36,12 +35,11 @@ def model_fn(features: Any, labels: Mapping[str, Any] | None, mode: str, params:
     return EstimatorSpec(mode, loss=one, metrics={"first": two[0], "second": two[1], "total": total.value})
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_it_runs_where_it_is_due_and_changes_nothing_elsewhere(runtime: str) -> None:
+def test_it_runs_where_it_is_due_and_changes_nothing_elsewhere() -> None:
     batch = {"observation": np.zeros((2, 1), np.float32), "action": np.zeros(2, np.int32)}
     batch |= {name: np.full(2, 1.5, np.float32) for name in ("reward", "terminated", "truncated", "discount")}
     batch["next_observation"] = batch["observation"]
-    model = Model(model_fn, {"period": 3}, CONFIG, batch, runtime)
+    model = Model(model_fn, {"period": 3}, CONFIG, batch, "litert")
     found = [list(model.train(step).values())[:4] for step in range(5)]
     rested = [-1, 8, 9]
     assert found == [[6, 3, -3, 13], [*rested, 13], [*rested, 13], [6, 3, -3, 16], [*rested, 16]]

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from axonrl.models.blocks import distributional
@@ -71,8 +70,7 @@ def test_the_loss_and_its_gradient() -> None:
     )  # less the entropy of the target
 
 
-@pytest.mark.parametrize("litert", [False, True])
-def test_a_program_computes_the_same(litert: bool) -> None:
+def test_a_program_in_litert_computes_the_same() -> None:
     rewards, discounts, expected = zip(*TARGETS.values(), strict=True)
     arrays = [np.array(x, np.float32) for x in (rewards, discounts, [P] * len(TARGETS))]
 
@@ -81,10 +79,7 @@ def test_a_program_computes_the_same(litert: bool) -> None:
         return [target, distributional.divergence(target, tf.math.log(p))]
 
     concrete = tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec(a.shape) for a in arrays])
-    if litert:
-        found = LiteProgram(convert({"f": concrete}, [])).signatures["f"](arrays)
-    else:
-        found = concrete(*[tf.constant(a) for a in arrays])
+    found = LiteProgram(convert({"f": concrete}, [])).signatures["f"](arrays)
     m, p = np.array(expected), np.array(P)
     np.testing.assert_allclose(found[0], m, atol=1e-6)
     logarithm = np.log(np.where(m > 0, m, 1))

@@ -7,17 +7,10 @@ import tensorflow as tf
 from axonrl.models.blocks import losses
 
 
-@pytest.fixture(params=["eager", "graph"])
-def run(request: pytest.FixtureRequest) -> Any:
-    """Calls a function on constants, eagerly or compiled."""
-
-    def call(function: Any, *arrays: Any) -> Any:
-        tensors = [
-            tf.constant(array, tf.int32 if np.asarray(array).dtype.kind == "i" else tf.float32) for array in arrays
-        ]
-        return (tf.function(function) if request.param == "graph" else function)(*tensors).numpy()
-
-    return call
+def run(function: Any, *arrays: Any) -> Any:
+    """A function of constants; the algorithms' tests run it in programs."""
+    kinds = {True: tf.int32, False: tf.float32}
+    return function(*[tf.constant(array, kinds[np.asarray(array).dtype.kind == "i"]) for array in arrays]).numpy()
 
 
 Q = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
@@ -27,11 +20,11 @@ DISCOUNT = [0.5, 0.0]
 NEXT_Q = [[2.0, 8.0, 4.0], [9.0, 9.0, 9.0]]
 
 
-def test_squared(run: Any) -> None:
+def test_squared() -> None:
     np.testing.assert_allclose(run(losses.squared, [-3.0, 0.0, 0.5]), [4.5, 0.0, 0.125])
 
 
-def test_huber(run: Any) -> None:
+def test_huber() -> None:
     np.testing.assert_allclose(run(losses.huber, [-3.0, -1.0, -0.5, 0.0, 2.0]), [2.5, 0.5, 0.125, 0.0, 1.5])
     np.testing.assert_allclose(run(lambda e: losses.huber(e, delta=2.0), [-3.0, 1.0]), [4.0, 0.5])
 
@@ -39,7 +32,7 @@ def test_huber(run: Any) -> None:
 @pytest.mark.parametrize(
     ("loss", "expected"), [(losses.huber, [-1.0, -0.5, 0.0, 0.5, 1.0]), (losses.squared, [-3.0, -0.5, 0.0, 0.5, 4.0])]
 )
-def test_the_gradient_is_the_error_clipped_or_not(run: Any, loss: Any, expected: Any) -> None:
+def test_the_gradient_is_the_error_clipped_or_not(loss: Any, expected: Any) -> None:
     def gradient(error: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(error)
@@ -49,11 +42,11 @@ def test_the_gradient_is_the_error_clipped_or_not(run: Any, loss: Any, expected:
     np.testing.assert_allclose(run(gradient, [-3.0, -0.5, 0.0, 0.5, 4.0]), expected)
 
 
-def test_action_values(run: Any) -> None:
+def test_action_values() -> None:
     np.testing.assert_allclose(run(losses.action_values, Q, ACTION), [3.0, 4.0])
 
 
-def test_large_margin(run: Any) -> None:
+def test_large_margin() -> None:
     values, action = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [4.0, 5.5, 6.0], [1.0, 1.0, 1.0]], [1, 2, 2, 0]
     # max(1.8, 2, 3.8) - 2; 6 - 6, others are 1 lower; max(4.8, 6.3, 6) - 6; 1.8 - 1
     expected = [1.8, 0.0, 0.3, 0.8]
@@ -63,16 +56,16 @@ def test_large_margin(run: Any) -> None:
     np.testing.assert_allclose(found, [0.0, 0.0, 0.0, 0.0], atol=1e-6)
 
 
-def test_half_square_sum(run: Any) -> None:
+def test_half_square_sum() -> None:
     assert run(lambda a, b: losses.half_square_sum([a, b]), [[1.0, 2.0], [0.0, 1.0]], [3.0]) == 7.5
 
 
-def test_td_error(run: Any) -> None:
+def test_td_error() -> None:
     # 1 + 0.5 * 8 - 3, and -1 - 4: the second has terminated
     np.testing.assert_allclose(run(losses.td_error, [3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0]), [2.0, -5.0])
 
 
-def test_double_value_is_that_of_the_action_that_the_selector_prefers(run: Any) -> None:
+def test_double_value_is_that_of_the_action_that_the_selector_prefers() -> None:
     selector = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     np.testing.assert_allclose(run(losses.double_value, NEXT_Q, selector), [4.0, 9.0])
 
@@ -80,7 +73,7 @@ def test_double_value_is_that_of_the_action_that_the_selector_prefers(run: Any) 
 LOG_3 = float(np.log(3))
 
 
-def test_soft_value(run: Any) -> None:
+def test_soft_value() -> None:
     # t = 2, so that the policy is softmax of [0, log 3]: 1/4 and 3/4.
     values, selector = [[1.0, 5.0]], [[0.0, 2 * LOG_3]]
     expected = 0.25 * (1 + 2 * np.log(4)) + 0.75 * (5 + 2 * np.log(4 / 3))
@@ -91,7 +84,7 @@ def test_soft_value(run: Any) -> None:
     np.testing.assert_allclose(masked, [1.0])  # one legal action: nothing to choose
 
 
-def test_munchausen_bonus(run: Any) -> None:
+def test_munchausen_bonus() -> None:
     def bonus(lowest: float, mask: Any = None) -> Any:
         return run(lambda s, a: losses.munchausen_bonus(s, a, 2.0, lowest, mask), [[0.0, 2 * LOG_3]] * 2, [0, 1])
 
@@ -100,7 +93,7 @@ def test_munchausen_bonus(run: Any) -> None:
     np.testing.assert_allclose(bonus(-10, tf.constant([[True, False], [True, True]])), [0, 2 * np.log(3 / 4)], 1e-6)
 
 
-def test_an_illegal_action_has_no_part_in_a_soft_policy_whatever_the_values(run: Any) -> None:
+def test_an_illegal_action_has_no_part_in_a_soft_policy_whatever_the_values() -> None:
     mask = tf.constant([[True, False, True]])
     values, nothing = [[-3000.0, 5.0, -3001.0]], [[0.0, 0.0, 0.0]]  # divided by the temperature: below -1e9
     found = run(lambda q, s: losses.soft_value(q, s, 1e-6, mask), values, values)
@@ -121,7 +114,7 @@ def test_no_gradient_flows_into_the_target() -> None:
     assert to_others == [None, None, None]
 
 
-def test_dueling(run: Any) -> None:
+def test_dueling() -> None:
     value, advantage = [[10.0], [0.0]], [[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]]
     mean = run(lambda v, a: losses.dueling(v, a, "mean"), value, advantage)
     np.testing.assert_allclose(mean, [[8.0, 9.0, 13.0], [-1.0, -1.0, 2.0]])
@@ -136,15 +129,11 @@ def test_dueling(run: Any) -> None:
 @pytest.mark.parametrize(
     ("ratio", "advantage", "loss", "gradient"),
     [
-        (1.0, 2.0, -2.0, -2.0),
-        (1.0, -2.0, 2.0, 2.0),
         (1.1, 2.0, -2.2, -2.2),
-        (0.9, -2.0, 1.8, 1.8),
         (1.5, 2.0, -2.4, 0.0),  # good and already likelier: cut at 1.2 A
         (1.5, -2.0, 3.0, 3.0),  # bad and likelier: to be undone, at any distance
         (0.5, 2.0, -1.0, -1.0),  # good and less likely: likewise
         (0.5, -2.0, 1.6, 0.0),  # bad and already less likely: cut at 0.8 A
-        (1.5, 0.0, 0.0, 0.0),
     ],
 )
 def test_clipped_surrogate(ratio: float, advantage: float, loss: float, gradient: float) -> None:
@@ -156,20 +145,12 @@ def test_clipped_surrogate(ratio: float, advantage: float, loss: float, gradient
     assert tape.gradient(result, log_ratio).numpy() == pytest.approx([gradient])
 
 
-def test_clipped_surrogate_of_rows() -> None:
-    log_ratio = tf.math.log([1.1, 1.5, 0.5])
-    found = losses.clipped_surrogate(log_ratio, tf.constant([2.0, 2.0, -2.0]), tf.constant(0.2))
-    assert found.numpy() == pytest.approx([-2.2, -2.4, 1.6])
-
-
 @pytest.mark.parametrize(
     ("value", "clip", "error", "gradient"),
     [
-        (1.2, None, 3.24, -3.6),
         (4.0, None, 1.0, 2.0),
         (1.2, 0.5, 3.24, -3.6),  # near the recorded 1
         (2.0, 0.5, 2.25, 0.0),  # moved beyond 1.5: the error of 1.5 counts, which is larger
-        (4.0, 0.5, 2.25, 0.0),
         (0.0, 0.5, 9.0, -6.0),  # moved away from the return 3: larger than that of 0.5
     ],
 )
@@ -182,19 +163,14 @@ def test_clipped_squared(value: float, clip: float | None, error: float, gradien
     assert tape.gradient(result, predicted).numpy() == pytest.approx([gradient])
 
 
-def test_clipped_squared_of_rows() -> None:
-    recorded, returns = tf.constant([1.0, 1.0]), tf.constant([3.0, 3.0])
-    assert losses.clipped_squared(tf.constant([2.0, 0.0]), recorded, returns, 0.5).numpy() == pytest.approx([2.25, 9])
-
-
-def test_rescaling_by_hand_and_back(run: Any) -> None:
+def test_rescaling_by_hand_and_back() -> None:
     # sqrt(|x| + 1) - 1 is 0, 1, 2, -1 and 9; a hundredth of x is added
     values, scaled = [0.0, 3.0, 8.0, -3.0, 99.0], [0.0, 1.03, 2.08, -1.03, 9.99]
     np.testing.assert_allclose(run(lambda x: losses.rescaled(x, 0.01), values), scaled, rtol=1e-6)
     np.testing.assert_allclose(run(lambda x: losses.unrescaled(x, 0.01), scaled), values, rtol=1e-5)
 
 
-def test_rescaling_is_undone_wherever_values_are(run: Any) -> None:
+def test_rescaling_is_undone_wherever_values_are() -> None:
     values = np.concatenate([sign * np.logspace(-5, 5, 21) for sign in (-1, 1)]).astype(np.float32)
     found = run(lambda x: losses.unrescaled(losses.rescaled(x, 1e-3), 1e-3), values)
     np.testing.assert_allclose(found, values, rtol=1e-5, atol=2e-6)

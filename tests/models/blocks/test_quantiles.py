@@ -28,11 +28,6 @@ def test_the_loss(kappa: float, expected: list[float]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_small_kappa_tends_to_the_plain_loss() -> None:
-    found = quantiles.quantile_loss(tf.constant(PREDICTED), FRACTIONS, tf.constant(TARGETS), 1e-4)
-    np.testing.assert_allclose(found, PLAIN, atol=1e-4)
-
-
 def test_each_row_may_have_fractions_of_its_own() -> None:
     fractions = tf.constant([[0.25, 0.75], [0.5, 0.1]])
     found = quantiles.quantile_loss(tf.constant(PREDICTED), fractions, tf.constant(TARGETS), 1.0)

