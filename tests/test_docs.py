@@ -38,7 +38,7 @@ from axonrl.interfaces import tensorforce
 from axonrl.interfaces.tensorforce import agents as agents_of_tensorforce
 from axonrl.interfaces.tensorforce import run as run_of_tensorforce
 from axonrl.memories import BatchMemory, Memory, ReplayMemory
-from axonrl.models.__main__ import params_of
+from axonrl.models.blocks.params import params_of
 from axonrl.tests.test_imports import package_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -360,31 +360,35 @@ def test_no_update_calls_the_model_again(tmp_path: Path) -> None:
     assert calls == before
 
 
-def test_a_first_update_that_leaves_the_actor_as_it_was_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("timesteps", "told"), [(150, "the first 100 updates"), (10, "the first 3 updates")])
+def test_a_policy_that_no_update_changes_is_said_once(
+    timesteps: int, told: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def target_first(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        if labels is None:
-            return linear_model(features, labels, mode)
-        tf.Variable(tf.zeros((2, 2)), name="weights")  # takes the place of the online network
+        if labels is not None:
+            tf.Variable(tf.zeros((2, 2)), name="weights")  # takes the place of the online network
         return linear_model(features, labels, mode)
 
-    notes = Notes()
-    one = agent(tmp_path / "target", model=target_first)
-    with pytest.raises(ValueError, match=r"changed none of PREDICT's variables.* Was the target network built before"):
-        one.train(Counting(), 8, timesteps=20, hooks=[notes])
-    assert notes.events[-1] == ("end", 8, 0, 2)
-    assert saved(tmp_path / "target") == [(0, 0, 0)]
-    with pytest.raises(ValueError, match="or is the learning rate zero"):
-        agent(tmp_path / "zero", params={"learning_rate": 0.0}).train(Counting(), 8, timesteps=20)
+    agent(tmp_path, model=target_first).train(Counting(), 8, 1, timesteps=timesteps)
+    (message,) = (message for message in caplog.messages if "PREDICT" in message)
+    assert message.startswith(
+        f"{told} changed none of PREDICT's variables, so the policy does not learn. Was the target"
+    )
 
 
-def test_only_the_first_update_must_change_something(tmp_path: Path) -> None:
-    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        if labels is None:
-            return linear_model(features, labels, mode)
-        rate = tf.where(labels["global_step"] == 0, 0.01, 0.0)
-        return linear_model(features, labels, mode, {"learning_rate": rate})
+def test_an_update_that_rightly_changes_nothing_is_not_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The learning rate begins at zero; or the model has no variables in PREDICT."""
+    schedule = {"kind": "linear", "start": 0.0, "stop": 1e-3, "duration": 10}
+    params = {"learning_rate": schedule, "hidden": [4]}
+    agent(tmp_path / "warm", model=dqn.model_fn, params=params).train(Counting(), 8, 1, timesteps=20)
 
-    assert agent(tmp_path, model=model).train(Counting(), 8, 1, timesteps=20).global_step == 13
+    def without_variables(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        if mode == "predict":
+            return EstimatorSpec(mode, {"action": tf.cast(features[:, 0] > 0, tf.int32)})
+        return EstimatorSpec(mode, loss=(own := tf.Variable(1.0, name="own")) * 1.0, train_op=own.assign_add(1.0))
+
+    agent(tmp_path / "none", model=without_variables).train(Counting(), 8, 1, timesteps=20)
+    assert caplog.messages == []
 
 
 # -- the Agent itself -------------------------------------------------------------------------------------------------

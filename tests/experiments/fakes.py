@@ -123,7 +123,7 @@ class FakeAgent:
         space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
         runtimes = {"actor": "litert", "learner": "tensorflow"}
         why = {"actor": "it is small, and converts", "learner": "it is large"}
-        return RunSummary(space, space, 1, parts, 2_600_000, runtimes, why)
+        return RunSummary(space, space, 1, parts, 2_600_000, int(first_update), runtimes, why)
 
     def learn(self, data: str, env: Any, *, max_steps: int, hooks: Sequence[Any]) -> FakeAgent:
         """As many updates as are asked for, but none is told."""

@@ -25,7 +25,9 @@ def explained(folder: Path, memory: Any, num_envs: int = 1, **train: int) -> dic
     file = folder / "file.yml"
     file.write_text(FILE)
     experiment = load(file, sets={f"train.{name}": str(value) for name, value in train.items()})[0]
-    outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, {"q": Part(3, 2, True)}, 2048, {}, {})
+    first = 35 if experiment.train is None else experiment.train.first_update
+    parts = {"q": Part(3, 2, True)}
+    outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, first, {}, {})
     return explanation(experiment, memory, outline, folder / "run")
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from axonrl import schedules
 from axonrl.errors import ArgumentError
-from axonrl.models.__main__ import params_of
-from axonrl.models.blocks.params import declared
+from axonrl.models.blocks.params import declared, params_of
 from axonrl.serving.catalogue import MODELS, NOT_HOSTED, parameters
 from axonrl.serving.catalogue.__main__ import table
 from axonrl.serving.catalogue.hosted import LEFT_OUT, LEFT_OUT_VALUES

@@ -10,7 +10,6 @@ import pytest
 
 from axonrl import models, registry
 from axonrl.errors import ArgumentError
-from axonrl.models.__main__ import params_of
 from axonrl.models.blocks.params import (
     Params,
     flag,
@@ -19,6 +18,7 @@ from axonrl.models.blocks.params import (
     optional,
     or_word,
     param,
+    params_of,
     real,
     schedule,
     sizes,
