@@ -204,7 +204,8 @@ STRUCTURE: Final = frozenset(
 
 _ONLY_REWRITTEN: Final = frozenset({"StridedSliceGrad"})
 """Proven where ``rewriting`` knows how: LiteRT has no kernel for the rest."""
-_DIES_OF_TWINS: Final = frozenset({"Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub"})
+_ASSIGNS: Final = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
+_DIES_OF_TWINS: Final = frozenset({"Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub", *_ASSIGNS})
 """With a variable and itself as operands these end the process; others of this kind are rewritten."""
 
 
@@ -258,9 +259,12 @@ def _unproven(node: Any, nodes: Mapping[str, Any]) -> str | None:
 
 
 def _takes_twins(node: Any, nodes: Mapping[str, Any]) -> bool:
-    """Are both inputs of a node read from the same variable?"""
-    sources = [nodes.get(name.split(":")[0]) for name in node.input if not name.startswith("^")]
+    """Are both inputs of a node read from the same variable, or is what it adds to a variable read from that?"""
+    names = [name.split(":")[0] for name in node.input if not name.startswith("^")]
+    sources = [nodes.get(name) for name in names]
     read = [source.input[0] for source in sources if source is not None and source.op == "ReadVariableOp"]
+    if node.op in _ASSIGNS:
+        return [name.split(":")[0] for name in read] == names[:1]
     return len(read) == 2 and read[0] == read[1]
 
 

@@ -76,7 +76,11 @@ def test_types_that_litert_takes_for_quantized_numbers_are_not_on_the_list() -> 
     assert unproven(tf.reduce_mean, tf.uint8) == "op Mean of uint8"
 
 
-@pytest.mark.parametrize("op", [tf.subtract, tf.divide, tf.maximum, tf.minimum, tf.math.squared_difference])
+OF_TWINS = [tf.subtract, tf.divide, tf.maximum, tf.minimum, tf.math.squared_difference]
+OF_TWINS += [lambda x, y: x.assign_add(y), lambda x, y: x.assign_sub(y)]
+
+
+@pytest.mark.parametrize("op", OF_TWINS)
 def test_ops_of_a_variable_and_itself_that_end_the_process(op: Callable[[Any, Any], Any]) -> None:
     variable, other = tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0])
     assert (unproven(lambda: op(variable, variable)) or "").endswith(" of a variable and itself")
