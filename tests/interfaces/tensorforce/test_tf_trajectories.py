@@ -100,28 +100,6 @@ def test_windows_begin_with_their_first_internal_state() -> None:
     assert batch["next_state"]["h"][2:].tolist() == [110, 110]
 
 
-def test_what_was_saved_is_what_is_stored_but_for_the_running_episode() -> None:
-    made = memory(size=3)
-    fill(made, 0, 2, TERMINATED)
-    fill(made, 10, 2, ABORTED)
-    fill(made, 20, 2, None)
-    other = memory(size=3)
-    other.load_state_dict(made.state_dict())
-    made.drop_open()
-    assert len(other) == len(made) == 4
-    for key, value in made.sample().items():
-        np.testing.assert_equal(other.sample()[key], value)
-
-
-def test_a_smaller_memory_takes_the_newest() -> None:
-    made, smaller = memory(size=3), memory(capacity=5, size=3)
-    fill(made, 0, 4, TERMINATED)
-    fill(made, 10, 4, TERMINATED)
-    smaller.load_state_dict(made.state_dict())
-    smaller.batch_size = 5
-    assert smaller.sample()["observation"]["state"].tolist() == [3, 10, 11, 12, 13]
-
-
 def test_an_episode_whose_beginning_is_overwritten_is_none() -> None:
     made = memory(capacity=5, episodes=True, size=1)
     fill(made, 0, 4, TERMINATED)
