@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from axonrl.interfaces.tensorforce.processing.parameters import Counts, Parameter, make_parameter
-from axonrl.interfaces.tensorforce.values.errors import TensorforceError
+
+from .agents import refused
 
 RNG = np.random.default_rng(0)  # of what does not draw
 
@@ -102,9 +103,7 @@ def test_the_mean_of_an_absolute_ornstein_uhlenbeck_is_that_of_a_folded_normal()
 
 def test_a_refused_draw_leaves_the_process_as_it_was() -> None:
     parameter = make_parameter("rate", {"type": "ornstein_uhlenbeck", "sigma": 100}, at_least=-1, at_most=1)
-    with pytest.raises(TensorforceError) as caught:
-        parameter.value(Counts(0, 0, 0), np.random.default_rng(0))
-    assert caught.value.argument == "rate"
+    assert refused(parameter.value, Counts(0, 0, 0), np.random.default_rng(0)).argument == "rate"
     assert parameter.state_dict() == {"process": 0.0}
 
 
@@ -120,6 +119,4 @@ def test_a_refused_draw_leaves_the_process_as_it_was() -> None:
     ],
 )
 def test_mistakes_and_what_leaves_its_bounds_are_named(spec: Any, argument: Any) -> None:
-    with pytest.raises(TensorforceError) as caught:
-        make_parameter("rate", spec, at_most=1)
-    assert caught.value.argument == argument
+    assert refused(make_parameter, "rate", spec, at_most=1).argument == argument
