@@ -127,12 +127,9 @@ def test_spaces_have_counterparts() -> None:
     assert gymnasium_space(FloatBox(-1.0, 2.0, shape=(3,))) == spaces.Box(-1, 2, (3,), np.float32)
 
 
-@pytest.mark.parametrize("spec", [lambda: GridWorld("2x2")])
-def test_objects_cannot_be_sent(spec: Any) -> None:
-    assert (
-        refused(sendable, "here", {"type": "openai", "more": [{"gym_env": spec}]}).argument
-        == "here['more'][0]['gym_env']"
-    )
+def test_objects_cannot_be_sent() -> None:
+    error = refused(sendable, "here", {"type": "openai", "more": [{"gym_env": lambda: GridWorld("2x2")}]})
+    assert error.argument == "here['more'][0]['gym_env']"
     given = {"type": GridWorld, "world": ["SG"]}
     assert sendable("here", given) == given
 

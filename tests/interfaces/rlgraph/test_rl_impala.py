@@ -293,6 +293,8 @@ def _shifted(values: list[Any], none: Any) -> list[Any]:
 def test_acting_by_hand_goes_on_as_in_fragments() -> None:
     actor = make("actor", lambda: Script({}), fifo_queue_spec={"capacity": 2}, **ENTROPY)
     first, second = fill(actor), fill(actor)
+    error = refused(actor.export_graph, "x")
+    assert error.argument == "IMPALAAgent.export_graph: feed_previous_action_through_nn"
     internals: list[Any] = []
     for t, state in enumerate(first["states"][:-1]):
         actor.impala_core.exploration_rng = Draws(first, t)  # type: ignore[assignment]
@@ -369,11 +371,8 @@ def of_images(type: str, architecture: str) -> tuple[IMPALAAgent, list[Any]]:
     return agent, [part.shape for name, part in weights.items() if "conv2d" in name and name.endswith("kernel")]
 
 
-def test_the_small_architecture_of_images(unconverted: None) -> None:
+def test_the_architectures_of_images_learn_with_all_their_parts(unconverted: None) -> None:
     assert of_images("actor", "small")[1] == [(8, 8, 3, 16), (4, 4, 16, 32)]
-
-
-def test_the_large_architecture_of_images_learns_with_all_its_parts(unconverted: None) -> None:
     agent, convolutions = of_images("single", "large")
     assert convolutions == [(3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 32)]
     before = agent.get_weights()
@@ -421,7 +420,6 @@ def test_calls_that_are_for_other_types() -> None:
         (actor.update, ({},), ".update: batch"),
         (lambda: single.get_action([0, 0], previous_rewards=1.0), (), ".get_action: previous_rewards"),
         (learner.call_api_method, ("perform_n_steps_and_insert_into_fifo",), ".call_api_method"),
-        (make("actor", network_spec=LSTM).export_graph, ("x",), ".export_graph: feed_previous_action_through_nn"),
     ]
     for call, given, argument in calls:
         assert refused(call, *given).argument == f"IMPALAAgent{argument}"

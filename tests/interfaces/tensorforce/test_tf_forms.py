@@ -41,18 +41,6 @@ def double(x: Any) -> Any:
     return 2 * x
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"optimizer": "adam"},
-        {"optimizer": {"type": "adam"}, "multi_step": 1},
-        {"type": "tensorforce.core.optimizers.OptimizerWrapper", "optimizer": "adam"},
-    ],
-)
-def test_one_optimizer_in_many_forms(spec: Any) -> None:
-    assert resolve("m", spec, "optimizer") == ADAM
-
-
 def test_json_files_stand_for_modules_and_types(tmp_path: Path) -> None:
     file = tmp_path / "net.json"
     file.write_text(json.dumps({"type": "auto", "size": 8}))
@@ -67,6 +55,9 @@ def test_json_files_stand_for_modules_and_types(tmp_path: Path) -> None:
 def test_the_argument_of_the_default_module_stands_alone() -> None:
     assert resolve("m", [{"type": "dense", "size": 8}], "network") == {"type": "layered", "layers": [DENSE]}
     assert resolve("m", {"type": "tensorforce.core.memories.Replay", "capacity": 7}, "memory")["type"] == "replay"
+    wrapper = {"type": "tensorforce.core.optimizers.OptimizerWrapper", "optimizer": "adam"}
+    for spec in ({"optimizer": "adam"}, {"optimizer": {"type": "adam"}, "multi_step": 1}, wrapper):
+        assert resolve("m", spec, "optimizer") == ADAM
     assert resolve("m", 16, "update") == {"batch_size": 16, "unit": "timesteps", "frequency": 16, "start": 0}
     assert resolve("m", "auto", "policy")["network"] == AUTO
     assert resolve("m", "default", "policy")["network"] == AUTO
@@ -135,6 +126,8 @@ def test_arguments_without_effect_are_named_in_one_warning() -> None:
     with pytest.warns(UserWarning, match="device, config") as caught:
         form_of("ppo", device="gpu", config={"eager_mode": True})
     assert len(caught) == 1
+    with pytest.warns(UserWarning, match="exploration"):  # 0 is the default, with which DQN does not explore
+        form_of("dqn", exploration=0.0)
     with pytest.warns(UserWarning, match=r"optimizer\['unroll_loop'\]"):
         form_of(
             "tensorforce", optimizer={"type": "multi_step", "optimizer": "adam", "num_steps": 2, "unroll_loop": True}
@@ -220,11 +213,6 @@ def test_dqn(kind: str) -> None:
     assert (form["dueling"], form["double"]) == (kind == "dueling_dqn", kind == "double_dqn")
     assert first_update(form) == 6
     assert first_update(form_of(kind, start_updating=10)) == 10
-
-
-def test_dqn_warns_of_the_default_exploration() -> None:
-    with pytest.warns(UserWarning, match="exploration"):
-        form_of("dqn", exploration=0.0)
 
 
 def test_dpg() -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent
 
-from .agents import refused
-
 STATES = {"type": "float", "shape": (1,)}
 ACTIONS = {"type": "int", "num_values": 2}
 
@@ -19,15 +17,6 @@ def make(**given: Any) -> Any:
     """REINFORCE with one layer and updates after every episode."""
     plain = {"agent": "vpg", "max_episode_timesteps": 5, "batch_size": 1, "network": [{"type": "linear", "size": 1}]}
     return Agent.create(**{**plain, "states": STATES, "actions": ACTIONS, "seed": 0, **given})
-
-
-@pytest.mark.usefixtures("unconverted")
-def test_numbers_of_one_call_keep_their_bounds() -> None:
-    agent = make()
-    agent.act([1.0])
-    for name, value in {"discount": 1.5, "update-frequency": 0, "learning_rate": -1.0}.items():
-        assert refused(agent.observe, 1.0, True, **{name: value}).value == value
-    assert agent.observe(1.0, True, discount=1.0)
 
 
 @pytest.mark.usefixtures("unconverted")

@@ -60,14 +60,7 @@ def form(*, late: bool = False, advantage: bool = False, **given: Any) -> dict[s
 
 
 class Agent:
-    """A traced model with weights that are set by the ends of their names; all others are zero.
-
-    Args:
-        normal: the normal form.
-        batch: of TRAIN.
-        actions: specs.
-        weights: of kernels and biases.
-    """
+    """A traced model with weights that are set by the ends of their names; all others are zero."""
 
     def __init__(
         self,

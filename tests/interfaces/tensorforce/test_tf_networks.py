@@ -187,11 +187,8 @@ def test_register_and_retrieve() -> None:
     )
     network.variables[0].assign([[1, 0], [0, 1], [0, 0]])
     assert call(network, a=np.array([[5, 6, 7]], F32), b=np.array([8], F32)).tolist() == [[5, 6, 8, 8]]
-
-
-def test_aggregation() -> None:
-    retrieve = layer("retrieve", tensors=["a", "b"], aggregation="stack", axis=1)
-    network = built(retrieve, layer("flatten"), a=FLOAT, b=FLOAT)
+    stacked = layer("retrieve", tensors=["a", "b"], aggregation="stack", axis=1)
+    network = built(stacked, layer("flatten"), a=FLOAT, b=FLOAT)
     found = call(network, a=np.array([[1, 2, 3]], F32), b=np.array([[3, 4, 5]], F32))
     assert found.tolist() == [[1, 3, 2, 4, 3, 5]]
 

@@ -93,8 +93,8 @@ def test_act_and_observe_alternate() -> None:
     assert agent.timesteps == 1
     refused(agent.observe, 1.0)
     refused(agent.act, [0.1, float("nan"), 0.0])
-    for extra in (dict(deterministic=True), dict(internals={})):  # of independent acts
-        refused(agent.act, S, **extra)
+    refused(agent.act, S, deterministic=True)  # is of independent acts
+    refused(agent.act, S, internals={})
     agent.act(S)
     refused(agent.observe, float("inf"))
     agent.reset()
@@ -132,13 +132,15 @@ def test_schedules(nested: Any) -> None:
     assert np.array_equal(np.array(found).T, np.array(list(shown.values()), np.float32))
 
 
-def test_unknown_names(learner: Any) -> None:
+def test_unknown_names_and_numbers_out_of_bounds(learner: Any) -> None:
     assert refused(learner.act, S, independent=True, explorations=0.5).argument == "explorations"
     assert refused(learner.act, S, independent=True, query="explorations").argument == "explorations"
     learner.act(S)
     for wrong in (dict(learning_rat=0.5), dict(query="learning-rat")):
         assert refused(learner.observe, 0.0, **wrong).argument == "learning-rat"
-    assert learner.observe(0.0, learning_rate=0.5, query="learning-rate") == (False, 0.5)
+    for name, value in {"discount": 1.5, "update-frequency": 0, "learning_rate": -1.0}.items():
+        assert refused(learner.observe, 1.0, True, **{name: value}).value == value
+    assert learner.observe(0.0, learning_rate=0.5, discount=1.0, query="learning-rate") == (False, 0.5)
 
 
 @pytest.mark.parametrize("kind", ["random", "model"])
