@@ -103,16 +103,3 @@ def test_what_full_lanes_get_is_left_out_if_asked_for(built: Any, extend: Any) -
         with pytest.raises(RuntimeError, match="rollout of 4 timesteps is full"):
             extend(memory, [4, 102], [5, 103])
         memory.clear()
-
-
-def test_a_saved_rollout_continues(built: Any, extend: Any) -> None:
-    memory, other = built(BatchMemory(6), num_envs=2), built(BatchMemory(6), num_envs=2)
-    extend(memory, [0, 100], [1, 101], terminated=[True, False])
-    extend(memory, [10, 101], [11, 102])
-    other.load_state_dict(memory.state_dict())
-    for each in (memory, other):
-        extend(each, [11, 102], [12, 103])
-    expected, got = memory.sample(), other.sample()
-    assert expected["observation"].tolist() == [[[0], [100]], [[10], [101]], [[11], [102]]]
-    for key, value in expected.items():
-        np.testing.assert_array_equal(got[key], value)

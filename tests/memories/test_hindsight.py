@@ -13,7 +13,7 @@ from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory, Prioritized
 from axonrl.memories.bounds import Bounds
-from axonrl.tests.memories.transitions import Draws, numbers, specs_of, timestep
+from axonrl.tests.memories.transitions import Draws, numbers, specs_of, timestep, timesteps
 
 Numbers = list[float]
 CARTPOLE: Any = Box(-1, 1, (4,))
@@ -161,15 +161,9 @@ def test_lanes_do_not_mix_and_may_be_out_of_step() -> None:
     memory = built(HindsightMemory(12, 4, strategy="final", compute_reward=reward), num_envs=2)
 
     def store(now: Numbers, then: Numbers, ends: list[bool], mask: list[bool] | None = None) -> None:
-        memory.extend(
-            None if mask is None else np.array(mask),
-            observation=observed(now, [99, 99]),
-            action=np.zeros(2, np.int32),
-            reward=np.full(2, -1.0),
-            terminated=np.zeros(2, np.bool_),
-            truncated=np.array(ends),
-            next_observation=observed(then, [99, 99]),
-        )
+        rest = {"reward": np.full(2, -1.0), "truncated": np.array(ends)}
+        stored = timesteps(observed(now, [99, 99]), observed(then, [99, 99]), lanes=2, **rest)
+        memory.extend(None if mask is None else np.array(mask), **stored)
 
     store([1, 11], [2, 12], [False, True])
     store([2, 21], [3, 22], [False, False])
@@ -185,7 +179,7 @@ def test_lanes_do_not_mix_and_may_be_out_of_step() -> None:
     assert numbers(batch["reward"]) == [-1, -1, 0, 0]
 
 
-def test_bounds_of_random_episodes(specs: Any) -> None:
+def test_bounds_of_random_episodes() -> None:
     """Against a search through the flags, over the end of the ring, of lanes in and out of step."""
     rng = np.random.default_rng(0)
     memory = built(HindsightMemory(24, 1, compute_reward=reward), num_envs=3)
@@ -193,25 +187,19 @@ def test_bounds_of_random_episodes(specs: Any) -> None:
     for t in range(200):
         mask = None if t < 60 else rng.random(3) < 0.7
         place = np.full(3, float(t))
-        memory.extend(
-            mask,
-            observation=observed(place, place * 0),
-            action=np.zeros(3, np.int32),
-            reward=np.zeros(3),
-            terminated=rng.random(3) < 0.15,
-            truncated=rng.random(3) < 0.15,
-            # Where the next one has another observation, the ring cuts the episode when it comes.
-            next_observation=observed(place + (rng.random(3) < 0.8), place * 0),
-        )
+        # Where the next one has another observation, the ring cuts the episode when it comes.
+        now, following = (observed(at, place * 0) for at in (place, place + (rng.random(3) < 0.8)))
+        ends = {end: rng.random(3) < 0.15 for end in ("terminated", "truncated")}
+        memory.extend(mask, **timesteps(now, following, lanes=3, **ends))
         if rng.random() < 0.6 and len(memory):
             index = rng.integers(len(memory), size=8)
             places = ring.places(index)
             fresh = Bounds(ring).around(places)
             assert np.array_equal(memory._bounds.around(places), fresh)
-            ends = np.asarray(ring.columns["terminated"]) + np.asarray(ring.columns["truncated"])
+            flags = np.asarray(ring.columns["terminated"]) + np.asarray(ring.columns["truncated"])
             for number, first, last, lane in zip(*fresh, places % 3, strict=True):
                 begin, end = (ring.begin + np.zeros(3, int))[lane], (ring.end + np.zeros(3, int))[lane]
-                ended = [bool(ends[n % 8 * 3 + lane]) for n in range(begin, end)]
+                ended = [bool(flags[n % 8 * 3 + lane]) for n in range(begin, end)]
                 starts = [n for n in range(begin, number + 1) if n == begin or ended[n - 1 - begin]]
                 stops = [n for n in range(number, end) if n == end - 1 or ended[n - begin]]
                 assert (first, last) == (starts[-1], stops[0])

@@ -56,34 +56,6 @@ def test_probabilities_and_weights_by_hand(filled: Any) -> None:
     assert numbers(memory.sample()["observation"]) == [1, 1, 2, 3]
 
 
-def test_new_transitions_have_the_largest_priority_so_far(filled: Any, step: Any) -> None:
-    memory = filled(ReplayMemory(4, 2, sampler=Prioritized(1.0, beta=1.0, epsilon=0.5)), 2)
-    memory.rng = Draws([0.5, 0.5])
-    assert numbers(memory.sample()["weight"]) == [1, 1]  # both have priority 1
-    memory.update_priorities(np.array([-7.5, 0.5], np.float32))  # 8 and 1; the sign does not count
-    step(memory, 2, 3)
-    memory.rng = Draws([0.0, 0.0])
-    batch = memory.sample()  # 8 + 1 + 8: the second half begins at 8.5, in transition 1
-    assert numbers(batch["observation"]) == [0, 1]
-    assert numbers(batch["weight"]) == [0.125, 1]
-    memory.update_priorities(np.array([0.5, 0.5]))
-    step(memory, 3, 4)
-    step(memory, 4, 5)  # in the place of transition 0
-    memory.rng = Draws([0.0, 0.6])
-    batch = memory.sample()  # places: 8 (transition 4), 1, 8, 8
-    assert numbers(batch["observation"]) == [4, 3]
-
-
-def test_beta_follows_the_batches_drawn(filled: Any) -> None:
-    memory = filled(ReplayMemory(4, 2, sampler=Prioritized(1.0, Linear(0.0, 1.0, 4), 0.5)), 2, 1, 4)
-    weights = []
-    for _ in range(5):
-        memory.rng = Draws([0.0, 0.5])
-        weights.append(numbers(memory.sample()["weight"])[1])
-    # One batch was drawn before: beta is 0.25, 0.5, 0.75, 1, 1; the weights are (1 / 4)^beta.
-    assert weights == pytest.approx([2**-0.5, 0.5, 2**-1.5, 0.25, 0.25], rel=1e-6)
-
-
 def test_a_transition_that_was_replaced_keeps_its_own_priority(filled: Any, step: Any) -> None:
     memory = filled(ReplayMemory(2, 2, sampler=Prioritized(1.0, 1.0, 0.5)), 2)
     memory.rng = Draws([0.5, 0.5])

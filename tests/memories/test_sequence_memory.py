@@ -69,18 +69,6 @@ def test_batches_by_hand() -> None:
     assert batch["state"]["h"].tolist() == [[1, -1], [11, -11], [11, -11], [13, -13], [31, -31]]
 
 
-def test_an_episode_that_is_cut_ends_its_sequence() -> None:
-    memory = built(SequenceMemory(50, 1, length=4, overlap=0))
-    episode(memory, 1, 2, "goes on")
-    assert not memory.can_sample()
-    episode(memory, 31, 1, "goes on")  # observation 31 does not follow 3
-    batch = memory.sample()
-    assert batch["observation"][..., 0].tolist() == [[1], [2], [3], [3]]
-    assert batch["truncated"].tolist() == [[0], [1], [0], [0]]
-    assert batch["valid"].tolist() == [[1], [1], [0], [0]]
-    assert "burn_in" not in batch
-
-
 def test_state_is_stored_once_for_each_sequence() -> None:
     specs = {**SPECS, "state": {"h": ArraySpec((1000,), np.float32)}}
     memory, other = SequenceMemory(100_000, 8, length=80, overlap=40), ReplayMemory(100_000, 8)

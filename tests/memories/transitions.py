@@ -27,9 +27,9 @@ def timestep(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
     return {"observation": now, "next_observation": following, **rest, **changes}
 
 
-def timesteps(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
-    """What ``extend`` takes: the same for each lane."""
-    rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(len(now)))
+def timesteps(now: Any, following: Any, lanes: int | None = None, **changes: Any) -> dict[str, Any]:
+    """What ``extend`` takes: the same for each lane. Of dictionaries say how many these are."""
+    rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(lanes or len(now)))
     return timestep(now, following, **{**rest, **changes})
 
 
