@@ -270,15 +270,6 @@ def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> N
     assert [name for name, _ in cache.contents] == ["actor"]
 
 
-def test_what_is_in_the_cache_is_not_converted(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Keeping()
-    chosen(traced(), cache=cache)
-    monkeypatch.setenv("AXONRL_CACHE", "")
-    monkeypatch.setattr(choosing, "convert", lambda *arguments: pytest.fail("converted"))
-    executor, _ = chosen(traced(), cache=cache)
-    assert isinstance(executor, LiteRTExecutor)
-
-
 def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     other, other_train = traced(scale=3.0)
     functions = {"act": other.predict.function, "train": other_train.function}

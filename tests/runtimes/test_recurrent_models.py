@@ -10,53 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.contracts import ArraySpec, EstimatorSpec
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import COUNTERS, Make
-
-
-def summing(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    """Raw ops: the state is half the state before plus the observation; the Q values are state times weight."""
-    if isinstance(features, dict):
-        observation, total = features["observation"], features["state"]["total"]
-    else:
-        observation, total = features, tf.zeros([tf.shape(features)[0], 4])
-    weight = tf.Variable(tf.ones([4, 2]), name="weight")
-    following = total / 2 + observation
-    q = following @ weight
-    if mode == Modes.PREDICT:
-        state = {"total": following if isinstance(features, dict) else total}
-        return EstimatorSpec(mode, {"action": tf.argmax(q, -1), "q": q}, state=state)
-    loss = tf.reduce_sum(q)
-    weight.assign_sub(tf.gradients(loss, [weight])[0])
-    return EstimatorSpec(mode, loss=loss)
-
-
-def test_the_state_is_carried(trace: Make) -> None:
-    program = trace(summing)
-    assert program.predict.state == {"total": ArraySpec((4,), np.float32)}
-    executor = TensorFlowExecutor(program)
-    observation = np.array([[1, 2, 3, 4], [0, 0, 0, 8]], np.float32)
-    predictions, state = executor.act({"observation": observation, "state": {"total": np.zeros((2, 4), np.float32)}})
-    assert state is not None
-    np.testing.assert_array_equal(state["total"], observation)
-    assert predictions["q"].tolist() == [[10, 10], [8, 8]]
-    predictions, state = executor.act({"observation": observation, "state": state})
-    assert state is not None
-    np.testing.assert_array_equal(state["total"], 1.5 * observation)
-    assert predictions["q"].tolist() == [[15, 15], [12, 12]]
-
-
-def test_training_sees_the_stored_state(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    program = trace(summing)
-    specs = batch_specs(3, state={"total": ArraySpec((4,), np.float32)})
-    executor = TensorFlowExecutor(program, program.trace_train(specs))
-    batch = batch_of(specs)
-    result = executor.train(batch, COUNTERS, [])
-    following = batch["state"]["total"] / 2 + batch["observation"]
-    assert result.scalars[0] == pytest.approx(2 * following.sum(), rel=1e-5)
-    expected = 1 - np.repeat(following.sum(axis=0)[:, None], 2, axis=1)
-    np.testing.assert_allclose(executor.get_weights()["0000.weight"], expected, rtol=1e-5)
+from axonrl.tests.runtimes.networks import Make
 
 
 def with_cell(features: Any, labels: Any, mode: str) -> EstimatorSpec:

@@ -36,22 +36,6 @@ def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
     return model_fn
 
 
-def test_types_of_observations(trace: Make, batch_specs: Make) -> None:
-    seen: list[Any] = []
-    types = {"image": (np.uint8, tf.uint8), "bits": (np.int8, tf.float32), "flags": (np.bool_, tf.float32)}
-    types |= {"count": (np.int32, tf.int32)}
-    spec = {name: ArraySpec((2, 3), stored) for name, (stored, _) in types.items()}
-    trace(seeing(seen), observation=spec).trace_train(batch_specs(5, observation=spec))
-    assert {name: (x.dtype, tuple(x.shape)) for name, x in seen[0][0].items()} == {
-        name: (shown, (None, 2, 3)) for name, (_, shown) in types.items()
-    }
-    features, labels = seen[-1]
-    for given in (features, labels["next_observation"]):
-        assert {name: (x.dtype, tuple(x.shape)) for name, x in given.items()} == {
-            name: (shown, (5, 2, 3)) for name, (_, shown) in types.items()
-        }
-
-
 def test_labels(trace: Make, batch_specs: Make) -> None:
     seen: list[Any] = []
     more = {
