@@ -121,25 +121,14 @@ def test_priorities_go_to_their_parts() -> None:
     np.testing.assert_equal(memory.state_dict(), state)
 
 
-def test_a_loaded_memory_draws_on() -> None:
-    def make(expert: Any = EXPERT) -> Any:
-        return built(DemonstrationMemory(10, 4, demonstrations=expert, ratio=0.5, sampler=Prioritized()))
-
-    first, second = make(), make()
-    act(first, 7)
-    first.sample()
-    first.update_priorities(np.arange(4.0))
-    state = first.state_dict()
+def test_a_state_holds_no_demonstrations_and_is_of_these_alone() -> None:
+    memory = built(DemonstrationMemory(10, 4, demonstrations=EXPERT, ratio=0.5))
+    act(memory, 7)
+    state = memory.state_dict()
     assert not any(key in str(state.keys()) for key in ("observation", "demonstrations_rows"))
-    second.load_state_dict(state)
-    second.rng.bit_generator.state = first.rng.bit_generator.state
-    for _ in range(3):
-        np.testing.assert_equal(first.sample(), second.sample())
-        for memory in (first, second):
-            memory.update_priorities(np.arange(4.0))
-            act(memory, 3, first=30)
+    others = [episode(100, [1, 2, 4]), episode(200, [8, 17], truncated=True)]
     with pytest.raises(ValueError, match="demonstrations_digest"):
-        make([episode(100, [1, 2, 4]), episode(200, [8, 17], truncated=True)]).load_state_dict(state)
+        built(DemonstrationMemory(10, 4, demonstrations=others, ratio=0.5)).load_state_dict(state)
 
 
 def test_from_a_file(tmp_path: Path) -> None:

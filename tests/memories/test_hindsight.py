@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
-from axonrl.memories import HindsightMemory, Prioritized
+from axonrl.memories import HindsightMemory
 from axonrl.memories.bounds import Bounds
 from axonrl.tests.memories.transitions import Draws, numbers, specs_of, timestep, timesteps
 
@@ -119,15 +119,6 @@ def test_rewards_and_ends_with_another_goal() -> None:
     assert numbers(stored["observation"]["desired_goal"]) == [4, 4, 4, 99, 99]
 
 
-def test_an_end_that_the_new_goal_does_not_explain_is_a_truncation() -> None:
-    memory = memory_of(1, strategy="episode", compute_terminated=reached)
-    walk(memory, [1, 2, 3, 4], goal=4, terminated=True)
-    batch = sampled(memory, [2], [True], [0.1])  # the goal 2, which was reached first
-    assert numbers(batch["observation"]["desired_goal"]) == [2]
-    assert numbers(batch["reward"]) == [-1]
-    assert (numbers(batch["terminated"]), numbers(batch["truncated"]), numbers(batch["discount"])) == ([0], [1], [0.5])
-
-
 def test_without_compute_terminated_ends_stay() -> None:
     memory = memory_of(2, strategy="episode")
     walk(memory, [1, 2, 3, 4], goal=4, terminated=True)
@@ -174,9 +165,6 @@ def test_lanes_do_not_mix_and_may_be_out_of_step() -> None:
     batch = sampled(memory, [0, 1, 2, 3], [True] * 4)
     assert numbers(batch["observation"]["desired_goal"]) == [5, 12, 5, 23]
     assert numbers(batch["reward"]) == [-1, 0, -1, -1]
-    batch = sampled(memory, [2, 3, 4, 5], [True] * 4)
-    assert numbers(batch["observation"]["desired_goal"]) == [5, 23, 5, 23]
-    assert numbers(batch["reward"]) == [-1, -1, 0, 0]
 
 
 def test_bounds_of_random_episodes() -> None:
@@ -214,27 +202,6 @@ def test_the_share_of_new_goals() -> None:
     memory = built(HindsightMemory(20, 10, k=0, compute_reward=reward))
     walk(memory, list(range(20)), goal=-7)
     assert {*numbers(memory.sample()["observation"]["desired_goal"])} == {-7}
-
-
-def test_a_loaded_memory_draws_on() -> None:
-    def episodes(memory: Any, count: int) -> None:
-        for _ in range(count):
-            walk(memory, [1, 2, 3, 4, 5], goal=9, truncated=True)
-        walk(memory, [6, 7], goal=9)  # cut by what follows, or in flight
-
-    first = memory_of(4, n_step=2, sampler=Prioritized())
-    episodes(first, 4)
-    first.sample()
-    first.update_priorities(np.arange(4.0))
-    second = memory_of(4, n_step=2, sampler=Prioritized())
-    second.load_state_dict(first.state_dict())
-    second.rng.bit_generator.state = first.rng.bit_generator.state
-    for _ in range(3):
-        one, other = first.sample(), second.sample()
-        np.testing.assert_equal(one, other)
-        for memory in (first, second):
-            memory.update_priorities(np.arange(4.0))
-            episodes(memory, 1)
 
 
 def test_a_function_of_a_single_pair_is_called_for_each() -> None:

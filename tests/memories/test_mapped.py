@@ -10,6 +10,7 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -175,16 +176,6 @@ def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
     (folder / "file").write_text("")
     with pytest.raises(ArgumentError, match=r"cannot be used: .*Not a directory"):
         mapped(folder / "file" / "memory")
-
-
-class _Any:
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-ANY = _Any()
 
 
 @pytest.mark.parametrize("path", ["", 3])

@@ -11,7 +11,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
 from axonrl.memories.describing import arguments_of
-from axonrl.tests.memories.transitions import in_order, specs_of
+from axonrl.tests.memories.transitions import in_order, specs_of, timestep
 
 SPECS = {**specs_of(ArraySpec((1,), np.float32)), "state": {"h": ArraySpec((2,), np.float32)}}
 
@@ -24,15 +24,10 @@ def built(memory: SequenceMemory, num_envs: int = 1, rng: Any = None) -> Any:
 def episode(memory: Any, first: int, length: int, end: str = "terminated") -> None:
     """Observations first, first + 1, ...; actions, rewards and states of the same numbers."""
     for t in range(first, first + length):
-        last = t == first + length - 1
+        now, following = np.array([t], np.float32), np.array([t + 1], np.float32)
+        ends = {name: t == first + length - 1 and end == name for name in ("terminated", "truncated")}
         memory.step(
-            observation=np.array([t], np.float32),
-            action=t,
-            reward=float(t),
-            terminated=last and end == "terminated",
-            truncated=last and end == "truncated",
-            next_observation=np.array([t + 1], np.float32),
-            state={"h": np.array([t, -t], np.float32)},
+            **timestep(now, following, action=t, reward=float(t), state={"h": np.array([t, -t], np.float32)}, **ends)
         )
 
 
@@ -179,10 +174,7 @@ def test_mistakes_found_when_it_is_built(
 
 def test_state_that_does_not_fit_is_refused_before_anything_is_stored() -> None:
     memory = built(SequenceMemory(50, 1, length=4))
-    transition: dict[str, Any] = {
-        **{"observation": np.zeros(1, np.float32), "next_observation": np.zeros(1, np.float32), "action": 0},
-        **{"reward": 0.0, "terminated": False, "truncated": False},
-    }
+    transition = timestep(np.zeros(1, np.float32), np.zeros(1, np.float32))
     with pytest.raises(KeyError, match="state must have the keys h"):
         memory.step(**transition)
     with pytest.raises(ArgumentError, match=r"shape \(2,\), got .* of shape \(3,\)"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from axonrl.runs import programs
 from axonrl.runs.programs import ProgramCache
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import convert
-from axonrl.tests.estimators.dying import DYING
+from axonrl.tests.estimators.dying import DYING, run_dying
 from axonrl.tests.estimators.fakes import Counting, agent, differences, snapshot
 from axonrl.tests.runs.states import truncate
 
@@ -183,15 +181,7 @@ for k in range(1, 100):
 
 
 def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(run: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", CRASHING, str(run / "litert")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # fork with one thread only
-    )
-    assert result.stderr == ""  # a damaged file would have been said
-    lines = result.stdout.splitlines()
+    lines = run_dying(CRASHING, str(run / "litert"))
     assert lines[0] == "made"  # killed before anything was there
     assert lines[-2:] == ["9", "0"]  # killed after it was in place; not killed
     assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]

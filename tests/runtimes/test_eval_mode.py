@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
-from axonrl.noise import Request
 from axonrl.runtimes.tensorflow import TensorFlowEval, TensorFlowExecutor
 from axonrl.tests.runtimes.networks import Make
 
@@ -81,27 +79,6 @@ def test_loss_and_metrics_of_the_weights_that_it_is_handed(trace: Make, batch_sp
     assert run(batch, COUNTERS, []).dtype == np.float32
 
 
-def test_nothing_is_changed_and_training_goes_on_as_it_would(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    batch = batch_of(batch_specs(3))
-    ends = []
-    for evaluates in (False, True):
-        program = trace(online_and_target)
-        executor = TensorFlowExecutor(program, program.trace_train(batch_specs(3)))
-        executor.train(batch, COUNTERS, [])
-        before = executor.get_weights()
-        if evaluates:
-            run = TensorFlowEval(program, program.trace_eval())
-            run.set_weights(before)
-            run(batch, COUNTERS, [])
-            after = executor.get_weights()
-            assert before.keys() == after.keys()
-            assert all(np.array_equal(before[name], after[name]) for name in before)
-        executor.train(batch, COUNTERS, [])
-        ends.append(executor.get_weights())
-    assert all(ends[0][name].tobytes() == ends[1][name].tobytes() for name in ends[0])
-    assert not np.array_equal(ends[0]["0000.online/kernel"], np.ones((4, 1)))
-
-
 def test_it_is_traced_once_when_it_is_asked_for_and_sees_what_train_sees(
     trace: Make, batch_specs: Make, batch_of: Make
 ) -> None:
@@ -119,24 +96,6 @@ def test_it_is_traced_once_when_it_is_asked_for_and_sees_what_train_sees(
     for _ in range(2):
         run(batch_of(batch_specs(2, 3)), COUNTERS, [])
     assert seen[Modes.EVAL] == seen[Modes.TRAIN][:1]
-
-
-def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        online = dense("online")
-        q = online(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
-        if mode == Modes.TRAIN:
-            return minimize(tf.reduce_mean(q), online)
-        drawn = {"sum": tf.reduce_sum(noise.normal([2])), "first": noise.permutation(3)[0]}
-        return EstimatorSpec(mode, loss=tf.reduce_sum(noise.uniform([2], 1, 2)), eval_metric_ops=drawn)
-
-    program = trace(model_fn)
-    _, traced = prepared(program, batch_specs(3))
-    assert traced.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (2,), 1, 2))
-    draws = [np.array([1, 2], np.float32), np.array([2, 0, 1], np.int32), np.array([1.25, 1.5], np.float32)]
-    assert TensorFlowEval(program, traced)(batch_of(batch_specs(3)), COUNTERS, draws).tolist() == [2.75, 3, 2]
 
 
 def test_twins_of_one_path_are_handed_over_in_their_order(trace: Make, batch_specs: Make, batch_of: Make) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,40 +12,6 @@ import tensorflow as tf
 from axonrl.contracts import ArraySpec, EstimatorSpec
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.runtimes.networks import Make
-
-
-def with_cell(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-    recurrent = isinstance(features, dict)
-    observation = features["observation"] if recurrent else features
-    states = [features["state"][name] if recurrent else tf.zeros([tf.shape(observation)[0], 3]) for name in ("h", "c")]
-    hidden, following = keras.layers.LSTMCell(3, name="cell")(observation, states)
-    state = dict(zip(("h", "c"), following if recurrent else states, strict=True))
-    return EstimatorSpec(mode, {"action": tf.argmax(hidden, -1), "hidden": hidden}, state=state)
-
-
-def sigmoid(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
-def test_a_keras_lstm_cell(trace: Make) -> None:
-    program = trace(with_cell)
-    assert program.predict.state == {name: ArraySpec((3,), np.float32) for name in ("h", "c")}
-    executor = TensorFlowExecutor(program)
-    weights = {name.split(".")[1]: value for name, value in executor.get_weights().items()}
-    rng = np.random.default_rng(0)
-    state: dict[str, Any] = {"h": np.zeros((5, 3), np.float32), "c": np.zeros((5, 3), np.float32)}
-    for _ in range(3):
-        observation = rng.standard_normal((5, 4)).astype(np.float32)
-        z = observation @ weights["cell/kernel"] + state["h"] @ weights["cell/recurrent_kernel"] + weights["cell/bias"]
-        i, f, g, o = np.split(z, 4, axis=1)
-        c = sigmoid(f) * state["c"] + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(c)
-        predictions, following = executor.act({"observation": observation, "state": state})
-        assert following is not None
-        np.testing.assert_allclose(following["c"], c, atol=1e-6)
-        np.testing.assert_allclose(following["h"], h, atol=1e-6)
-        np.testing.assert_allclose(predictions["hidden"], h, atol=1e-6)
-        state = following
 
 
 def test_dict_observations_stand_beside_the_state(trace: Make) -> None:

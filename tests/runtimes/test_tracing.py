@@ -139,7 +139,6 @@ def test_acting_changes_no_variable(trace: Make) -> None:
             {"td_error": lambda q: q},
             r"td_error must be floats of shape (3,), one for each transition of the batch; got",
         ),
-        ({"td_error": lambda q: tf.argmax(q, 1)}, r"td_error must be floats of shape (3,), one for each transition"),
         ({"loss": lambda q: "low"}, r"loss must be a scalar number, got string of shape ()"),
         ({"metrics": lambda q: {"q": q}}, r"metrics['q'] must be a scalar number, got float32 of shape (3, 2)"),
         ({"metrics": lambda q: [q]}, r"metrics must be a mapping of names to tensors, got ["),
