@@ -13,7 +13,7 @@ from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory
 from axonrl.memories.bounds import Bounds
-from axonrl.tests.memories.transitions import Draws, numbers, specs_of, timestep, timesteps
+from axonrl.tests.memories.transitions import Draws, numbers, refused, specs_of, timestep, timesteps
 
 Numbers = list[float]
 CARTPOLE: Any = Box(-1, 1, (4,))
@@ -242,18 +242,14 @@ def test_what_is_refused_before_it_is_built() -> None:
         ({"compute_reward": "mine"}, "compute_reward"),
         ({"compute_terminated": reached}, "compute_terminated"),
     ):
-        with pytest.raises(ArgumentError) as caught:
+        with refused(argument):
             HindsightMemory(10, 2, **arguments)
-        assert caught.value.argument == argument
     other: SpecTree = {**POINT, "desired_goal": ArraySpec((2,), np.float32)}
-    for observation, told in ((ArraySpec((4,), np.float32), r"float32\[4\]"), (other, r"desired_goal float32\[2\]")):
-        with pytest.raises(ArgumentError, match=told) as caught:
+    for observation, told in ((ArraySpec((4,), np.float32), "float32[4]"), (other, "desired_goal float32[2]")):
+        with refused("observation_space", told):
             HindsightMemory(10, 2).build(specs_of(observation), 1, np.random.default_rng(0))
-        assert caught.value.argument == "observation_space"
-    with pytest.raises(ArgumentError) as caught:
+    with refused("compute_reward", str(CARTPOLE)):
         HindsightMemory(10, 2).use_environment(EnvironmentView(CARTPOLE, Discrete(2)))
-    assert caught.value.argument == "compute_reward"
-    assert str(CARTPOLE) in str(caught.value)
 
 
 def test_a_memory_that_nobody_told_of_rewards() -> None:

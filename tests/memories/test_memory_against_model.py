@@ -8,6 +8,7 @@ import pytest
 from axonrl.contracts import ArraySpec
 from axonrl.memories import Prioritized, ReplayMemory, ring
 from axonrl.schedules import Linear
+from axonrl.tests.memories.transitions import specs_of
 
 DISCOUNT, ALPHA, BETA, EPSILON = 0.75, 0.5, Linear(0.25, 1.0, 20), 0.125
 SIZE, BATCH_SIZE, STEPS, FRAMES = 24, 5, 200, 3
@@ -154,16 +155,7 @@ class World:
 
 def build(case: Case) -> Any:
     shapes = {None: (2,), 1: (FRAMES, 2), 2: (2, FRAMES)}
-    observation, flag = ArraySpec(shapes[case.axis], np.float32), ArraySpec((), np.bool_)
-    specs = {
-        "observation": observation,
-        "action": ArraySpec((), np.int32),
-        "reward": ArraySpec((), np.float32),
-        "terminated": flag,
-        "truncated": flag,
-        "next_observation": observation,
-        "serial": ArraySpec((), np.int64),
-    }
+    specs = {**specs_of(ArraySpec(shapes[case.axis], np.float32)), "serial": ArraySpec((), np.int64)}
     memory = ReplayMemory(
         SIZE,
         BATCH_SIZE,

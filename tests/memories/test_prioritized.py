@@ -5,7 +5,6 @@ That random histories are drawn from as a plain model does is tested in test_mem
 
 import copy
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from axonrl.memories import Prioritized, ReplayMemory, Sampler, Uniform
 from axonrl.memories.sum_tree import SumTree
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import agent, linear_model
-from axonrl.tests.memories.transitions import Draws, numbers
+from axonrl.tests.memories.transitions import Draws, numbers, refused
 
 
 @pytest.fixture
@@ -102,21 +101,15 @@ def test_clear_forgets_priorities_and_batches(filled: Any, step: Any) -> None:
     assert (numbers(state["priorities"]), state["maximum"], state["num_batches"]) == ([1, 1], 1, 1)
 
 
-@pytest.mark.parametrize("given", [np.zeros(3), np.array(["a", "b"])])
-def test_td_errors_of_another_shape_or_dtype(filled: Any, given: Any) -> None:
-    memory = filled(ReplayMemory(4, 2, sampler="prioritized"), 4)
-    memory.sample()
-    with pytest.raises(ArgumentError, match=r"td_error must be floats of shape \(2,\), got") as error:
-        memory.update_priorities(given)
-    assert error.value.argument == "td_error"
-
-
-def test_td_errors_must_be_finite_and_a_batch_comes_first(filled: Any) -> None:
+def test_td_errors_that_are_none_are_refused_and_a_batch_comes_first(filled: Any) -> None:
     memory = filled(ReplayMemory(4, 2, sampler="prioritized"), 4)
     with pytest.raises(RuntimeError, match=r"sample\(\) comes first"):
         memory.update_priorities(np.zeros(2))
     memory.sample()
     before = memory.state_dict()["sampler"]
+    for given in (np.zeros(3), np.array(["a", "b"])):
+        with refused("td_error", "td_error must be floats of shape (2,), got"):
+            memory.update_priorities(given)
     for value in (np.nan, np.inf):
         with pytest.raises(NonFiniteError, match=f"td_error must be finite, got {value} at index 1 of the batch"):
             memory.update_priorities(np.array([0, value], np.float32))
@@ -165,22 +158,20 @@ def test_samplers_by_name_and_by_mapping() -> None:
     [
         ("prioritised", "sampler", "did you mean 'prioritized'"),
         ({"alpha": 0.5}, "sampler.kind", "sampler.kind must be one of uniform, prioritized; got None"),
-        ({"kind": "prioritized", "alfa": 1}, "sampler.alfa", r"has no argument 'alfa' \(did you mean 'alpha'\?\)"),
+        ({"kind": "prioritized", "alfa": 1}, "sampler.alfa", "has no argument 'alfa' (did you mean 'alpha'?)"),
         ({"kind": "prioritized", "alpha": 2}, "Prioritized.alpha", "at most 1, got 2"),
-        (Prioritized, "sampler", r"got the class Prioritized, expected Prioritized\(\.\.\.\)"),
+        (Prioritized, "sampler", "got the class Prioritized, expected Prioritized(...)"),
     ],
 )
 def test_samplers_that_do_not_exist(given: Any, argument: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as error:
+    with refused(argument, message):
         ReplayMemory(4, 1, sampler=given)
-    assert error.value.argument == argument
 
 
 @pytest.mark.parametrize(("argument", "wrong"), [("alpha", 1.1), ("beta", -0.1), ("epsilon", 0)])
 def test_prioritized_checks_its_arguments(argument: str, wrong: Any) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(str(wrong))) as error:
+    with refused(f"Prioritized.{argument}", str(wrong)):
         Prioritized(**{argument: wrong})
-    assert error.value.argument == f"Prioritized.{argument}"
 
 
 @pytest.mark.parametrize("wrong", [-0.5, float("nan")])
@@ -188,9 +179,8 @@ def test_saved_priorities_that_are_none_are_refused(filled: Any, wrong: float) -
     sampler = filled(ReplayMemory(4, 2, sampler="prioritized"), 3, 1, 2).sampler
     state = sampler.state_dict()
     damaged = {**state, "priorities": np.where(np.arange(len(state["priorities"])) == 1, wrong, state["priorities"])}
-    with pytest.raises(ArgumentError, match=f"got {wrong} at place 1") as error:
+    with refused("priorities", f"got {wrong} at place 1"):
         sampler.load_state_dict(damaged)
-    assert error.value.argument == "priorities"
     with pytest.raises(ArgumentError, match=r"at most 8, .* got 9"):  # a block of the sum tree
         sampler.load_state_dict({**state, "priorities": np.ones(9)})
     assert sampler.state_dict()["priorities"].tolist() == state["priorities"].tolist()

@@ -11,7 +11,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
 from axonrl.memories.describing import arguments_of
-from axonrl.tests.memories.transitions import in_order, specs_of, timestep
+from axonrl.tests.memories.transitions import in_order, refused, specs_of, timestep
 
 SPECS = {**specs_of(ArraySpec((1,), np.float32)), "state": {"h": ArraySpec((2,), np.float32)}}
 
@@ -147,10 +147,8 @@ def test_a_file_names_and_describes_it() -> None:
     ],
 )
 def test_mistakes(arguments: dict[str, Any], argument: str, fragments: list[str]) -> None:
-    with pytest.raises(ArgumentError) as error:
+    with refused(argument, *fragments):
         SequenceMemory(100, 2, **arguments)
-    assert error.value.argument == argument
-    assert all(fragment in str(error.value) for fragment in fragments)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +164,8 @@ def test_mistakes_found_when_it_is_built(
     memory: Callable[[], Any], specs: Any, num_envs: int, argument: str, fragments: list[str]
 ) -> None:
     given = {key: spec for key, spec in {**SPECS, **specs}.items() if spec is not None}
-    with pytest.raises(ArgumentError) as error:
+    with refused(argument, *fragments):
         memory().build(given, num_envs, np.random.default_rng(0))
-    assert error.value.argument == argument
-    assert all(fragment in str(error.value) for fragment in fragments)
 
 
 def test_state_that_does_not_fit_is_refused_before_anything_is_stored() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.errors import ArgumentError
 
 
 def specs_of(observation: SpecTree) -> dict[str, SpecTree]:
@@ -54,3 +58,12 @@ def numbers(values: Any) -> list[Any]:
     """[B] or [B, 1] as a list."""
     flat: list[Any] = np.asarray(values).reshape(-1).tolist()
     return flat
+
+
+@contextlib.contextmanager
+def refused(argument: str, *fragments: str) -> Iterator[None]:
+    """An ArgumentError is raised that names this argument, and whose message has these parts."""
+    with pytest.raises(ArgumentError) as caught:
+        yield
+    assert caught.value.argument == argument
+    assert [fragment for fragment in fragments if fragment not in str(caught.value)] == []

@@ -199,11 +199,8 @@ def test_the_bits_go_on_the_same_in_another_executor(
         found = []
         for step in range(start, start + 5):
             batch = batch_of(specs, seed=step)
-            found.append(
-                executor.train(
-                    batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, []
-                ).scalars.tobytes()
-            )
+            counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
+            found.append(executor.train(batch, counters, []).scalars.tobytes())
             found.append(executor.act(batch["observation"])[0]["q"].tobytes())
         return found + [weight.tobytes() for weight in executor.get_weights().values()]
 

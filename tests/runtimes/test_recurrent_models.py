@@ -56,8 +56,6 @@ def test_what_the_declaring_call_creates_is_forgotten(trace: Make) -> None:
     [
         (lambda h: None, "it returned {}"),
         (lambda h: {"h": h[:, :2]}, "it returned {'h': ArraySpec(shape=(2,), dtype=dtype('float32'))}"),
-        (lambda h: {"h": h[0]}, "state['h'] must have the shape [B, ...], with a row for each observation"),
-        (lambda h: {"h": "text", "k": None}, "state['k'] must be a tensor, got None"),
     ],
 )
 def test_a_wrong_next_state_is_refused(following: Make, message: str, trace: Make) -> None:
@@ -69,15 +67,15 @@ def test_a_wrong_next_state_is_refused(following: Make, message: str, trace: Mak
 
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         trace(model_fn)
-    if message.startswith("it returned"):
-        declared = "{'h': ArraySpec(shape=(3,), dtype=dtype('float32'))}"
-        assert f"it must return the next state, {declared} as it declared; " in str(caught.value)
+    declared = "{'h': ArraySpec(shape=(3,), dtype=dtype('float32'))}"
+    assert f"it must return the next state, {declared} as it declared; " in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("state", "message"),
     [
         (lambda x: {"h": tf.zeros([1, 3])}, "state['h'] must have the shape [B, ...]"),
+        (lambda x: {"h": None}, "state['h'] must be a tensor, got None"),
         (lambda x: [x], "state must be a mapping of names to tensors"),
     ],
 )
