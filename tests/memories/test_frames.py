@@ -11,14 +11,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.memories import Memory, ReplayMemory, ring
-from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
-
-
-class Newest(Memory):
-    """The newest transitions."""
-
-    def sample(self) -> Any:
-        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
 
 
 def build(memory: Memory, shape: tuple[int, ...], num_envs: int = 1, dtype: Any = np.uint8) -> Any:
@@ -58,11 +51,8 @@ def contents(memory: Any) -> Any:
     return [(*(stacked.reshape(-1).tolist() for stacked in pair), int(cut)) for *pair, cut in pairs]
 
 
-# -- what is stored ---------------------------------------------------------------------------------------------------
-
-
 def test_each_frame_is_stored_once() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    memory = build(NewestMemory(10, 1, frame_stack=3), (3, 1))
     run(memory, 0, 3)
     assert frames_of(memory) == [0, 0, 0, 1, 2, 3]
     run(memory, 1, 2)
@@ -70,7 +60,7 @@ def test_each_frame_is_stored_once() -> None:
 
 
 def test_what_is_no_stack_is_stored_whole_and_what_does_not_change_not_at_all() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    memory = build(NewestMemory(10, 1, frame_stack=3), (3, 1))
     step(memory, stack(1, 2, 3), stack(2, 3, 4))
     step(memory, stack(2, 3, 4), stack(2, 3, 4))
     step(memory, stack(2, 3, 4), stack(4, 5, 6))  # two frames on: an overlap of one frame is not looked for
@@ -85,7 +75,7 @@ def test_what_is_no_stack_is_stored_whole_and_what_does_not_change_not_at_all() 
 
 
 def test_an_episode_that_begins_costs_the_other_environments_nothing() -> None:
-    memory = build(Newest(10, 2, frame_stack=3), (3, 1), num_envs=2)
+    memory = build(NewestMemory(10, 2, frame_stack=3), (3, 1), num_envs=2)
     extend(memory, [stack(0, 0, 0), stack(9, 9, 9)], [stack(0, 0, 1), stack(9, 9, 8)])
     extend(memory, [stack(0, 0, 1), stack(5, 5, 5)], [stack(0, 1, 2), stack(5, 5, 4)])
     state = memory.state_dict()
@@ -96,7 +86,7 @@ def test_an_episode_that_begins_costs_the_other_environments_nothing() -> None:
 @pytest.mark.parametrize("first", [(0, 0, 1), (2, 3, 4)])
 def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
     """Whatever was there before: nothing, zeros, or the very frames."""
-    fresh, cleared, loaded = (build(Newest(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
+    fresh, cleared, loaded = (build(NewestMemory(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
     for memory in (cleared, loaded):
         step(memory, stack(1, 2, 3), stack(2, 3, 4))
     cleared.clear()
@@ -113,16 +103,13 @@ def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
 
 
 def test_frames_are_compared_bit_for_bit() -> None:
-    memory = build(Newest(10, 1, frame_stack=2), (2,), dtype=np.float32)
+    memory = build(NewestMemory(10, 1, frame_stack=2), (2,), dtype=np.float32)
     nan, zero = np.float32(np.nan), np.float32(0)
     step(memory, np.array([1, nan]), np.array([nan, zero]))
     step(memory, np.array([nan, zero]), np.array([-zero, zero]))
     assert memory.state_dict()["num_frames"].tolist() == [5]  # 1 NaN 0, and two frames for the last stack
     assert np.signbit(memory.get_by_index(1)["next_observation"]).tolist() == [True, False]
     assert memory.get_by_index(0)["truncated"] == 0
-
-
-# -- how much room they take ------------------------------------------------------------------------------------------
 
 
 def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
@@ -138,7 +125,7 @@ def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
 
 def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(Newest(80, 1, frame_stack=3), (3, 1))  # 90 rows
+    memory = build(NewestMemory(80, 1, frame_stack=3), (3, 1))  # 90 rows
     for episode in range(2):
         run(memory, episode, 85)
     assert len(memory) == 80
@@ -151,7 +138,7 @@ def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any
 @pytest.mark.parametrize(("size", "frame_stack"), [(1, 3), (2, 1), (3, 3)])
 def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(Newest(size, 1, frame_stack=frame_stack), (frame_stack, 1))
+    memory = build(NewestMemory(size, 1, frame_stack=frame_stack), (frame_stack, 1))
     numbers = np.random.default_rng(0)
     now = numbers.integers(0, 2, (frame_stack, 1), np.uint8)
     for t in range(60):
@@ -161,9 +148,6 @@ def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack
         step(memory, now, following)
         assert contents(memory)[-1] == (now.reshape(-1).tolist(), following.reshape(-1).tolist(), 0)
         now = following if t % 3 else numbers.integers(0, 2, (frame_stack, 1), np.uint8)
-
-
-# -- along which axis -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -177,7 +161,7 @@ def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack
     ],
 )
 def test_frames_are_stacked_along_the_first_or_the_last_axis(shape: Any, frame: Any) -> None:
-    memory = build(Newest(10, 2, frame_stack=4), shape)
+    memory = build(NewestMemory(10, 2, frame_stack=4), shape)
     axis = 0 if shape[1:] == frame else -1
     film = np.random.default_rng(0).integers(0, 256, (6, *frame), np.uint8)
     shown = [np.stack(list(film[t : t + 4]), axis) for t in range(3)]
@@ -204,12 +188,9 @@ def test_dict_observations_are_refused() -> None:
         ReplayMemory(10, 1, frame_stack=4).build(specs_of(observation), 1, np.random.default_rng(0))
 
 
-# -- saved and loaded -------------------------------------------------------------------------------------------------
-
-
 def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:
     def new(frame_stack: int | None = 3, shape: tuple[int, ...] = (3, 1)) -> Any:
-        return build(Newest(40, 1, frame_stack=frame_stack), shape)
+        return build(NewestMemory(40, 1, frame_stack=frame_stack), shape)
 
     memory = new()
     run(memory, 0, 2)

@@ -10,15 +10,8 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
-from axonrl.memories import Memory, ReplayMemory, columns, ring
-from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
-
-
-class NewestMemory(Memory):
-    """The example of Memory's docstring."""
-
-    def sample(self) -> Any:
-        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+from axonrl.memories import ReplayMemory, columns, ring
+from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
 
 
 def contents(memory: Any) -> Any:
@@ -312,8 +305,6 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
     state = memory.state_dict()
     with pytest.raises(ValueError, match="saved memory has size=4, this one has size=6"):
         built(NewestMemory(6, 1)).load_state_dict(state)
-    with pytest.raises(ValueError, match="saved memory has num_envs=1, this one has num_envs=2"):
-        built(NewestMemory(4, 1), num_envs=2).load_state_dict(state)
     with pytest.raises(ValueError, match="saved memory has n_step=nothing, this one has n_step=1"):
         built(ReplayMemory(4, 1)).load_state_dict(state)
 
@@ -322,8 +313,6 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
         result.build(specs | changes, 1, np.random.default_rng(0))
         return result
 
-    with pytest.raises(ValueError, match=r"saved columns has the parts .*'truncated'\], this memory's .*'value'\]"):
-        other(value=ArraySpec((), np.float32)).load_state_dict(state)
     with pytest.raises(ValueError, match=r"saved columns/action is int32 .*, this memory's is float32"):
         other(action=ArraySpec((), np.float32)).load_state_dict(state)
     wide = ArraySpec((3,), np.float32)

@@ -142,9 +142,6 @@ def test_a_saved_memory_has_the_same_sampler(filled: Any, built: Any) -> None:
             built(ReplayMemory(8, 2, sampler=sampler)).load_state_dict(state)
 
 
-# -- what a user writes -----------------------------------------------------------------------------------------------
-
-
 def test_samplers_by_name_and_by_mapping() -> None:
     assert type(ReplayMemory(4, 1).sampler) is Uniform
     assert type(ReplayMemory(4, 1, sampler="uniform").sampler) is Uniform
@@ -234,9 +231,6 @@ def test_a_sampler_of_ones_own(built: Any, step: Any) -> None:
     assert sampler.told == [("added", [0, 1]), ("removed", [1]), ("added", [2, 3, 0])]
 
 
-# -- the sums ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("capacity", [1, 8, 1000])
 def test_sums_follow_from_the_values_alone(capacity: int) -> None:
     """After any history: bit for bit those of a new tree, and no place with 0 is ever found."""
@@ -258,9 +252,6 @@ def test_sums_follow_from_the_values_alone(capacity: int) -> None:
             cumulative = np.cumsum(tree.values)
             assert (cumulative[found] >= sums * (1 - 1e-12)).all()
             assert (cumulative[found] - tree.values[found] <= sums + total * 1e-12).all()
-
-
-# -- in a run ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_model_without_td_errors_is_refused(tmp_path: Path) -> None:

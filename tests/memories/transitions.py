@@ -11,6 +11,14 @@ import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.errors import ArgumentError
+from axonrl.memories import Memory
+
+
+class NewestMemory(Memory):
+    """The example of Memory's docstring."""
+
+    def sample(self) -> Any:
+        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
 
 
 def specs_of(observation: SpecTree) -> dict[str, SpecTree]:

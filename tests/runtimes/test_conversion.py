@@ -28,9 +28,6 @@ def run(function: Function, *arrays: Any) -> list[Any]:
     return LiteProgram(convert({"f": traced}, [])).signatures["f"](arrays)
 
 
-# -- what cannot be converted -----------------------------------------------------------------------------------------
-
-
 def dropout(x: Any) -> Any:
     return tf.nn.experimental.stateless_dropout(x, 0.5, seed=[1, 2])
 
@@ -99,9 +96,6 @@ def test_it_is_silent(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptu
     assert [str(warning.message) for warning in caught] == []
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
-
-
-# -- what can ---------------------------------------------------------------------------------------------------------
 
 
 def test_shapes_that_depend_on_data() -> None:

@@ -120,9 +120,6 @@ def test_twins_of_one_path_are_handed_over_in_their_order(trace: Make, batch_spe
     assert run(batch_of(batch_specs(3)), COUNTERS, []).tolist() == [5, 6]
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
-
-
 def in_eval(make: Callable[[Any, Any], EstimatorSpec]) -> Any:
     """A model of one layer and, in TRAIN, two variables ``bound``, whose EVAL is ``make(features, labels)``."""
 

@@ -159,9 +159,6 @@ def test_functions_are_named_by_module_and_name(model_fn: Any, name: str) -> Non
     assert describe(model_fn) == f"{HERE}.{name}"
 
 
-# -- usual mistakes inside of a model_fn ------------------------------------------------------------------------------
-
-
 def test_labels_that_do_not_exist_are_refused_with_those_that_do() -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         return spec_of(mode=mode, reward=labels["rewards"])

@@ -18,8 +18,6 @@ from axonrl.errors import ArgumentError
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, linear, minimize, predict
 
-# -- what the function sees -------------------------------------------------------------------------------------------
-
 
 def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
     """A model_fn that notes the features and labels of each call and learns something."""
@@ -92,9 +90,6 @@ def test_batches_without_observations_are_refused(trace: Make, batch_specs: Make
     del specs["observation"]
     with pytest.raises(ValueError, match="batches have no 'observation', only action, discount, next_observation, "):
         trace(seeing([])).trace_train(specs)
-
-
-# -- what it returns --------------------------------------------------------------------------------------------------
 
 
 def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None:
