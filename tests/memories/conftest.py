@@ -48,6 +48,6 @@ def extend() -> Callable[..., None]:
     def store(memory: Memory, now: Any, following: Any, mask: Any = None, **rest: Any) -> None:
         stored, then = (np.array(values, np.float32)[:, None] for values in (now, following))
         given = {key: np.array(value) for key, value in {"action": now, **rest}.items()}
-        memory.extend(None if mask is None else np.array(mask), **timesteps(stored, then, **given))
+        memory.extend(None if mask is None else np.array(mask), **timesteps(stored, then, len(now), **given))
 
     return store

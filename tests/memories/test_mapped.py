@@ -20,7 +20,7 @@ from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
-from axonrl.tests.memories.test_memory_against_model import CASES, World, assert_same_state, build
+from axonrl.tests.memories.test_memory_against_model import CASES, assert_same_state, build, world_of
 from axonrl.tests.memories.transitions import refused, specs_of, timestep
 
 SPECS = specs_of(ArraySpec((3,), np.float32))
@@ -42,7 +42,7 @@ def test_the_same_bits_as_in_ram(tmp_path: Path, monkeypatch: Any) -> None:
     memory = build(case)
     defaults: Any = ReplayMemory.__init__.__kwdefaults__
     monkeypatch.setattr(ReplayMemory.__init__, "__kwdefaults__", {**defaults, "path": tmp_path})
-    files, world = build(case), World(case)
+    files, world = build(case), world_of(case)
     assert files.path == str(tmp_path)
     assert memory.nbytes == files.nbytes
     for t in range(150):

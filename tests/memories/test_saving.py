@@ -13,7 +13,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory, SequenceMemory, ring
 from axonrl.runs import checkpoints, parts
 from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.tests.memories.test_memory_against_model import CASES, Case, World, assert_same_state, build
+from axonrl.tests.memories.test_memory_against_model import CASES, Case, assert_same_state, build, world_of
 from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 from axonrl.tests.runs.states import flip
 
@@ -47,7 +47,7 @@ def loaded(store: CheckpointStore, memory: Any) -> Any:
 @pytest.mark.parametrize("case", [CASES[i] for i in (3, 4, 8, 10)], ids=lambda case: "-".join(map(str, case)))
 def test_a_memory_resumed_from_its_checkpoints_is_the_same(case: Case, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0 if case.tight else 2**26)
-    rng, world = np.random.default_rng(3), World(case)
+    rng, world = np.random.default_rng(3), world_of(case)
     memory, resumed, store = build(case), build(case), CheckpointStore(tmp_path, keep_max=3)
     history: list[Any] = []  # what happened since the newest checkpoint
     linked = 0
@@ -331,12 +331,9 @@ def test_observations_of_several_parts_and_types(tmp_path: Path) -> None:
             {key: rng.integers(0, 2, (2, *spec.shape)).astype(spec.dtype) for key, spec in spaces.items()}
             for _ in range(2)
         )
-        flag = np.zeros(2, np.bool_)
-        memory.extend(
-            np.array([True, t % 9 != 8]) if t > 20 else None,
-            **{"action": np.ones(2, np.int32), "reward": np.ones(2), "log prob": rng.random(2).astype(np.float16)},
-            **{"observation": now, "next_observation": following, "terminated": flag, "truncated": flag},
-        )
+        more = {"action": np.ones(2, np.int32), "log prob": rng.random(2).astype(np.float16)}
+        mask = np.array([True, t % 9 != 8]) if t > 20 else None
+        memory.extend(mask, **timesteps(now, following, lanes=2, **more))
         if t % 3 == 0:
             store.save({"memory": views(memory)})
             assert_same_state(loaded(CheckpointStore(tmp_path), dicts()).state_dict(), memory.state_dict())

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Prioritized, SequenceMemory
+from axonrl.tests.memories import test_memory_against_model
 from axonrl.tests.memories.test_memory_against_model import FRAMES, World
 from axonrl.tests.memories.transitions import specs_of
 
@@ -24,7 +25,6 @@ class Case(NamedTuple):
     masked: str
     axis: int | None
     prioritized: bool
-    ends: float = 1.0
 
 
 CASES = [
@@ -37,24 +37,12 @@ CASES = [
 ]
 
 
-class Model:
+class Model(test_memory_against_model.Model):
     """One list of all transitions of each lane, of which the last ``TIMESTEPS`` count."""
 
     def __init__(self, case: Case) -> None:
+        super().__init__(case.num_envs)
         self.case = case
-        self.rows: list[list[Any]] = [[] for _ in range(case.num_envs)]
-        self.priorities: dict[Any, float] = {}
-        self.maximum = 1.0
-        self.rng = np.random.default_rng(1)
-
-    def extend(self, mask: Any, batch: Any) -> None:
-        for rows, stored, lane in zip(self.rows, mask, range(len(mask)), strict=True):
-            if stored:
-                now = {key: value[lane] for key, value in batch.items() if key != "state"}
-                now["state"] = batch["state"]["h"][lane]
-                if rows and rows[-1]["next_observation"].tolist() != now["observation"].tolist():
-                    rows[-1]["truncated"] |= not rows[-1]["terminated"]
-                rows.append(now)
 
     def sequences(self, lane: int) -> list[tuple[int, int, int]]:
         """All that were ever complete: (first timestep trained on, timesteps of burn-in, timesteps trained on)."""
@@ -127,9 +115,9 @@ class Model:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_sequences_are_those_of_the_model(case: Case) -> None:
-    world, model = World(case), Model(case)
+    world, model = World(case.num_envs, case.axis), Model(case)
     shapes = {None: (2,), 1: (FRAMES, 2), 2: (2, FRAMES)}
-    specs = {
+    specs: dict[str, SpecTree] = {
         **specs_of(ArraySpec(shapes[case.axis], np.float32)),
         **{"state": {"h": ArraySpec((2,), np.float32)}, "serial": ArraySpec((), np.int64)},
     }
@@ -162,7 +150,7 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
             )
         else:
             memory.extend(mask, **batch)
-        model.extend(mask, batch)
+        model.extend(mask, {**batch, "state": batch["state"]["h"]})
         candidates = model.candidates()
         assert memory.can_sample() == (len(candidates) >= BATCH_SIZE)
         if step % 3 or not memory.can_sample():

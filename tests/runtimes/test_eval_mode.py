@@ -13,23 +13,13 @@ import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowEval, TensorFlowExecutor
-from axonrl.tests.runtimes.networks import Make
+from axonrl.tests.runtimes.networks import Make, minimize, predict
 
 COUNTERS = {"global_step": 3, "global_timestep": 7, "progress": 0.0}
 
 
 def dense(name: str) -> Any:
     return keras.layers.Dense(1, kernel_initializer="ones", name=name)
-
-
-def predict(q: Any) -> EstimatorSpec:
-    return EstimatorSpec(Modes.PREDICT, {"action": tf.cast(q[:, 0], tf.int32)})
-
-
-def minimize(loss: Any, layer: Any) -> EstimatorSpec:
-    optimizer = keras.optimizers.SGD(0.5, momentum=0.9, name="sgd")
-    optimizer.apply(tf.gradients(loss, [v.value for v in layer.trainable_variables]), layer.trainable_variables)
-    return EstimatorSpec(Modes.TRAIN, loss=loss)
 
 
 def online_and_target(features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -49,7 +39,7 @@ def online_and_target(features: Any, labels: Any, mode: str) -> EstimatorSpec:
             "reward": tf.reduce_sum(labels["reward"]),
         }
         return EstimatorSpec(mode, loss=error, eval_metric_ops=metrics)
-    return minimize(error * temperature, online)
+    return minimize(error * temperature, online.trainable_variables)
 
 
 def prepared(program: Any, specs: Any) -> tuple[TensorFlowExecutor, Any]:
@@ -109,7 +99,7 @@ def test_twins_of_one_path_are_handed_over_in_their_order(trace: Make, batch_spe
         first, second = (tf.Variable(0.0, name="bound") for _ in range(2))
         if mode == Modes.EVAL:
             return EstimatorSpec(mode, loss=first, eval_metric_ops={"second": second})
-        return minimize(tf.reduce_mean(q) + first + second, online)
+        return minimize(tf.reduce_mean(q) + first + second, online.trainable_variables)
 
     program = trace(model_fn)
     executor, traced = prepared(program, batch_specs(3))
@@ -131,7 +121,7 @@ def in_eval(make: Callable[[Any, Any], EstimatorSpec]) -> Any:
         if mode == Modes.PREDICT:
             return predict(q)
         bounds = [tf.Variable(0.0, name="bound") for _ in range(2)]
-        return minimize(tf.reduce_mean(q) + sum(bounds), online)
+        return minimize(tf.reduce_mean(q) + sum(bounds), online.trainable_variables)
 
     return model_fn
 
