@@ -93,19 +93,6 @@ def test_without_a_run_nothing_is_written_until_there_is_one(tmp_path: Path) -> 
     assert list((folder / "litert").iterdir()) == []
 
 
-def test_a_file_that_was_cut_is_said_and_made_again(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache, path = ProgramCache(run / "litert"), run / "litert" / "actor.safetensors"
-    cache("actor", "k", returning(CONTENT))
-    whole = path.read_bytes()
-    for length in (0, 1, 7, 8, 9, 100, len(whole) - len(CONTENT), len(whole) - 1):
-        caplog.clear()
-        path.write_bytes(whole[:length])
-        assert cache("actor", "k", returning(CONTENT)) == CONTENT
-        [message] = said(caplog, logging.WARNING)
-        assert message.startswith(f"{path} is damaged, and is made again: ")
-        assert path.read_bytes() == whole
-
-
 def test_no_flipped_bit_gives_another_program(
     run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -32,11 +32,6 @@ def dropout(x: Any) -> Any:
     return tf.nn.experimental.stateless_dropout(x, 0.5, seed=[1, 2])
 
 
-def gradient_of_a_convolution(x: Any) -> Any:
-    frames = tf.reshape(x, [1, 2, 2, 1])
-    return tf.gradients(tf.nn.conv2d(frames, filters := tf.reshape(x, [2, 2, 1, 1]), 1, "SAME"), filters)
-
-
 def recurrent(x: Any) -> Any:
     # As an LSTM layer that is not unrolled: the gradient of a loop keeps lists of tensors.
     return tf.gradients(tf.scan(lambda total, y: tf.tanh(total + y), x), x)
@@ -46,7 +41,6 @@ def recurrent(x: Any) -> Any:
     ("function", "ops"),
     [
         (dropout, "StatelessRandomGetKeyCounter, StatelessRandomUniformV2"),
-        (gradient_of_a_convolution, "Conv2DBackpropFilter"),
         (lambda x: tf.linalg.inv(tf.reshape(x, [2, 2])), "MatrixInverse"),
         (lambda x: tf.cast(x, tf.float64) * 2, "Mul"),
     ],
