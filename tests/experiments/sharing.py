@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.server
+import os
+import socket
 import sys
 import threading
 import time
@@ -20,6 +22,12 @@ def wait(condition: Callable[[], object], seconds: float = 120) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def tracked_run(folder: Path) -> TrackedRun:
@@ -40,6 +48,11 @@ def command(*arguments: str) -> list[str]:
     """``axonrl`` for a process of its own."""
     code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
     return [sys.executable, "-c", code, *arguments]
+
+
+def tracking() -> dict[str, str]:
+    """The environment of a process that tracks its runs."""
+    return {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
 
 
 class StubServer(http.server.ThreadingHTTPServer):

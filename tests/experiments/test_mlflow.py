@@ -5,7 +5,6 @@ import math
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ import pytest
 
 from axonrl.experiments.tracking.journal import Journal
 from axonrl.experiments.tracking.mlflow import MLflowError, MLflowTracker
-from axonrl.tests.experiments.sharing import StubServer, tracked_run
+from axonrl.tests.experiments.sharing import StubServer, free_port, tracked_run, wait
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's stores, at import
 
@@ -209,16 +208,10 @@ def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
     assert held(uri, "rollout/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
     assert held(uri, "train/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
     assert len(sent.metrics) == 6
-
-
-def test_the_time_of_a_value_is_the_journals(uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={LENGTH: 5.0})
-    run = tracked_run(folder)
-    MLflowTracker(uri).push(run)
-    (found,) = runs(uri)
-    (value,) = client(uri).get_metric_history(found.info.run_id, LENGTH)
-    assert value.timestamp == round(run.points[0].time * 1000)
+    (found,) = runs(uri)  # the times are the journal's
     assert found.info.start_time == round(run.statuses[0].time * 1000)
+    times = [value.timestamp for value in client(uri).get_metric_history(found.info.run_id, "train/loss")]
+    assert times == [round(point.time * 1000) for point in run.points if point.name == "train/loss"]
 
 
 def test_episodes_of_the_same_length_that_end_together_are_all_there(
@@ -278,60 +271,46 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     assert sorted(sent.metrics) == [(name, step) for name in (LENGTH, "rollout/return") for step in range(1050)]
 
 
-def test_values_that_are_no_numbers_are_kept(uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={"train/loss": math.nan, "train/td": math.inf})
+def test_values_that_are_no_numbers_are_kept_and_names_that_mlflow_refuses_written_otherwise(
+    uri: str, folder: Path, journal: Journal
+) -> None:
+    journal.write(step=1, metrics={"train/loss (actor)": math.nan, "train/../x": math.inf, "train//y": 3.0})
     for _ in range(2):
         MLflowTracker(uri).push(tracked_run(folder))
-    ((_, loss),) = held(uri, "train/loss")
+    ((_, loss),) = held(uri, "train/loss _actor_")
     assert math.isnan(loss)
-    assert held(uri, "train/td") == [(1, math.inf)]
-
-
-def test_names_that_mlflow_refuses_are_written_otherwise(uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={"train/loss (actor)": 1.0, "train/../x": 2.0, "train//y": 3.0})
-    MLflowTracker(uri).push(tracked_run(folder))
-    (run,) = runs(uri)
-    assert run.data.metrics == {"train/loss _actor_": 1.0, "train_.._x": 2.0, "train__y": 3.0}
+    assert held(uri, "train_.._x") == [(1, math.inf)]
+    assert held(uri, "train__y") == [(1, 3.0)]
 
 
 # -- the run's own data -----------------------------------------------------------------------------------------------
 
 
 def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -> None:
-    begin(journal, long="x" * 7000, **{f"more.{index}": index for index in range(150)})
+    group = {"name": "pole", "uuid": "9f" * 16}
+    inputs = INPUTS | {"long": "x" * 7000, **{f"more.{index}": index for index in range(150)}}
+    journal.write(run={"uuid": UUID, "name": "pole-3", "description": "a try", "inputs": inputs, "group": group})
     MLflowTracker(uri, "mine").push(tracked_run(folder))
     (run,) = runs(uri, "mine")
-    assert run.info.run_name == "tried"
-    assert run.data.tags["mlflow.note.content"] == "a try"
-    assert run.data.tags["axonrl.uuid"] == UUID
+    assert run.info.run_name == "pole-3"
+    tags = [run.data.tags[name] for name in ("mlflow.note.content", "axonrl.uuid", "axonrl.group")]
+    assert tags == ["a try", UUID, "pole-9f9f9f9f"]
     expected = {"rate": "0.5", "train.max_timesteps": "40", "environment.id": "CartPole-v1", "hooks": "[]"}
     expected |= {"empty": "null", "long": "x" * 6000} | {f"more.{index}": str(index) for index in range(150)}
     assert run.data.params == expected
 
 
-def test_one_of_many_runs_has_a_tag_of_their_group(uri: str, folder: Path, journal: Journal) -> None:
-    group = {"name": "pole", "uuid": "9f" * 16}
-    journal.write(run={"uuid": UUID, "name": "pole-seed-3", "description": "", "inputs": {}, "group": group})
-    MLflowTracker(uri).push(tracked_run(folder))
-    (found,) = runs(uri)
-    assert (found.info.run_name, found.data.tags["axonrl.group"]) == ("pole-seed-3", "pole-9f9f9f9f")
-
-
 def test_params_that_change_stay_as_they_were_and_new_ones_come(uri: str, folder: Path, journal: Journal) -> None:
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
-    tracker.push(run)
+    MLflowTracker(uri).push(tracked_run(folder))
     begin(journal, **{"train.max_timesteps": 80, "evaluate.episodes": 4})
-    run.read()
-    tracker.push(run)
-    MLflowTracker(uri).push(run)
-    (found,) = runs(uri)
-    assert found.data.params["train.max_timesteps"] == "40"
-    assert found.data.params["evaluate.episodes"] == "4"
+    for _ in range(2):
+        MLflowTracker(uri).push(tracked_run(folder))
+    params = runs(uri)[0].data.params
+    assert (params["train.max_timesteps"], params["evaluate.episodes"]) == ("40", "4")
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "expected"),
-    [("succeeded", "", "FINISHED"), ("failed", "ValueError: no", "FAILED"), ("stopped", "by Ctrl-C", "KILLED")],
+    ("status", "message", "expected"), [("succeeded", "", "FINISHED"), ("failed", "ValueError: no", "FAILED")]
 )
 def test_a_run_ends_and_goes_on(
     uri: str, folder: Path, journal: Journal, status: str, message: str, expected: str
@@ -342,20 +321,21 @@ def test_a_run_ends_and_goes_on(
         run.read()
         tracker.push(run)
         (found,) = runs(uri)
+        ended = found.info.end_time
+        assert ended == (None if found.info.status == "RUNNING" else round(run.statuses[-1].time * 1000))
         return found.info.status, found.data.tags.get("axonrl.message", "")
 
     assert seen() == ("RUNNING", "")
     journal.status(status, message)
     assert seen() == (expected, message)
-    assert runs(uri)[0].info.end_time == round(run.statuses[-1].time * 1000)
     journal.status("resuming")
     assert seen() == ("RUNNING", "")
-    for _ in range(2):
-        tracker = MLflowTracker(uri)  # told of a whole session at once
-        journal.status("running")
-        journal.status(status, message)
-        assert seen() == (expected, message)
-        assert runs(uri)[0].info.end_time == round(run.statuses[-1].time * 1000)
+    tracker = MLflowTracker(uri)  # told of a whole session at once
+    for one in ("running", "stopped", "running", status):
+        journal.status(one, message)
+    assert seen() == (expected, message)
+    journal.status("stopped", "by Ctrl-C")
+    assert seen() == ("KILLED", "by Ctrl-C")
 
 
 def test_the_end_comes_after_all_that_came_before_it(
@@ -426,46 +406,32 @@ def test_what_did_not_change_is_not_sent_again(
 # -- a server ---------------------------------------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """The address of a real one, on a free port."""
     address = f"http://127.0.0.1:{(port := free_port())}"
-    where = [
-        "--port",
-        str(port),
-        "--backend-store-uri",
-        f"sqlite:///{tmp_path}/mlflow.db",
-        "--artifacts-destination",
-        str(tmp_path / "artifacts"),
-    ]
+    where = f"--port {port} --backend-store-uri sqlite:///{tmp_path}/mlflow.db --artifacts-destination {tmp_path}/kept"
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where],
+            [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where.split()],
             env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
+
+    def answers() -> bool:
+        assert process.poll() is None, (tmp_path / "server.log").read_text()
+        with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
+            return True
+        return False
+
     try:
-        wait_for(f"{address}/health", process)
+        wait(answers)
         yield address
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(address, timeout=5):
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"the server ended with {process.returncode}")
 
 
 @pytest.mark.server
@@ -532,7 +498,6 @@ def refusal(uri: str, folder: Path) -> str:
             "requires a login: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
         ),
         (403, "", "denies access to the experiment 'axonrl'"),
-        (500, "", "answers with error 500"),
         (503, "", "answers with error 503"),
     ],
 )
@@ -558,39 +523,43 @@ def test_waiting_is_short_and_telemetry_off_unless_the_user_says_otherwise(
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
 
 
-def test_no_message_quotes_a_secret(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{port}")
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "also hidden\n")  # requests refuses such a header, and quotes it
+@pytest.mark.parametrize(
+    ("user", "query", "token", "trouble"),
+    [
+        # requests refuses such a header, and quotes it
+        (
+            "me:hidden@",
+            "",
+            "also hidden\n",
+            "asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break",
+        ),
+        ("", "?Token=hidden", "", "reached: connection refused"),
+    ],
+)
+def test_no_message_quotes_a_secret(
+    user: str, query: str, token: str, trouble: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{user}127.0.0.1:{free_port()}{query}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{address}")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", token)
     with pytest.raises(MLflowError) as caught:
         MLflowTracker().push(tracked_run(folder))
-    assert "hidden" not in str(caught.value)
-    trouble = "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break"
-    assert str(caught.value) == f"MLflow at http://***@127.0.0.1:{port} {trouble}"
+    shown = address.replace("me:hidden", "***").replace("hidden", "***")
+    assert str(caught.value) == f"MLflow at http://{shown} cannot be {trouble}"
 
 
-def test_no_message_quotes_a_secret_of_an_address(
-    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "uri", "more"),
+    [
+        ("mlflow", "sqlite:///mlflow.db", '; pip install "axonrl[mlflow]" installs it'),
+        ("psycopg2", "postgresql+psycopg2://host/database", ""),
+    ],
+)
+def test_a_missing_package_is_named(
+    module: str, uri: str, more: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = f"http://127.0.0.1:{free_port()}?Token="
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{address}hidden")
-    with pytest.raises(MLflowError) as caught:
-        MLflowTracker().push(tracked_run(folder))
-    assert str(caught.value) == f"MLflow at {address}*** cannot be reached: connection refused"
-
-
-def test_a_missing_package_is_named(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    expected = "MLflow needs the module 'mlflow', which is not installed"
-    assert refusal("sqlite:///mlflow.db", folder) == f'{expected}; pip install "axonrl[mlflow]" installs it'
-
-
-def test_a_missing_driver_of_a_database_is_named(
-    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg2", None)
-    told = refusal("postgresql+psycopg2://host/database", folder)
-    assert told == "MLflow needs the module 'psycopg2', which is not installed"
+    monkeypatch.setitem(sys.modules, module, None)
+    assert refusal(uri, folder) == f"MLflow needs the module '{module}', which is not installed{more}"
 
 
 # -- what an experiment file gives it ---------------------------------------------------------------------------------

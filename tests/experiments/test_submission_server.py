@@ -8,9 +8,9 @@ import pytest
 
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.polyaxon.client import connect
-from axonrl.tests.experiments.browser import browse
 from axonrl.tests.polyaxon_agent import carry_out
 from axonrl.tests.polyaxon_server import PolyaxonServer
+from axonrl.tests.serving.browser import browsing
 
 PROJECT = "submissions"
 EXPERIMENT = """\
@@ -123,5 +123,6 @@ def test_a_matrix_is_accepted(
 
 @pytest.mark.browser
 def test_the_web_page_shows_the_run(submitted: str, tmp_path: Path) -> None:
-    done = browse(submitted, tmp_path)
-    assert "my-pole" in done.stdout
+    with browsing(tmp_path / "browser") as browser:
+        browser.go(submitted)
+        browser.wait("document.body.innerText.includes('my-pole')")
