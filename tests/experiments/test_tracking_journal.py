@@ -173,19 +173,23 @@ def test_a_full_disk_hurts_nothing_and_loses_nothing(
     (message,) = caplog.messages
     assert message == f"{tmp_path / JOURNAL} cannot be written (No space left on device); training continues"
     assert len(tracked_run(tmp_path).lines) < 5
+
+    def lines() -> list[str]:
+        return [line.text for line in tracked_run(tmp_path).lines if line.text.startswith("line")]
+
     room = 10**6
     journal.write(log="line 5")
-    lines = [line.text for line in tracked_run(tmp_path).lines if line.text.startswith("line")]
-    assert lines == [f"line {number}" for number in range(6)]
-
-
-def test_the_log_is_in_the_journal(tmp_path: Path) -> None:
-    handler = JournalHandler(Journal(tmp_path))
-    logger = logging.getLogger("axonrl.test")
-    logger.addHandler(handler)
-    logger.warning("%d of them", 3)
-    logger.removeHandler(handler)
-    assert [line.text for line in tracked_run(tmp_path).lines] == ["3 of them"]
+    assert lines() == [f"line {number}" for number in range(6)]
+    room = 0
+    journal.write(log="line 6")
+    room = 10**6
+    journal.close()  # where it is tried again
+    assert lines() == [f"line {number}" for number in range(7)]
+    room = 0
+    journal = Journal(tmp_path)
+    journal.write(log="line 7")
+    journal.close()
+    assert caplog.messages[-1] == f"{tmp_path / JOURNAL} is missing its last lines: the disk was full"
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
