@@ -28,11 +28,7 @@ class Request(NamedTuple):
 
 
 class MisbehavingServer:
-    """Listens on a free port of the loopback interface while it is open as a context.
-
-    Args:
-        behaviour: one of this module's names, or an HTTP status.
-    """
+    """Listens on a free port while it is open. Its behaviour is one of this module's names, or an HTTP status."""
 
     def __init__(self, behaviour: str | int = PASSES_ON) -> None:
         self.behind = FakePolyaxon()

@@ -37,6 +37,12 @@ def tracked_run(folder: Path) -> TrackedRun:
     return run
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    """Path and content of every file below a folder."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
 def weights(folder: Path) -> dict[str, bytes]:
     """Those of a run's newest checkpoint."""
     loaded = CheckpointStore(folder).load()

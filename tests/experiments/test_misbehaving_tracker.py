@@ -24,7 +24,7 @@ from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import choices
-from axonrl.tests.experiments.sharing import tracked_run, wait
+from axonrl.tests.experiments.sharing import files, tracked_run, wait
 from axonrl.tests.misbehaving_server import (
     BREAKS_OFF,
     GARBAGE,
@@ -157,11 +157,6 @@ class Following:
         self._ended.set()
         self._thread.join(60)
         assert not self._thread.is_alive()
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def assert_on_server(server: MisbehavingServer, run: Run) -> None:
@@ -381,30 +376,11 @@ def test_an_address_that_may_hold_a_password_is_refused_and_not_quoted(
     assert not (run.folder / "journal.jsonl").exists()
 
 
-def test_what_is_half_written_is_not_shown_and_is_written_anew(run: Run, misbehaving: MisbehavingServer) -> None:
-    offline, tracked_run = OfflineRun(), run.read()
-    offline.write(tracked_run)
-    metric = run_path(tracked_run) / "events" / "metric" / "train__loss.plx"
-    metric.unlink()
-    metric.symlink_to("/dev/full")
-    run.write_points(5)
-    run.end()
-    tracked_run.read()
-    with pytest.raises(OSError, match="No space left on device"):
-        offline.write(tracked_run)
-    assert len(run.rows("rollout__return")) == 15  # the first metric is written, the second is not
-    misbehaving.behaviour = 500
-    with pytest.raises(PolyaxonError, match=f"waits: the Polyaxon run in {run.folder} is incomplete"):
-        Tracker(misbehaving.host).push(tracked_run)
-    assert misbehaving.requests == []
-    offline.write(tracked_run)
-    assert run.is_whole()
-
-
 @pytest.mark.usefixtures("quick")
 def test_a_full_disk_while_a_run_is_followed(
     run: Run, misbehaving: MisbehavingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first metric is written, the second is not; nothing is shown until both are written anew."""
     monkeypatch.setattr(follower, "EXIT_SECS", 30.0)
     misbehaving.behaviour = PASSES_ON
     full = fill_disk_of(run, tmp_path)

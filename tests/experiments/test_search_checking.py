@@ -1,7 +1,6 @@
 """What is found of a search before its first trial, or after it; and what a trial has of a metric."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.searches import checking, metrics, report
 from axonrl.experiments.searches.folder import RESULTS, Search, TrialOutcome, prepare
 from axonrl.experiments.searches.programs import Keys, Sharing
-from axonrl.experiments.searches.space import Space, as_text
+from axonrl.experiments.searches.space import Space
 from axonrl.experiments.searches.stopping import Rules
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.watching import Watch
@@ -306,31 +305,3 @@ def test_a_mean_of_some_of_the_seeds_says_so(tmp_path: Path) -> None:
     assert [(one["point"], one["metric"], one["seeds"]) for one in points] == [(1, 9.0, 1), (0, 2.0, 3)]
     shown = [*report.table(search, "return", minimize=False).columns[-1].cells]
     assert shown == ["9 (of 1 of 3 seeds)", "2"]
-
-
-# -- documentation ----------------------------------------------------------------------------------------------------
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("searches", "laptop_to_cluster")}
-BLOCKS = {name: re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) for name, page in PAGES.items()}
-
-
-@pytest.mark.docs
-@pytest.mark.parametrize(("page", "index"), [(page, index) for page in BLOCKS for index in range(len(BLOCKS[page]))])
-def test_the_documented_files(page: str, index: int, tmp_path: Path) -> None:
-    """A part of a file is one of the first file of its page, which may have another matrix."""
-    first, text = BLOCKS[page][0], BLOCKS[page][index]
-    for block in BLOCKS[page]:
-        if name := re.match(r"# (\w+\.yml)\n", block):
-            (tmp_path / name[1]).write_text(block)
-    (tmp_path / "base.yml").write_text(first.partition("matrix:\n")[0])
-    path = tmp_path / "shown.yml"
-    path.write_text(text if index == 0 or "include:" in text else f"include: base.yml\n{text}")
-    experiment, document = load(path)
-    if experiment.matrix is not None:
-        space = Space(experiment, document, {})
-        checking.check_metrics(experiment, document)
-        tried: list[Any] = []
-        checking.check_points(space, document, lambda point: tried.append(load(path, as_text(point))))
-        assert tried
-    assert (experiment.matrix is not None) == ("matrix:" in text or "include: poles.yml" in text)

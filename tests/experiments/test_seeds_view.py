@@ -17,6 +17,7 @@ from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.seeds import report
 from axonrl.experiments.seeds.group import FAILED, FINISHED, Group, Outcome
 from axonrl.experiments.seeds.views import SeedsView
+from axonrl.tests.hooks.conftest import FakeClock
 
 DONE = Outcome(FINISHED, 12, 300, 130, 1.25, 21.5)
 BROKEN = Outcome(FAILED, message="the disk is on fire")
@@ -31,18 +32,10 @@ def group(run_file: Path, tmp_path: Path) -> Group:
     return Group(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {})
 
 
-class Clock:
-    """Says what it was told."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_plain_lines(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
     """Start and end at once, the status every five seconds."""
-    clock = Clock()
+    clock = FakeClock()
+    clock.now = 0.0
     with SeedsView(group, [4, 7, 9], clock=clock).opened() as view:
         view.started(4)
         view.status(4, "timestep 10/20", 0.5)

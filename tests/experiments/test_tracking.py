@@ -19,7 +19,7 @@ from axonrl.experiments.language.schema import load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
 from axonrl.experiments.tracking import follower, recording
-from axonrl.experiments.tracking.follower import Pusher, complete, follow
+from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import KILLED, Group, Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
@@ -259,15 +259,6 @@ def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> N
     assert pusher.done
 
 
-def test_a_run_that_was_killed_has_failed(folder: Path, journal: Journal) -> None:
-    run = TrackedRun(folder)
-    complete(run, [OfflineRun()])
-    complete(run, [OfflineRun()])
-    assert [status.status for status in run.statuses] == ["created", "running", "failed"]
-    assert run.statuses[-1].message == KILLED
-    assert run_data(folder)["status"] == "failed"
-
-
 def statuses(folder: Path) -> list[tuple[str, str]]:
     return [(one.status, one.message) for one in tracked_run(folder).statuses]
 
@@ -375,16 +366,15 @@ def test_a_submitted_run_has_its_identity_and_one_of_many_a_tag_of_their_group(
 
 def test_the_data_of_a_run_is_replaced_whole(folder: Path, journal: Journal) -> None:
     """Who has opened it reads on in the old file, never in half of the new one."""
-    run = tracked_run(folder)
-    offline = OfflineRun()
+    run, offline = tracked_run(folder), OfflineRun()
     offline.write(run)
-    path = folder / "polyaxon" / "runs" / run.uuid / "run.plx.json"
+    path = run_path(run) / "run.plx.json"
     before = path.read_bytes()
     with path.open("rb") as opened:
         run.description = "another"
         offline.write(run)
         assert opened.read() == before
-    assert run_data(folder, run.uuid)["description"] == "another"
+    assert run_data(folder)["description"] == "another"
     assert not (folder / "polyaxon" / ".run.tmp").exists()
 
 
