@@ -305,23 +305,6 @@ def test_help_of_every_command_says_what_it_does_in_80_columns(
         assert max(map(len, out.splitlines())) <= 80
 
 
-def test_help_loads_next_to_nothing() -> None:
-    code = """
-import sys
-from axonrl.experiments.commands.cli import main
-try:
-    main(["submit", "--help"])
-except SystemExit:
-    pass
-print(*sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
-    heavy = {"yaml", "pydantic", "rich", "numpy", "gymnasium", "tensorflow", "polyaxon", "argcomplete"}
-    assert loaded & heavy == set()
-    assert len({name for name in loaded if name.startswith("axonrl")}) < 14
-
-
 def test_a_table_is_styled_only_on_a_terminal() -> None:
     for terminal in (False, True):
         console = Console(file=io.StringIO(), force_terminal=terminal, _environ={"TERM": "xterm-256color"})

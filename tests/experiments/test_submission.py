@@ -130,7 +130,7 @@ def test_polyaxon_checks_the_operation(file: Path, capsys: pytest.CaptureFixture
     assert main(["submit", str(file), "--dry-run"]) == 0
     printed = tmp_path / "operation.yml"
     printed.write_text(capsys.readouterr().out)
-    command = [Path(sys.executable).with_name("polyaxon"), "check", "-f", printed]
+    command = [str(Path(sys.executable).with_name("polyaxon")), "check", "-f", str(printed)]
     environment = {"PATH": "", "HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,7 @@
-"""The journal: what is written into it, and what a run is that is read from it."""
+"""The journal and messages: what is written into it, and what a run is that is read from it."""
 
 import errno
+import io
 import json
 import logging
 import math
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
+from axonrl.experiments.tracking.messages import Message, parse, write
 from axonrl.facts import BeginFacts, EndFacts, UpdateFacts
 from axonrl.hooks import Hooks
 from axonrl.tests.experiments.sharing import tracked_run
@@ -199,3 +201,18 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptu
     journal.close()
     (message,) = caplog.messages
     assert "cannot be written (Is a directory); training continues" in message
+
+
+# -- the lines between the process that follows a run and the one that trains -----------------------------------------
+
+
+def test_a_message_is_a_line_of_json() -> None:
+    out = io.StringIO()
+    write(out, Message("stop", "stopped at\nthe server"))
+    assert json.loads(out.getvalue()) == {"type": "stop", "text": "stopped at\nthe server"}
+    assert parse(out.getvalue()) == Message("stop", "stopped at\nthe server")
+
+
+@pytest.mark.parametrize("line", ["stop: a library", '{"type": "stop"}', "[" * 100_000])
+def test_anything_else_is_a_warning(line: str) -> None:
+    assert parse(line) == Message("warning", line)
