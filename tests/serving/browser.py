@@ -125,7 +125,7 @@ class Browser:
 def browsing(folder: Path) -> Iterator[Browser]:
     """A browser with an empty profile; skips, and on CI fails, where there is none."""
     if CHROMIUM is None:
-        message = "NO CHROMIUM HERE: the service's web page was not looked at"
+        message = "NO CHROMIUM HERE: the web page was not looked at"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
