@@ -61,7 +61,7 @@ def working(folder: Path, programs: Path, **settings: Any) -> Iterator[Asked]:
     (folder / "agents").mkdir()
     (folder / "programs").symlink_to(programs)
     ours, theirs = socket.socketpair()
-    ours.settimeout(30)
+    ours.settimeout(120)
     with ours, theirs:
         thread = threading.Thread(target=Worker(theirs, WorkerSettings(str(folder), **settings)).run)
         thread.start()

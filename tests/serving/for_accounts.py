@@ -2,11 +2,18 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from axonrl.serving.accounts import Accounts, Audit, Database
 
 PASSWORD = "correct horse battery"
 START = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
+on_both: Final = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)], indirect=True
+)
+"""For tests of what the two databases might do differently: on each of them."""
 
 
 class Hands:

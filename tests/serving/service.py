@@ -13,11 +13,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from axonrl.serving import RemoteAgent
 
 from .live import Server, agent, prepared, running
+
+SMALL: Final[dict[str, Any]] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
+FAULTS: Final = Path(__file__).with_name("faulty")
 
 
 class Service(Server):
@@ -28,14 +31,21 @@ class Service(Server):
         programs: the folder of programs that are compiled already.
         options: more words for ``axonrl serve``.
         environment: more variables of the process.
+        database: its address, if it is another one than SQLite's in the folder.
     """
 
     def __init__(
-        self, data: Path, programs: Path, options: Sequence[str] = (), environment: dict[str, str] | None = None
+        self,
+        data: Path,
+        programs: Path,
+        options: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+        database: str | None = None,
     ) -> None:
+        options = [*options, *(() if database is None else ("--database", database))]
         super().__init__(data, "--workers", "2", *options, environment=environment)
         self.programs = programs
-        self.token = prepared(data, programs)
+        self.token = prepared(data, programs, database=database)
         (data / "programs").symlink_to(programs)
 
     def worker_of(self, agent: str) -> int:
@@ -57,7 +67,7 @@ class Service(Server):
         """A request without the client, sent once: status, headers, JSON."""
         head = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
         head |= {} if key is None else {"Idempotency-Key": key}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
             connection.request(method, path, sent, head)
@@ -67,14 +77,6 @@ class Service(Server):
             return answer.status, headers, json.loads(content) if content else None
         finally:
             connection.close()
-
-    def transfer(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """A request with bytes that are no JSON, and such an answer: status, content."""
-        head = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/octet-stream"}
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
-            connection.request(method, path, body, head)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
 
     def ready(self) -> int:
         """The status of ``/readyz``."""
@@ -88,6 +90,20 @@ def serving(
     return running(Service(data, programs, options, environment))
 
 
+@contextlib.contextmanager
+def quiet(service: Service) -> Iterator[None]:
+    """Meanwhile no process of it says that something unexpected has happened."""
+    before = service.log.stat().st_size
+    yield
+    assert "Traceback" not in service.log.read_bytes()[before:].decode()
+
+
+def timesteps(agent: RemoteAgent) -> int:
+    """That an agent has accepted."""
+    found: int = agent.info()["counters"]["global_timestep"]
+    return found
+
+
 def is_there(pid: int) -> bool:
     """Is the process there, and no zombie?"""
     try:
@@ -96,7 +112,7 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def wait_for(what: Callable[[], object], seconds: float = 10.0) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
     """Until something holds; an AssertionError after so many seconds."""
     end = time.monotonic() + seconds
     while not what():

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import AgentRows, Audit, Database, RefusedError
+from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError
 
-from .for_accounts import PASSWORD, START, Hands, with_alice
+from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -21,6 +21,7 @@ def agents(database: Database) -> AgentRows:
     return AgentRows(database, clock=Hands())
 
 
+@on_both
 def test_a_row_comes_back_as_it_was_made(database: Database, agents: AgentRows, owner: str) -> None:
     config = {"hidden": [64, 64], "learning_rate": 1e-3, "none": None, "text": "nul \0, half \ud800"}
     made = agents.add(owner, "cart", "dqn", "Größe", config)
@@ -33,30 +34,23 @@ def test_a_row_comes_back_as_it_was_made(database: Database, agents: AgentRows, 
     assert [one.status for one in agents.of(owner)] == ["ready"]
 
 
+@on_both
 def test_a_name_is_taken_once_for_each_owner(database: Database, agents: AgentRows, owner: str) -> None:
     agents.add(owner, "cart", "dqn", "", {})
     with pytest.raises(RefusedError) as error:
         agents.add(owner, "cart", "ppo", "", {})
     assert error.value.code == "name_taken"
-    bob = with_bob(database)
+    bob = Accounts(database).add_user("bob", PASSWORD).id
     agents.add(bob, "cart", "dqn", "", {})
     assert agents.count(owner) == agents.count(bob) == 1
     assert [(user, row.name) for user, row in agents.all()] == [("alice", "cart"), ("bob", "cart")]
-
-
-def with_bob(database: Database) -> str:
-    from axonrl.serving.accounts import Accounts
-
-    return Accounts(database).add_user("bob", PASSWORD).id
 
 
 @pytest.mark.parametrize(
     ("given", "argument"),
     [
         ({"name": "../x"}, "name"),
-        ({"name": "~x"}, "name"),
         ({"description": "x" * 2001}, "description"),
-        ({"description": "nul \0"}, "description"),
         ({"description": "half \ud800"}, "description"),
     ],
 )
@@ -67,6 +61,7 @@ def test_what_cannot_be_stored_is_refused(agents: AgentRows, owner: str, given: 
     assert agents.count(owner) == 0
 
 
+@on_both
 def test_quotas_of_agents_and_bytes(agents: AgentRows, owner: str) -> None:
     row = agents.add(owner, "a", "dqn", "", {}, most=1, most_bytes=100)
     agents.note({row.id: (START + dt.timedelta(hours=1), 100)})
@@ -78,14 +73,11 @@ def test_quotas_of_agents_and_bytes(agents: AgentRows, owner: str) -> None:
     agents.add(owner, "b", "dqn", "", {}, most=2, most_bytes=101)
     (first, _) = agents.of(owner)
     assert first.last_active == START + dt.timedelta(hours=1)
+    agents.note({row.id: (None, 1 << 40)})  # more than four gigabytes
+    assert agents.usage(owner) == {"agents": 2, "bytes": 1 << 40}
 
 
-def test_bytes_beyond_four_gigabytes_fit(agents: AgentRows, owner: str) -> None:
-    row = agents.add(owner, "a", "dqn", "", {})
-    agents.note({row.id: (None, 1 << 40)})
-    assert agents.usage(owner)["bytes"] == 1 << 40
-
-
+@on_both
 def test_pages_go_by_name(agents: AgentRows, owner: str) -> None:
     for name in ("c", "a", "b", "d"):
         agents.add(owner, name, "dqn", "", {})
@@ -98,6 +90,7 @@ def test_pages_go_by_name(agents: AgentRows, owner: str) -> None:
         assert agents.by_name(owner, cursor) is None
 
 
+@on_both
 def test_one_that_is_to_be_removed_is_gone_for_its_owner(database: Database, agents: AgentRows, owner: str) -> None:
     row = agents.add(owner, "cart", "dqn", "", {})
     agents.set_status(row.id, "ready")
@@ -118,13 +111,7 @@ def test_one_that_is_to_be_removed_is_gone_for_its_owner(database: Database, age
     assert [entry.what for entry in Audit(database).entries()].count("agent.remove") == 1
 
 
-def test_only_what_is_given_is_changed(agents: AgentRows, owner: str) -> None:
-    row = agents.add(owner, "cart", "dqn", "old", {})
-    agents.describe(row.id, learning=False)
-    changed = agents.describe(row.id, description="new", is_active=False)
-    assert (changed.description, changed.is_active, changed.learning) == ("new", False, False)
-
-
+@on_both
 def test_whoever_loads_an_agent_has_a_new_epoch(agents: AgentRows, owner: str) -> None:
     row = agents.add(owner, "cart", "dqn", "", {})
     assert [agents.take(row.id, home, 0.0).epoch for home in ("here", "there")] == [1, 2]

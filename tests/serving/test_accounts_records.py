@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import Audit, By, Database, Idempotency, RefusedError
+from axonrl.serving.accounts import Accounts, Audit, By, Database, Idempotency, RefusedError
 
-from .for_accounts import Hands, with_alice
+from .for_accounts import PASSWORD, Hands, on_both, with_alice
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -18,29 +18,18 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
 
 
+@on_both
 def test_an_entry_is_in_the_table_and_in_the_file(database: Database, tmp_path: Path) -> None:
     audit = Audit(database, tmp_path, clock=Hands())
     audit.write("state.read", BY, "cart", bytes=5)
     (row,) = audit.entries()
-    assert (row.what, row.who, row.target, row.outcome, row.detail) == (
-        "state.read",
-        "alice",
-        "cart",
-        "ok",
-        {"bytes": 5},
-    )
-    assert lines(tmp_path) == [
-        {
-            "time": "2026-01-01T12:00:00+00:00",
-            "who": "alice",
-            "address": "10.0.0.1",
-            "what": "state.read",
-            "target": "cart",
-            "outcome": "ok",
-            "request_id": "r1",
-            "detail": {"bytes": 5},
-        }
-    ]
+    said = (row.what, row.who, row.target, row.outcome, row.detail)
+    assert said == ("state.read", "alice", "cart", "ok", {"bytes": 5})
+    (line,) = lines(tmp_path)
+    assert line == {
+        **{"time": "2026-01-01T12:00:00+00:00", "who": "alice", "address": "10.0.0.1", "what": "state.read"},
+        **{"target": "cart", "outcome": "ok", "request_id": "r1", "detail": {"bytes": 5}},
+    }
 
 
 def test_what_fails_is_not_recorded_as_done(database: Database, tmp_path: Path) -> None:
@@ -59,6 +48,7 @@ def test_a_line_stays_a_line(database: Database, tmp_path: Path) -> None:
     assert line["who"] == "a?b??" + "x" * 192 + "..."
 
 
+@on_both
 def test_what_is_older_than_four_hundred_days_is_forgotten(database: Database, tmp_path: Path) -> None:
     clock = Hands()
     audit = Audit(database, tmp_path, clock=clock)
@@ -90,6 +80,7 @@ def test_writers_at_once_lose_no_line(tmp_path: Path) -> None:
     opened.close()
 
 
+@on_both
 def test_pages_of_entries(database: Database) -> None:
     audit = Audit(database)
     for number in range(5):
@@ -107,6 +98,7 @@ def user_id(database: Database) -> str:
     return with_alice(database).user("alice").id
 
 
+@on_both
 def test_the_first_answer_is_given_again(database: Database, user_id: str) -> None:
     keys = Idempotency(database, clock=Hands())
     assert keys.begin(user_id, "k", "digest") is None
@@ -116,19 +108,13 @@ def test_the_first_answer_is_given_again(database: Database, user_id: str) -> No
     with pytest.raises(RefusedError) as error:
         keys.begin(user_id, "k", "another")
     assert error.value.code == "idempotency_key_reused"
+    bob = Accounts(database).add_user("bob", PASSWORD).id
+    assert keys.begin(bob, "k", "another") is None  # it is an account's own
     keys.forget(user_id, "k")
     assert keys.begin(user_id, "k", "another") is None
 
 
-def test_a_key_is_an_accounts_own(database: Database, user_id: str) -> None:
-    keys = Idempotency(database)
-    from axonrl.serving.accounts import Accounts
-
-    bob = Accounts(database).add_user("bob", "correct horse battery").id
-    assert keys.begin(user_id, "k", "digest") is None
-    assert keys.begin(bob, "k", "another") is None
-
-
+@on_both
 def test_a_key_is_remembered_for_a_day(database: Database, user_id: str) -> None:
     clock = Hands()
     keys = Idempotency(database, clock=clock)
@@ -141,12 +127,13 @@ def test_a_key_is_remembered_for_a_day(database: Database, user_id: str) -> None
     assert keys.begin(user_id, "k", "digest") is None
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "é", "a\nb", "a\0"])
+@pytest.mark.parametrize("key", ["x" * 256, "é\n"])
 def test_a_key_is_printable_ascii(database: Database, user_id: str, key: str) -> None:
     with pytest.raises(ArgumentError):
         Idempotency(database).begin(user_id, key, "digest")
 
 
+@on_both
 def test_of_many_at_once_one_is_the_first(database: Database, user_id: str) -> None:
     keys, answers = Idempotency(database), []
     threads = [threading.Thread(target=lambda: answers.append(keys.begin(user_id, "k", "digest"))) for _ in range(5)]

@@ -7,7 +7,7 @@ from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, granting, tokens
 from axonrl.serving.accounts.granting import to_json
 
-from .for_accounts import PASSWORD, START, Hands, with_alice
+from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -26,6 +26,7 @@ def test_tokens_differ() -> None:
     assert all(map(tokens.is_token, made))
 
 
+@on_both
 def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
     accounts = with_alice(database)
     text, row = accounts.create_token("alice", "game", ["learn", "act"], ["cart"], 3600)
@@ -35,16 +36,9 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
     listed = [to_json(one) for one in accounts.tokens("alice")]
     assert listed == [
         {
-            "id": row.id,
-            "user": "alice",
-            "name": "game",
-            "scopes": ["act", "learn"],
-            "agents": ["cart"],
-            "last_four": text[-4:],
-            "created_at": "2026-01-01T12:00:00+00:00",
-            "expires_at": "2026-01-01T13:00:00+00:00",
-            "last_used": None,
-            "revoked_at": None,
+            **{"id": row.id, "user": "alice", "name": "game", "scopes": ["act", "learn"], "agents": ["cart"]},
+            **{"last_four": text[-4:], "created_at": "2026-01-01T12:00:00+00:00"},
+            **{"expires_at": "2026-01-01T13:00:00+00:00", "last_used": None, "revoked_at": None},
         }
     ]
 
@@ -52,19 +46,11 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
 @pytest.mark.parametrize(
     ("given", "argument"),
     [
-        ({"name": ""}, "name"),
         ({"name": "two\nlines"}, "name"),
-        ({"name": "x" * 101}, "name"),
-        ({"scopes": ["acts"]}, "scopes"),
-        ({"scopes": ["admin"]}, "scopes"),
         ({"scopes": ["metrics"]}, "scopes"),
-        ({"scopes": []}, "scopes"),
         ({"agents": ["../x"]}, "agents"),
-        ({"agents": []}, "agents"),
         ({"agents": [f"a{number}" for number in range(1001)]}, "agents"),
-        ({"expires_in": 0}, "expires_in"),
-        ({"expires_in": 366 * 86_400}, "expires_in"),
-        ({"expires_in": float("nan")}, "expires_in"),
+        ({"expires_in": 365 * 86_400 + 1}, "expires_in"),
     ],
 )
 def test_a_wrong_argument_makes_no_token(database: Database, given: dict[str, Any], argument: str) -> None:
@@ -83,6 +69,7 @@ def test_only_an_administrator_gives_the_metrics_away(database: Database) -> Non
         accounts.create_token("alice", "game", ["admin"], by_administrator=True)
 
 
+@on_both
 def test_of_expired_tokens_only_the_newest_are_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(granting, "_MOST_EXPIRED", 2)
     clock = Hands()
@@ -92,6 +79,7 @@ def test_of_expired_tokens_only_the_newest_are_read(database: Database, monkeypa
     assert accounts.expired_tokens() == {tokens.digest(made[0]): "made", tokens.digest(made[2]): "made"}
 
 
+@on_both
 def test_a_token_is_for_a_thousand_agents_at_most(database: Database) -> None:
     accounts, rows = with_alice(database), AgentRows(database)
     _, row = accounts.create_token("alice", "game", agents=[f"a{number}" for number in range(1000)])
@@ -113,8 +101,11 @@ def test_made_tokens_end_after_ninety_days(database: Database) -> None:
     clock.move(hours=1)
     assert accounts.active_tokens() == {}
     assert list(accounts.expired_tokens().values()) == ["made"]
+    other = Accounts(database, lifetimes=Lifetimes(default_days=1), clock=clock)
+    assert other.create_token("alice", "game")[1].expires_at == clock() + dt.timedelta(days=1)
 
 
+@on_both
 def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None:
     clock = Hands()
     accounts = with_alice(database, clock)
@@ -139,14 +130,6 @@ def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None
     assert accounts.active_tokens() == {}  # 721 hours
 
 
-def test_a_grant_knows_when_it_ends(database: Database) -> None:
-    accounts = with_alice(database)
-    accounts.login("alice", PASSWORD, "")
-    (grant,) = accounts.active_tokens().values()
-    assert not grant.is_expired(START + dt.timedelta(hours=11))
-    assert grant.is_expired(START + dt.timedelta(hours=12))
-
-
 def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
     clock = Hands()
     accounts = with_alice(database, clock)
@@ -164,6 +147,7 @@ def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
     assert (accounts.active_tokens(), accounts.expired_tokens()) == ({}, {})
 
 
+@on_both
 def test_a_token_is_revoked_by_its_owner(database: Database) -> None:
     accounts = with_alice(database)
     accounts.add_user("bob", PASSWORD)
@@ -188,14 +172,6 @@ def test_an_account_has_a_hundred_tokens(database: Database) -> None:
     assert error.value.code == "quota_exceeded"
     accounts.revoke_token(made[0].id)
     accounts.create_token("alice", "one more")
-
-
-def test_lifetimes_are_settings(database: Database) -> None:
-    with_alice(database)
-    clock = Hands()
-    accounts = Accounts(database, lifetimes=Lifetimes(default_days=1), clock=clock)
-    _, row = accounts.create_token("alice", "game")
-    assert row.expires_at == START + dt.timedelta(days=1)
 
 
 def test_logins_that_ended_long_ago_are_forgotten(database: Database) -> None:

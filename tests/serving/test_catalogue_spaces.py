@@ -31,6 +31,10 @@ def test_sizes() -> None:
     assert spaces.from_json(found.action) == Discrete(2)
     assert found.config["discrete"] is True
     assert "action_low" not in found.config
+    assert made("dqn", state_size=4, action_size=2, action_low=0.0, action_high=1.0) == found  # a client's defaults
+    called = made("dqn", obs_size=4, action_size=2)
+    assert (called.config["obs_size"], called.observation) == (4, found.observation)
+    assert "state_size" not in called.config
 
 
 def test_shapes_and_bounds() -> None:
@@ -42,25 +46,8 @@ def test_shapes_and_bounds() -> None:
 
 
 def test_actions_are_in_0_to_1_unless_said_otherwise() -> None:
-    assert spaces.from_json(made("ddpg", state_size=1, action_size=3).action) == Box(0, 1, (3,), np.float32)
-
-
-def test_some_models_have_actions_of_both_kinds() -> None:
-    assert made("ppo", state_size=1, action_size=3).action["type"] == "Box"
+    assert spaces.from_json(made("ppo", state_size=1, action_size=3).action) == Box(0, 1, (3,), np.float32)
     assert made("ppo", state_size=1, action_size=3, is_discrete=True).action["type"] == "Discrete"
-
-
-def test_a_size_is_called_as_it_was_given() -> None:
-    found = made("dqn", obs_size=4, action_size=2)
-    assert found.config["obs_size"] == 4
-    assert "state_size" not in found.config
-    assert found.observation == made("dqn", state_size=4, action_size=2).observation
-
-
-def test_a_clients_default_bounds_are_no_bounds() -> None:
-    assert made("dqn", state_size=4, action_size=2, action_low=0.0, action_high=1.0) == made(
-        "dqn", state_size=4, action_size=2
-    )
 
 
 def test_a_described_space() -> None:
@@ -69,16 +56,15 @@ def test_a_described_space() -> None:
     assert spaces.from_json(found.observation) == space
     assert found.config["observation_space"] == found.observation
     assert recipe("dqn", found.config) == found
+    assert made("dqn", observation_space=nested(7), action_size=2).observation == nested(7)
 
 
 @pytest.mark.parametrize(
     ("config", "argument"),
     [
-        *(({"state_size": size}, "state_size") for size in (0, -1, 1.5, "4", True, [], [[2]], 100_001, [10**5, 2])),
-        ({"state_size": None}, "state_size"),
-        ({"state_size": 4, "obs_size": 4}, "obs_size"),
+        *(({"state_size": size}, "state_size") for size in (None, 0, True, [10**5, 2])),
         ({"state_size": 4, "observation_space": UNBOUNDED}, "observation_space"),
-        *(({"action_size": size}, "action_size") for size in (None, 0, 1025, [2, 2])),
+        *(({"action_size": size}, "action_size") for size in (1025, [2, 2])),
         ({"discrete": False}, "discrete"),
         ({"discrete": 1}, "discrete"),
         ({"discrete": True, "is_discrete": True}, "is_discrete"),
@@ -95,10 +81,6 @@ def test_wrong_sizes(config: dict[str, Any], argument: str) -> None:
         ({"action_low": 1}, "action_low"),
         ({"action_low": [0]}, "action_low"),
         ({"action_low": [[0, 0]]}, "action_low"),
-        ({"action_low": "0"}, "action_low"),
-        ({"action_high": 1e31}, "action_high"),
-        ({"action_low": 0, "action_min": 0}, "action_min"),
-        ({"discrete": True}, "discrete"),
     ],
 )
 def test_wrong_bounds(config: dict[str, Any], argument: str) -> None:
@@ -112,28 +94,22 @@ def nested(times: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "space",
     [
-        *(5, [], {}, {"type": "Text"}, {"type": ["Box"]}, {"type": "Discrete", "n": 3}),
-        *({**UNBOUNDED, "shape": shape} for shape in ([10**9], [10**5, 2], [-1], "2", None, [[2]])),
-        *({**UNBOUNDED, "dtype": dtype} for dtype in ("O", "V1000000000", "complex64", 3, ["float32"])),
-        *({**UNBOUNDED, "low": low} for low in ("nan", [1], {"a": 1}, "x", None)),
-        {**UNBOUNDED, "low": 2, "high": 1},
+        *(5, {"type": ["Box"]}),
+        {**UNBOUNDED, "shape": [10**5, 2]},
+        {**UNBOUNDED, "dtype": "O"},
+        {**UNBOUNDED, "low": "nan"},
         {**UNBOUNDED, "__class__": 1},
         {"type": "Discrete", "n": 10**9, "start": 0, "dtype": "int64"},
         {"type": "Discrete", "n": 3, "start": 2**62, "dtype": "int64"},
         {"type": "MultiBinary", "n": [10**6, 10**6]},
         {"type": "MultiDiscrete", "nvec": [0], "start": [0], "dtype": "int64"},
-        {"type": "Dict", "spaces": {"a": UNBOUNDED}},
         {"type": "Dict", "spaces": [["a", UNBOUNDED], ["a", UNBOUNDED]]},
         {"type": "Dict", "spaces": [["a/b", UNBOUNDED], ["a", {"type": "Dict", "spaces": [["b", UNBOUNDED]]}]]},
         {"type": "Tuple", "spaces": []},
         {"type": "Tuple", "spaces": [UNBOUNDED] * 65},
-        *(nested(times) for times in (8, 100)),
+        nested(8),
     ],
     ids=lambda space: str(space)[:60],
 )
 def test_wrong_described_spaces(space: Any) -> None:
     assert refused("dqn", observation_space=space, action_size=2).argument == "observation_space"
-
-
-def test_a_space_may_be_nested() -> None:
-    assert made("dqn", observation_space=nested(7), action_size=2).observation == nested(7)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,10 @@ from axonrl.serving import (
     wait_until_agent_is_active,
 )
 from axonrl.serving.catalogue import hosted
+from axonrl.serving.client import waiting
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, SNAPSHOT, Asked, Reply, Stub, agent_of, connect, problem
+from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, agent_of, connect, problem
 
 # -- creating and removing --------------------------------------------------------------------------------------------
 
@@ -34,13 +34,9 @@ def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
     agent = connect(stub, description="d", lr=np.float64(0.5), hidden_layers=(8, 8))
     assert agent.create_agent(4, 2, "DQN") == AGENT
     assert stub.paths == ["POST /agents/"]
-    assert stub.asked[0].json == {
-        "name": "a",
-        "model": "dqn",
-        "description": "d",
-        "config": {"lr": 0.5, "hidden_layers": [8, 8], "state_size": 4, "action_size": 2},
-        "is_active": True,
-    }
+    config = {"lr": 0.5, "hidden_layers": [8, 8], "state_size": 4, "action_size": 2}
+    expected = {"name": "a", "model": "dqn", "description": "d", "config": config, "is_active": True}
+    assert stub.asked[0].json == expected
     assert stub.asked[0].key is not None
     assert (agent.state_size, agent.obs_size, agent.action_size, agent.agent_model) == (4, 4, 2, "dqn")
     assert agent.discrete is True
@@ -51,10 +47,7 @@ def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
     ("given", "arguments", "expected"),
     [
         ({}, {"action_low": -2.0, "action_high": [2, 3]}, {"action_low": -2.0, "action_high": [2, 3]}),
-        ({"action_low": -1}, {}, {"action_low": -1}),
-        ({"action_low": -1}, {"action_low": 0.0}, {"action_low": 0.0}),
-        ({}, {"discrete": True, "active": False}, {"discrete": True}),
-        ({"obs_size": 7, "action_size": 3}, {}, {}),
+        ({"obs_size": 7, "action_low": -1}, {"discrete": True, "active": False}, {"discrete": True, "action_low": -1}),
     ],
 )
 def test_create_with_bounds(
@@ -79,31 +72,27 @@ def test_create_with_a_space(stub: Stub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "argument"),
+    ("arguments", "argument", "told"),
     [
-        ((4, 2, "nosuch"), "agent_model"),
-        ((4, 2, None), "agent_model"),
-        ((0, 2, "dqn"), "state_size"),
-        (((4, -1), 2, "dqn"), "state_size"),
-        ((None, 2, "dqn"), "state_size"),
-        ((4, 2.5, "dqn"), "action_size"),
-        ((4, True, "dqn"), "action_size"),
-        ((4, (2, 0), "ddpg"), "action_size"),
+        ((4, 2, "nosuch"), "agent_model", "dqn, ppo, ddpg, rainbow"),
+        ((None, 2, "dqn"), "state_size", "state_size"),
+        ((4, 2.5, "dqn"), "action_size", "positive"),
     ],
 )
-def test_create_refuses_without_a_request(stub: Stub, arguments: tuple[Any, Any, Any], argument: str) -> None:
+def test_create_refuses_without_a_request(
+    stub: Stub, arguments: tuple[Any, Any, Any], argument: str, told: str
+) -> None:
     with pytest.raises(ArgumentError) as caught:
         connect(stub).create_agent(*arguments)
     assert caught.value.argument == argument
+    assert told in str(caught.value)
     assert stub.asked == []
 
 
-def test_an_unknown_model_is_told_the_known_ones(stub: Stub) -> None:
+def test_the_client_knows_the_models_of_the_service() -> None:
     assert SUPPORTED_MODELS == ["dqn", "ppo", "ddpg", "rainbow"]
     assert list(hosted.OTHERS) == OTHER_MODELS  # the client imports nothing of the catalogue
     assert not set(SUPPORTED_MODELS) & set(OTHER_MODELS)
-    with pytest.raises(ValueError, match="dqn, ppo, ddpg, rainbow"):
-        connect(stub).create_agent(4, 2, "nosuch")
 
 
 def test_errors_of_create(stub: Stub) -> None:
@@ -171,11 +160,8 @@ def test_exists_and_is_active(stub: Stub) -> None:
     assert agent.is_active is False
     with pytest.raises(NotFound):
         _ = agent.is_active
-
-
-def test_activate_and_deactivate(stub: Stub) -> None:
+    stub.asked.clear()
     stub.replies.extend([Reply(200, AGENT), Reply(200, AGENT)])
-    agent = connect(stub)
     agent.deactivate()
     agent.activate()
     assert [(asked.method, asked.json["is_active"]) for asked in stub.asked] == [("PATCH", False), ("PATCH", True)]
@@ -213,7 +199,7 @@ def test_info_loss_and_episodes(stub: Stub) -> None:
     assert stub.paths[1:] == ["GET /agents/a/loss"] * 2 + ["GET /agents/a/episodes?limit=7"]
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"\xff", b""])
+@pytest.mark.parametrize("body", [b"<html>", b"[]"])
 def test_an_answer_of_another_service_is_an_error(stub: Stub, body: bytes) -> None:
     stub.replies.append(Reply(200, body))
     with pytest.raises(ServiceError) as caught:
@@ -264,37 +250,37 @@ def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
 # -- waiting ----------------------------------------------------------------------------------------------------------
 
 
-def test_waiting_until_it_exists(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    return clock
+
+
+def test_waiting_until_it_exists(stub: Stub, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     agent = connect(stub)
     stub.replies.extend([problem(404, "not_found"), problem(503, "unavailable"), Reply(200, AGENT)])
     assert wait_until_agent_exists(agent, 5) is True
     assert len(capsys.readouterr().out.splitlines()) == 2
+    assert clock.slept == [0.5, 0.5]
     stub.default = lambda asked: problem(404, "not_found")
-    began = time.monotonic()
-    assert wait_until_agent_exists(agent, 0.2, verbose=False) is False
-    assert 0.2 <= time.monotonic() - began < 1.2
+    assert wait_until_agent_exists(agent, 0.75, verbose=False) is False
+    assert clock.slept[2:] == [0.5, 0.25]
     assert capsys.readouterr().out == ""
-
-
-def test_waiting_for_a_service_that_is_away(stub: Stub) -> None:
-    agent = connect(stub)
-    stub.server.server_close()
-    began = time.monotonic()
-    assert wait_until_agent_exists(agent, 0.3, verbose=False) is False
-    assert time.monotonic() - began < 1.3
-
-
-def test_waiting_until_it_is_active(stub: Stub) -> None:
-    def reply(asked: Asked) -> Reply:
-        return Reply(200, {**AGENT, "is_active": len(stub.asked) > 2})
-
-    stub.replies.append(problem(404, "not_found"))
-    stub.default = reply
-    assert wait_until_agent_is_active(connect(stub), 5, verbose=False) is True
-    assert len(stub.asked) == 3
-
-
-def test_waiting_with_a_refused_token(stub: Stub) -> None:
     stub.replies.append(problem(401, "invalid_token"))
     with pytest.raises(AuthenticationError):
-        wait_until_agent_exists(connect(stub), 5, verbose=False)
+        wait_until_agent_exists(agent, 5)
+
+
+def test_waiting_for_a_service_that_is_away(stub: Stub, clock: Clock) -> None:
+    agent = connect(stub)
+    stub.server.server_close()
+    assert wait_until_agent_exists(agent, 60, verbose=False) is False
+    assert sum(clock.slept) == 60
+
+
+def test_waiting_until_it_is_active(stub: Stub, clock: Clock) -> None:
+    stub.replies.append(problem(404, "not_found"))
+    stub.default = lambda asked: Reply(200, {**AGENT, "is_active": len(stub.asked) > 2})
+    assert wait_until_agent_is_active(connect(stub), 5, verbose=False) is True
+    assert (len(stub.asked), clock.slept) == (3, [0.5, 0.5])

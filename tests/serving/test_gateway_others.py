@@ -10,20 +10,7 @@ import pytest
 
 from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, STEP, Service, create
 
-HOSTILE = (
-    "' OR 1=1 --",
-    "\0",
-    "a\0b",
-    "%00",
-    "..",
-    "../",
-    "../../etc/passwd",
-    "..%2f",
-    "x" * 10_000,
-    "x" * 65,
-    "😀",
-    "a\nb",
-)
+HOSTILE = (*("' OR 1=1 --\0", "../../etc/passwd", "x" * 10_000, "😀"),)
 """Names that are none, as they come out of a path whose %-sequences are decoded."""
 
 

@@ -22,13 +22,6 @@ def test_a_bucket() -> None:
     assert bucket.take(0.5, 2.0, 1001.0) == (1.0 - (0.5 - 3.0)) / 0.5
 
 
-def test_ten_thousand_a_minute_are_at_most_11_667_in_a_minute() -> None:
-    bucket = Bucket(10_000 / 6, now=0.0)
-    rate, burst = 10_000 / 60, 10_000 / 6
-    answered = sum(bucket.take(rate, burst, k * 60 / 15_000) == 0.0 for k in range(15_000))
-    assert 11_665 <= answered <= 11_667
-
-
 def test_buckets_are_one_for_each_key() -> None:
     buckets = Buckets("things")
     for key in ("a", "b"):
@@ -55,15 +48,8 @@ def test_a_file_and_options(tmp_path: Path) -> None:
     [
         ("limits:\n  agentss: 5\n", "service.yml:2: limits.agentss: unknown key; did you mean 'agents'?"),
         ("limits:\n  agents: -1\n", "service.yml:2: limits.agents: must be at least 0, got -1"),
-        ("\nhttp:\n  docs: 'yes'\n", "service.yml:3: http.docs: must be true or false, got 'yes'"),
-        ("limit: {}\n", "service.yml:1: limit: unknown key; did you mean 'limits'?"),
-        (
-            "log:\n  level: loud\n",
-            "service.yml:2: log.level: must be 'debug', 'info', 'warning' or 'error', got",
-        ),
         ("http:\n  docs: true\n  docs: false\n", "service.yml:3: http.docs: duplicate key"),
         ("http: [\n", "service.yml:2: not valid YAML"),
-        ("- 1\n", "service.yml: must be a mapping"),
         ("http:\n  allowed_origins: [example.org]\n", "service.yml:2: http.allowed_origins.0: must be an origin"),
         ("listen:\n  behind_proxy: [nowhere]\n", "service.yml:2: listen.behind_proxy.0: "),
         ("listen:\n  host: 0.0.0.0\n", "service.yml:2: listen.host: '0.0.0.0': passwords would cross"),
@@ -88,9 +74,12 @@ def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> N
     assert "absent.yml" in str(refused.value)
 
 
-@pytest.mark.parametrize("sets", [{"listen.host": "127.0.0.2"}, {"listen.host": "localhost"}, {"listen.host": "'::1'"}])
-def test_loopback_needs_no_certificate(sets: dict[str, str]) -> None:
-    load(None, sets)
+def test_loopback_needs_no_certificate() -> None:
+    load(None, {"listen.host": "127.0.0.2"})
+    load(None, {"listen.host": "'::1'"})
+
+
+def test_other_addresses_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
     load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
     with pytest.raises(SettingsError):

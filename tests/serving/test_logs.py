@@ -38,18 +38,14 @@ def test_logs_are_json_lines_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("token axw_Zz09 came", "token [redacted] came"),
         ("Cookie: a=b; axonrl-8000=axw_Zz09; c=d\nnext", "Cookie: [redacted]\nnext"),
-        ("password=correct horse battery\nnext", "password=[redacted]\nnext"),
         ('a=b&password=correct horse, it\'s "battery"&c=d', "a=b&password=[redacted]&c=d"),
         (r'{"password": "correct \"horse\\", "a": 1}', '{"password": "[redacted]", "a": 1}'),
         ("NewPassword(current='correct horse' new='a, b')", "NewPassword(current='[redacted]' new='[redacted]')"),
         (r'"{\"password\": \"correct horse\", \"a\": 1}"', r'"{\"password\": \"[redacted]\", \"a\": 1}"'),
         ('password: "correct horse', 'password: "[redacted]"'),
-        ("postgresql://u:pw@h/db is away", "postgresql://u:[redacted]@h/db is away"),
         ("url=postgresql+psycopg://u:p@w/x@h:5432/db", "url=postgresql+psycopg://u:[redacted]@h:5432/db"),
         ("Authorization: Basic dTpwdw==", "Authorization: Basic [redacted]"),
-        ("Authorization: Digest a, b", "Authorization: [redacted]"),
         ("token=abc, worker=3", "token=[redacted], worker=3"),
         ("http://127.0.0.1:8000/a at 10:30, user@host", "http://127.0.0.1:8000/a at 10:30, user@host"),
     ],

@@ -26,12 +26,6 @@ def test_frames_are_cut_wherever_they_were_torn() -> None:
         assert [f.head["id"] for part in parts for f in frames.feed(part)] == [1, 2, 1]
 
 
-def test_what_is_not_whole_stays() -> None:
-    buffer = bytearray(BYTES + BYTES[:5])
-    assert cut(buffer) == [Frame({"id": 1}, b"\x00\xff")]
-    assert buffer == BYTES[:5]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

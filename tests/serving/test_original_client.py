@@ -14,6 +14,7 @@ from axonrl.serving.catalogue import Recipe
 from .for_accounts import PASSWORD
 from .live import prepared, served
 
+pytestmark = pytest.mark.server
 PYTHON: Final = Path(__file__).resolve().parents[2] / ".venv-agents-bar" / "bin" / "python"
 SETTINGS: Final = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
 MODELS: Final = ("dqn", "ddpg")

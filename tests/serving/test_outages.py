@@ -19,17 +19,14 @@ from axonrl.serving import RemoteAgent, ServiceUnavailable
 from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
-from .live import agent, prepared, served
+from .live import running
 from .postgresql import PostgreSQL
+from .service import SMALL, Service
 
-pytestmark = pytest.mark.usefixtures("quick_hashes")
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("quick_hashes")]
 
-DQN = {"state_size": 4, "action_size": 2, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-SETTINGS: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-SECONDS = 60.0
-"""At most, for what takes 5 to 12 s on an idle machine, and longer on a busy one."""
-BACK_SECONDS = 20.0
-"""At most, from when the database is back until all is well: 5 on an idle machine, which may be much busier here."""
+SECONDS = 120.0
+"""At most, for what takes 5 to 12 s on an idle machine."""
 
 
 @pytest.fixture
@@ -99,23 +96,14 @@ def eventually(condition: Callable[[], bool], seconds: float = SECONDS) -> bool:
     return True
 
 
-def login(url: str) -> tuple[int, str]:
+def login(service: Service) -> tuple[int, str]:
     """Status, and the code of a problem."""
     form = urllib.parse.urlencode({"username": "alice", "password": PASSWORD}).encode()
     try:
-        with urllib.request.urlopen(f"{url}/api/v1/login/access-token", form, timeout=SECONDS) as answer:
+        with urllib.request.urlopen(f"{service.url}/api/v1/login/access-token", form, timeout=SECONDS) as answer:
             return answer.status, ""
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())["code"]
-
-
-def readyz(url: str) -> int:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=SECONDS) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        error.close()
-        return error.code
 
 
 @pytest.mark.parametrize("outage", ["sqlite", "postgresql"], indirect=True)
@@ -124,30 +112,27 @@ def test_agents_go_on_while_the_database_is_away(
 ) -> None:
     url, away = outage
     data = tmp_path / "data"
-    token = prepared(data, programs, built("dqn", DQN), database=url)
-    options = [] if url is None else ["--database", url]
-    with served(data, *options) as server:
-        cart = agent(server, token, retry_deadline=0, **SETTINGS)
+    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
+    with running(Service(data, programs, database=url)) as server:
+        cart = server.agent("cart", retry_deadline=0, **SMALL)
         cart.create_agent(4, 2, "dqn")
-        second = agent(server, token, "second", retry_deadline=0, **SETTINGS)
+        second = server.agent("second", retry_deadline=0, **SMALL)
         with Player(cart) as player:
             assert player.goes_on()
             processes = sorted(server.children())
             with away():
                 assert player.goes_on()
                 with ThreadPoolExecutor(2) as others:  # SQLite waits for 5 seconds
-                    logged_in, created = (
-                        others.submit(login, server.url),
-                        others.submit(second.create_agent, 4, 2, "dqn"),
-                    )
-                    assert eventually(lambda: readyz(server.url) == 503)  # now tokens cannot be looked up any more
+                    logged_in = others.submit(login, server)
+                    created = others.submit(second.create_agent, 4, 2, "dqn")
+                    assert eventually(lambda: server.ready() == 503)  # now tokens cannot be looked up any more
                     assert player.goes_on()
                 assert logged_in.result() == (503, "database_unavailable")
                 error = created.exception()
                 assert isinstance(error, ServiceUnavailable)
                 assert (error.status, error.code) == (503, "database_unavailable")
-            assert eventually(lambda: readyz(server.url) == 200, BACK_SECONDS)
-            assert login(server.url) == (200, "")
+            assert eventually(lambda: server.ready() == 200)
+            assert login(server) == (200, "")
             second.create_agent(4, 2, "dqn")
             assert player.goes_on()
             assert sorted(server.children()) == processes  # nothing was started again

@@ -51,7 +51,7 @@ def test_more_than_1000_requests_do_not_wait_for_one_agent(
     act, go = HostedAgent.act, threading.Event()
 
     def held(agent: HostedAgent, *what: Any) -> Answer:
-        assert go.wait(30)
+        assert go.wait(60)
         return act(agent, *what)
 
     monkeypatch.setattr(HostedAgent, "act", held)
@@ -69,7 +69,7 @@ def test_more_than_1000_requests_do_not_wait_for_one_agent(
         go.set()
         assert {answer.status for answer in await asyncio.gather(*waiting, *others)} == {200}
         assert (await pool.ask("a", "act", ACT)).status == 200
-        await pool.stop(10)
+        await pool.stop(60)
 
     asyncio.run(asking())
 
@@ -80,7 +80,7 @@ def test_a_step_that_was_given_up_is_applied_once_when_it_is_repeated(
     sync, go = HostedAgent.sync, threading.Event()
 
     def held(agent: HostedAgent) -> None:
-        assert go.wait(30)
+        assert go.wait(60)
         sync(agent)
 
     monkeypatch.setattr(HostedAgent, "sync", held)
@@ -99,4 +99,4 @@ def test_a_step_that_was_given_up_is_applied_once_when_it_is_repeated(
         assert [(one.status, one.json) for one in again] == [(200, {"accepted": 1, "seq": 1})] * 2
         assert [one.headers.get("idempotent-replayed") for one in again] == ["true", "true"]
         assert service("GET", f"{AGENTS}/cart").json["counters"]["global_timestep"] == 1
-        service.run(lambda: pool.stop(10))
+        service.run(lambda: pool.stop(60))

@@ -13,10 +13,11 @@ import pytest
 from axonrl.experiments.commands.cli import main
 from axonrl.serving.accounts import Accounts, AgentRows, open_service, schema
 from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.opening import open_stepper
 
 from .for_accounts import PASSWORD
-from .live import agent, copy_program, served
-from .make_fixture import CONFIG, OBSERVATIONS
+from .make_fixture import CONFIG, OBSERVATIONS, step
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -49,10 +50,8 @@ def test_agents_of_earlier_releases_act_as_they_did(
     data = tmp_path / "data"
     expected = copied(release, data)
     made = built("dqn", CONFIG)
-    copy_program(made, programs, data)
     opened = open_service(data)
     try:
-        token, _ = Accounts(opened).create_token("alice", "tests", ["read", "act", "learn"], None, None)
         assert Accounts(opened).login("alice", PASSWORD, "")
         (row,) = AgentRows(opened).of(Accounts(opened).user("alice").id)
         assert (row.name, row.description, row.config) == ("cart", "of the first release", made.config)
@@ -60,12 +59,15 @@ def test_agents_of_earlier_releases_act_as_they_did(
         opened.close()
     with contextlib.closing(sqlite3.connect(data / "service.db")) as connection:
         assert connection.execute("SELECT * FROM axonrl_service_version").fetchall() == [(schema.head(),)]
-    with served(data) as server:
-        cart = agent(server, token)
-        assert cart.info()["counters"] == expected["counters"]
-        assert cart.act_batch(OBSERVATIONS) == expected["actions"]
-        assert cart.step(OBSERVATIONS[0], 0, 1.0, OBSERVATIONS[1], False) is True
-        assert cart.info()["counters"]["global_timestep"] == expected["counters"]["global_timestep"] + 1
+    for one_more in (0, 1):
+        cart = HostedAgent.open(data / "agents" / row.id, lambda one, fresh: open_stepper(one, programs, fresh))
+        counters = {**expected["counters"], "global_timestep": expected["counters"]["global_timestep"] + one_more}
+        assert cart.info().value["counters"] == counters
+        acted = [cart.act(json.dumps(one).encode()).value["action"][0] for one in OBSERVATIONS]
+        if not one_more:
+            assert acted == expected["actions"]
+            cart.step(step(204), "key-204")
+        cart.close()
     assert main(["service", "verify", "--data", str(data)]) == 0
 
 

@@ -17,10 +17,10 @@ from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
 from .live import Server, agent, prepared, running
+from .service import SMALL
 
-pytestmark = pytest.mark.usefixtures("quick_hashes")
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("quick_hashes")]
 
-SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
 NEW, BOBS, WRONG, SHORT = "a new and longer secret", "his very own secret", "guessed-secret-17", "Zq7short"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 TOKEN_OF_NOBODY = "axp_" + "Q7" * 23

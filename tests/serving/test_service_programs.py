@@ -16,6 +16,7 @@ from .for_accounts import PASSWORD
 from .service import Service, serving
 
 Built = Callable[..., Recipe]
+pytestmark = [pytest.mark.docs, pytest.mark.server]
 
 PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 ELSEWHERE, HEATER, PLAYERS = re.findall(

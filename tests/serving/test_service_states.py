@@ -1,46 +1,63 @@
 """States that were damaged, or are dangerous: they are refused, and the agent is as it was."""
 
+from __future__ import annotations
+
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from axonrl.serving import RemoteAgent
-from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import HostedAgent, to_bytes
+from axonrl.serving.hosting.failures import RefusedError
 
 from . import hostile
-from .experience import batch
-from .service import Service, serving
+from .hosted import DQN, Built, Host, feed
 
-SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-NO_TEXT: list[Any] = ["no base64!", None, 1, []]
-SNAPSHOT, FILE = "/api/v1/snapshots/a", "/api/v1/agents/a/state"
+SIZES = ("model", "state_size", "action_size")
 
 
 @pytest.fixture(scope="module")
-def service(
-    built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
-    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
-    with serving(tmp_path_factory.mktemp("service") / "data", programs) as started:
-        agent = started.agent("a", **SMALL)
-        agent.create_agent(4, 2, "dqn")
-        agent.step_batch(*batch(0, 30))
-        yield started
-        assert "Traceback" not in started.log.read_text()
+def learned(
+    built: Built, programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Host, HostedAgent]]:
+    host = Host(programs, tmp_path_factory.mktemp("states"))
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 30)
+    yield host, agent
+    host.close()
+
+
+class Sent:
+    """Puts states into an agent, whose own ones must be taken, and others change nothing."""
+
+    def __init__(self, host: Host, agent: HostedAgent) -> None:
+        self._host, self._agent = host, agent
+
+    def __call__(self, state: Any, *, is_file: bool = False) -> str:
+        """The code with which it is refused; empty where it is taken."""
+        content = state if is_file else to_bytes(state)
+        try:
+            self._agent.put_state(content, self._host.stepper_of, is_file=is_file)
+        except RefusedError as error:
+            return error.code if error.status == 422 else f"{error.status}"
+        return ""
 
 
 @pytest.fixture
-def a(service: Service, tmp_path: Path) -> Iterator[RemoteAgent]:
-    """An agent that has learned, and of which a test may change nothing."""
-    agent = service.agent("a")
-    before = agent.get_state(), agent.info()["counters"]
+def agent(learned: tuple[Host, HostedAgent]) -> HostedAgent:
+    return learned[1]
+
+
+@pytest.fixture
+def sent(learned: tuple[Host, HostedAgent], tmp_path: Path) -> Iterator[Sent]:
+    """Nothing that was sent has changed the agent, or written a file."""
+    before = learned[1].get_state(), learned[1].info().value["counters"]
     assert before[1] == {"global_timestep": 30, "global_step": 23, "global_episode": 1}
-    yield agent
-    assert (agent.get_state(), agent.info()["counters"]) == before
+    yield Sent(*learned)
+    assert (learned[1].get_state(), learned[1].info().value["counters"]) == before
     assert list(tmp_path.iterdir()) == []
 
 
@@ -48,78 +65,49 @@ def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def posted(service: Service, state: dict[str, Any]) -> tuple[int, str]:
-    """Status and code."""
-    status, _, body = service.ask("POST", SNAPSHOT, state)
-    return status, body.get("code", "")
-
-
-def put(service: Service, content: bytes) -> tuple[int, str]:
-    status, body = service.transfer("PUT", FILE, content)
-    return status, json.loads(body).get("code", "")
-
-
-def test_snapshots_that_are_refused(service: Service, a: RemoteAgent, tmp_path: Path) -> None:
-    state: dict[str, Any] = service.ask("GET", SNAPSHOT)[2]
+def test_snapshots_that_are_refused(agent: HostedAgent, sent: Sent, tmp_path: Path) -> None:
+    state = agent.get_state().value
     changes: list[tuple[dict[str, Any], str]] = []
     for field in ("encoded_network", "encoded_buffer"):
         whole = base64.b64decode(state[field])
         made = {**hostile.damaged(whole, tmp_path / "written"), **hostile.misplaced(whole)}
         changes += [({field: encoded(content)}, code) for content, code in made.values()]
-        changes += [({field: other}, "unsafe_state") for other in NO_TEXT]
+        no_text: list[Any] = ["no base64!", None, []]
+        changes += [({field: other}, "unsafe_state") for other in no_text]
     pickled, yaml = hostile.pickled(tmp_path / "written"), hostile.yaml(tmp_path / "written")
-    for content in (pickled, yaml, hostile.zipped(pickled)):
-        changes.append(({"encoded_config": encoded(content)}, "unsafe_state"))
-        for field in ("model", "state_size", "action_size"):
-            changes += [({field: what}, "state_mismatch") for what in (encoded(content), [*content], None)]
+    changes += [({"encoded_config": encoded(content)}, "unsafe_state") for content in (pickled, yaml)]
+    changes += [({field: what}, "state_mismatch") for field in SIZES for what in (encoded(pickled), [*yaml], None)]
     changes += [({"model": "ppo"}, "state_mismatch"), ({"state_size": 5}, "state_mismatch")]
-    changes += [({"action_size": 3}, "state_mismatch"), ({"more": 1}, "invalid_value")]
+    changes += [({"action_size": "2"}, "state_mismatch"), ({"more": 1}, "invalid_value")]
     for change, code in changes:
-        assert posted(service, {**state, **change}) == (422, code), str(change)[:300]
+        assert sent({**state, **change}) == code, str(change)[:300]
     for field in state:
-        less = {name: value for name, value in state.items() if name != field}
-        assert posted(service, less) == (422, "invalid_value"), field
-    assert posted(service, state) == (201, "")
+        assert sent({name: value for name, value in state.items() if name != field}) == "invalid_value", field
+    assert sent(state) == ""
 
 
-def test_files_that_are_refused(service: Service, a: RemoteAgent, tmp_path: Path) -> None:
-    content = service.transfer("GET", FILE)[1]
+def test_files_that_are_refused(agent: HostedAgent, sent: Sent, tmp_path: Path) -> None:
+    content = agent.get_state(as_file=True).value
     header, behind = hostile.parts(content)
     for what, (made, code) in {
         **hostile.damaged(content, tmp_path / "written"),
         **hostile.misplaced(content),
     }.items():
-        assert put(service, made) == (422, code), what
+        assert sent(made, is_file=True) == code, what
     about = json.loads(header["__metadata__"]["axonrl"])
     pickled, yaml = hostile.pickled(tmp_path / "written"), hostile.yaml(tmp_path / "written").decode()
     changes: list[tuple[dict[str, Any], str]] = [
-        *(
-            ({field: what}, "state_mismatch")
-            for field in ("model", "state_size", "action_size")
-            for what in ("x", yaml)
-        ),
-        *(({field: [*pickled]}, "state_mismatch") for field in ("model", "state_size", "action_size")),
+        *(({field: what}, "state_mismatch") for field in SIZES for what in (yaml, [*pickled])),
         *(({"config": what}, "unsafe_state") for what in (yaml, encoded(pickled))),
-        ({"config": [*pickled]}, "invalid_value"),
-        ({"more": 1}, "invalid_value"),
+        *(({"config": [*pickled]}, "invalid_value"), ({"more": 1}, "invalid_value")),
     ]
     for change, code in changes:
         metadata = {"axonrl": json.dumps({**about, **change})}
-        assert put(service, hostile.joined({**header, "__metadata__": metadata}, behind)) == (422, code), change
-    for other, code in (
-        ({}, "unsafe_state"),
-        ({"axonrl": [1]}, "unsafe_state"),
-        ({"axonrl": "a: b"}, "unsafe_state"),
+        assert sent(hostile.joined({**header, "__metadata__": metadata}, behind), is_file=True) == code, change
+    others: list[tuple[dict[str, Any], str]] = [
+        *(({}, "unsafe_state"), ({"axonrl": [1]}, "unsafe_state"), ({"axonrl": "a: b"}, "unsafe_state")),
         ({"axonrl": "[]"}, "invalid_value"),
-    ):
-        assert put(service, hostile.joined({**header, "__metadata__": other}, behind)) == (422, code), other
-    assert put(service, content) == (200, "")
-
-
-def test_a_flipped_bit_is_refused_or_a_state_that_loads_whole(service: Service, a: RemoteAgent) -> None:
-    state: dict[str, Any] = service.ask("GET", SNAPSHOT)[2]
-    for k in range(20):
-        damaged = bytearray(base64.b64decode(state["encoded_network"]))
-        damaged[k * len(damaged) // 20] ^= 1 << k % 8
-        assert posted(service, {**state, "encoded_network": encoded(bytes(damaged))})[0] in (201, 422)
-        assert posted(service, state)[0] == 201
+    ]
+    for other, code in others:
+        assert sent(hostile.joined({**header, "__metadata__": other}, behind), is_file=True) == code, other
+    assert sent(content, is_file=True) == ""

@@ -1,11 +1,10 @@
-"""What a service does when its disk fails or is full, and what it makes of files that were damaged."""
+"""What a service does when its disk fails or is full."""
 
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,33 +12,9 @@ from axonrl.serving import RemoteAgent
 from axonrl.serving.catalogue import Recipe
 
 from .experience import alike, batch, step
-from .service import Service, serving, wait_for
+from .service import SMALL, Service, serving, timesteps
 
-Built = Callable[..., Recipe]
-SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-FAULTY = Path(__file__).parent / "faulty"
-JOURNAL_HEAD = 25
-
-
-@pytest.fixture(scope="module")
-def faults(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("faults") / "now"
-
-
-@pytest.fixture(scope="module")
-def service(built: Built, programs: Path, faults: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
-    path = os.pathsep.join(filter(None, (str(FAULTY), os.environ.get("PYTHONPATH"))))
-    environment = {"PYTHONPATH": path, "FAULTS": str(faults)}
-    with serving(tmp_path_factory.mktemp("service") / "data", programs, environment=environment) as started:
-        yield started
-
-
-def created(service: Service, name: str) -> RemoteAgent:
-    agent = service.agent(name, **SMALL)
-    agent.remove(agent_name=name)
-    agent.create_agent(4, 2, "dqn")
-    return agent
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture
@@ -47,16 +22,11 @@ def a(service: Service) -> RemoteAgent:
     return created(service, "a")
 
 
-def twin(service: Service, steps: int) -> RemoteAgent:
-    """An agent that had these steps undisturbed."""
-    agent = created(service, "twin")
-    agent.step_batch(*batch(0, steps))
+def created(service: Service, name: str) -> RemoteAgent:
+    agent = service.agent(name, **SMALL)
+    agent.remove(agent_name=name)
+    agent.create_agent(4, 2, "dqn")
     return agent
-
-
-def timesteps(agent: RemoteAgent) -> int:
-    found: int = agent.info()["counters"]["global_timestep"]
-    return found
 
 
 def step_status(service: Service, k: int) -> tuple[int, str]:
@@ -71,8 +41,9 @@ def step_status(service: Service, k: int) -> tuple[int, str]:
     ("fault", "refused"), [("fdatasync EIO", (503, "unavailable")), ("write ENOSPC", (507, "storage_full"))]
 )
 def test_what_cannot_be_kept_is_not_acknowledged(
-    service: Service, a: RemoteAgent, faults: Path, fault: str, refused: tuple[int, str]
+    service: Service, a: RemoteAgent, fault: str, refused: tuple[int, str]
 ) -> None:
+    faults = service.data.with_name("faults")
     for k in range(20):
         a.step(*step(k))
     faults.write_text(fault)
@@ -87,7 +58,9 @@ def test_what_cannot_be_kept_is_not_acknowledged(
     service.kill()
     service.start()
     assert timesteps(a) == 22
-    assert alike(a, twin(service, 22))
+    twin = created(service, "twin")
+    twin.step_batch(*batch(0, 22))
+    assert alike(a, twin)
 
 
 def fill(path: Path) -> None:
@@ -98,7 +71,7 @@ def fill(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
-def test_a_disk_that_is_full(built: Built, programs: Path, tmp_path: Path) -> None:
+def test_a_disk_that_is_full(built: Callable[..., Recipe], programs: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", disk], capture_output=True, check=False)
@@ -125,73 +98,3 @@ def test_a_disk_that_is_full(built: Built, programs: Path, tmp_path: Path) -> No
             service.end()
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
-
-
-# -- damage -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_damaged_record_fails_the_agent_which_can_go_on_before_it(service: Service, a: RemoteAgent) -> None:
-    for k in range(30):
-        a.step(*step(k))
-    folder = service.folder("a")
-    service.kill()
-    (file,) = folder.glob("journal/*.log")
-    content = bytearray(file.read_bytes())
-    each = (len(content) - JOURNAL_HEAD) // 30
-    content[JOURNAL_HEAD + 10 * each + each // 2] ^= 1
-    file.write_bytes(content[:-1])  # and the last record is torn, which is no damage
-    service.start()
-    info = a.info()
-    assert info["status"] == "failed"
-    assert str(file) in info["status_detail"]
-    assert f"byte {JOURNAL_HEAD + 10 * each}" in info["status_detail"]
-    assert step_status(service, 30) == (409, "agent_failed")
-    assert a.act([0.0] * 4) in (0, 1)
-    status, _, body = service.ask("PATCH", "/api/v1/agents/a", {"status": "ready"})
-    assert (status, body["status"], body["lost"]) == (200, "ready", 19)
-    assert timesteps(a) == 10
-    assert alike(a, twin(service, 10))
-    assert step_status(service, 30) == (200, "")
-
-
-def test_a_torn_record_was_never_acknowledged(service: Service, a: RemoteAgent) -> None:
-    for k in range(10):
-        a.step(*step(k))
-    folder = service.folder("a")
-    service.kill()
-    (file,) = folder.glob("journal/*.log")
-    os.truncate(file, file.stat().st_size - 7)
-    service.start()
-    assert (timesteps(a), a.info()["status"]) == (9, "ready")
-
-
-def test_the_checkpoint_before_a_damaged_one_and_the_journal(service: Service, a: RemoteAgent) -> None:
-    for begin in (0, 40, 80):
-        a.step_batch(*batch(begin, begin + 40))
-        a.deactivate()  # is saved
-        a.activate()
-    a.step_batch(*batch(120, 150))
-    folder = service.folder("a")
-    service.kill()
-    newest = max(folder.glob("checkpoints/checkpoint-*")) / "arrays.safetensors"
-    content = bytearray(newest.read_bytes())
-    content[-1] ^= 1
-    newest.write_bytes(content)
-    service.start()
-    assert timesteps(a) == 150
-    assert alike(a, twin(service, 150))
-    wait_for(lambda: str(newest.parent) in service.log.read_text())
-
-
-def test_an_agent_without_a_whole_checkpoint_has_failed(service: Service, a: RemoteAgent) -> None:
-    a.step(*step(0))
-    folder = service.folder("a")
-    service.kill()
-    for path in folder.glob("checkpoints/checkpoint-*/arrays.safetensors"):
-        path.write_bytes(b"")
-    service.start()
-    info = a.info()
-    assert (info["status"], str(folder) in info["status_detail"]) == ("failed", True)
-    assert step_status(service, 1) == (409, "agent_failed")
-    assert a.remove(agent_name="a") is True
-    assert not folder.exists()

@@ -113,6 +113,20 @@ def test_a_step_that_was_not_synced_is_forgotten(worker: Asked, recipe: bytes, m
     assert [one.head.get("replayed", False) for one in answers] == [True, False]
 
 
+def test_an_agent_without_a_whole_checkpoint_has_failed_and_can_be_removed(
+    worker: Asked, recipe: bytes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "agents" / "a"
+    for do, content in (("open", recipe), ("step", STEP), ("close", b"")):
+        worker.ask("a", do, content)
+    for path in folder.glob("checkpoints/checkpoint-*/arrays.safetensors"):
+        path.write_bytes(b"")
+    refused = json.loads(worker.ask("a", "info").body)
+    assert (refused["code"], str(folder) in refused["detail"]) == ("agent_failed", True)
+    assert statuses([worker.ask("a", "step", STEP), worker.ask("a", "remove")]) == [409, 200]
+    assert not folder.exists()
+
+
 def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
     worker.ask("a", "open", recipe)
     frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
@@ -138,39 +152,6 @@ def test_a_long_update_does_not_keep_it_from_beating(
     frames = [read(worker.connection) for _ in range(2)]
     assert [frame.head["id"] for frame in frames if frame is not None] == [BEAT, BEAT]
     assert worker.answer().head == {"id": 99, "status": 200}
-
-
-def test_a_relaxed_agent_acts_and_accepts_while_an_update_runs(
-    worker: Asked, built: Built, recipe: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the weights before the update; an act of another agent waits for its own update."""
-    relaxed = built("dqn", {**SMALL, "state_size": 4, "action_size": 2, "freshness": "relaxed", "lr": 1.0})
-    worker.ask("a", "open", json.dumps(relaxed.to_json()).encode())
-    worker.ask("b", "open", recipe)
-    goes_on, learn = threading.Event(), Stepper.learn
-
-    def waiting(stepper: Stepper) -> UpdateFacts:
-        assert goes_on.wait(30)
-        return learn(stepper)
-
-    monkeypatch.setattr(Stepper, "learn", waiting)
-    before = [json.loads(worker.ask("a", "act", ACT).body)["action"]]
-    for name in "ab":
-        for _ in range(8):  # the first update is due
-            assert worker.ask(name, "step", STEP).head["status"] == 200
-    worker.numbers += 1
-    worker.connection.sendall(encode({"id": worker.numbers, "agent": "b", "do": "act"}, ACT))
-    waits = worker.numbers
-    assert json.loads(worker.ask("a", "act", ACT).body)["action"] == before[0]
-    assert json.loads(worker.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 9}
-    assert json.loads(worker.ask("a", "act", ACT).body)["action"] == before[0]
-    goes_on.set()
-    assert worker.answer().head["id"] == waits
-    assert json.loads(worker.ask("a", "info").body)["counters"] == {
-        "global_timestep": 9,
-        "global_step": 2,
-        "global_episode": 0,
-    }
 
 
 def test_initial_weights_of_a_seed_that_was_given_out_go_when_the_agent_is_on_the_disk(

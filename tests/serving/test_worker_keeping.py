@@ -260,6 +260,9 @@ def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
         updates.go(1)
     answered = asked.answer()
     assert (answered.head["id"], answered.head["status"], updates.done) == (act, 200, waits_for)
+    if freshness == "relaxed":  # then it also goes on accepting, and acts with the weights before
+        assert json.loads(asked.ask("a", "end_episode").body) == {"accepted": 0, "seq": 12}
+        assert asked.ask("a", "act", ACT).body == answered.body
     for _ in range(5 - waits_for):
         updates.allowed.release()
     assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 5

@@ -1,0 +1,306 @@
+"""What a hosted agent keeps, and what comes back after a crash, after damage, and for other processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from axonrl import Agent
+from axonrl.runs import history
+from axonrl.serving.hosting import asleep
+from axonrl.serving.hosting.agent import HostedAgent, to_bytes
+from axonrl.serving.hosting.programs import ProgramMissingError
+
+from .experience import step
+from .hosted import DQN, PPO, Built, Host, body, feed, refused, timesteps, weights
+
+
+@pytest.mark.parametrize(("model", "config"), [("dqn", DQN), ("dqn", {**DQN, "n_steps": 3}), ("ppo", PPO)])
+def test_a_crash_loses_nothing(built: Built, host: Host, model: str, config: dict[str, Any]) -> None:
+    recipe = built(model, config)
+    agent, twin = host.open("a", recipe), host.open("twin", recipe)
+    for begin in range(0, 120, 30):
+        feed(agent, begin, begin + 30, environments=2)
+        if begin == 30:
+            agent.save()
+        agent = host.again(agent, "a")
+    feed(twin, 0, 120, environments=2)
+    state, expected = agent.get_state().value, twin.get_state().value
+    assert {name for name in expected if state[name] != expected[name]} == set()
+    times = [[{**episode, "time": 0} for episode in one.episodes().value] for one in (agent, twin)]
+    assert times[0] == times[1]
+
+
+def test_a_replay_says_that_it_gets_on(built: Built, host: Host) -> None:
+    """By which a worker that replays a long journal is told from one that hangs."""
+    feed(host.open("a", built("dqn", DQN)), 0, 30)
+    host.agents[-1].abandon()
+    calls = list[None]()
+    host.agents.append(HostedAgent.open(host.folder / "a", host.stepper_of, gets_on=lambda: calls.append(None)))
+    assert len(calls) == 30 + 30 + 23  # records, transitions, and updates from the eighth step on
+
+
+def test_a_key_is_applied_once_also_after_a_crash(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    first = agent.step(body(0), "k")
+    assert (first.value, first.replayed) == ({"accepted": 1, "seq": 1}, False)
+    agent.step(body(1), "other")
+    for _ in range(2):
+        again = agent.step(body(0), "k")
+        assert (again.value, again.replayed) == (first.value, True)
+        agent = host.again(agent, "a")
+    agent.save()
+    agent = host.again(agent, "a")
+    assert agent.step(body(0), "k").replayed
+    assert refused(lambda: agent.step(body(0, reward=9.0), "k")).code == "idempotency_key_reused"
+    assert timesteps(agent) == 2
+
+
+def test_a_folder_is_open_in_one_process_at_a_time(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    assert refused(lambda: host.open("a")).code == "unavailable"
+    agent.close()
+    host.open("a")
+
+
+def known(agent: HostedAgent, path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """What is known of an agent without opening it, the same of what it says itself, and the bytes of its files."""
+    files = [one for one in path.rglob("*") if one.is_file() and not one.name.startswith("lock")]
+    found, info = asleep.known(path), agent.info().value
+    return found, {name: info[name] for name in found}, sum(one.stat().st_size for one in files)
+
+
+def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Built, host: Host) -> None:
+    path, agent = host.folder / "a", host.open("a", built("dqn", DQN))
+    assert asleep.known(host.folder / "nosuch") == {}
+    feed(agent, 0, 45)
+    agent.save()
+    found, said, size = known(agent, path)
+    assert found == said
+    assert found["counters"] == {"global_timestep": 45, "global_step": 38, "global_episode": 2}
+    assert (found["bytes"], found["episode_return_mean"] is None) == (size, False)
+    for begin in (45, 50):  # the journal of a process that was killed, and of the next one
+        feed(agent, begin, begin + 5)
+        found, said, size = known(agent, path)
+        assert (found["bytes"], said["bytes"]) == (size, size)
+        agent.abandon()
+        assert found == asleep.known(path)
+        assert found["counters"] == {"global_timestep": begin + 5, "global_step": 38, "global_episode": 2}
+        agent = host.open("a")
+        assert agent.info().value["bytes"] == size
+    agent.close()
+    found, said, size = known(agent, path)
+    assert (found, found["bytes"]) == (said, size)
+    assert found["counters"] == {"global_timestep": 55, "global_step": 48, "global_episode": 2}
+
+
+def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_and_the_journal(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    for begin in (0, 20, 40):
+        feed(agent, begin, begin + 20)
+        agent.save()
+    feed(agent, 60, 70)
+    expected = weights(agent)
+    newest = max((host.folder / "a" / "checkpoints").iterdir())
+    (newest / "arrays.safetensors").write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="damaged"):
+        agent = host.again(agent, "a")
+    assert weights(agent) == expected
+
+
+def test_an_agent_that_is_put_away_again_and_again_keeps_two_checkpoints_and_the_journal_between(
+    built: Built, host: Host
+) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    for begin in range(0, 60, 10):
+        feed(agent, begin, begin + 10)
+        expected = weights(agent)
+        agent.close()
+        agent = host.open("a")
+    folder = host.folder / "a"
+    assert len(list((folder / "journal").iterdir())) == 1
+    older, newer = sorted((folder / "checkpoints").iterdir())
+    (newer / "arrays.safetensors").write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="damaged"):
+        agent = host.again(agent, "a")
+    assert weights(agent) == expected
+    assert older.is_dir()
+
+
+def damage(agent: HostedAgent) -> Path:
+    """Kill an agent, and flip a bit in the middle of its journal."""
+    agent.abandon()
+    (file,) = (agent._folder.path / "journal").iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return file
+
+
+def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 10)
+    file = damage(agent)
+    agent = host.open("a")
+    info = agent.info().value
+    before = info["counters"]["global_timestep"]
+    assert (info["status"], 3 < before < 7) == ("failed", True)
+    unopened = asleep.known(host.folder / "a")
+    assert (unopened["status"], unopened["counters"]["global_timestep"]) == ("failed", before)
+    assert unopened["status_detail"] == info["status_detail"]
+    assert str(file) in info["status_detail"]
+    assert refused(lambda: agent.step(body(0), None)).code == "agent_failed"
+    assert agent.act(b"[1, 2, 3, 4]").value["action"] in ([0], [1])
+    assert agent.patch(None, recover=True).value == {"lost": 10 - before}
+    agent.step(body(10), None)
+    agent.sync()
+    agent = host.again(agent, "a")
+    assert timesteps(agent) == before + 1
+    assert any(path.suffix != ".log" for path in file.parent.iterdir())  # nothing is thrown away
+
+
+def test_a_whole_record_that_is_none_of_this_agent_is_named_by_file_and_place(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 3)
+    first = agent._folder.journal.length
+    agent._folder.journal.append(4, b"a record of something else")
+    feed(agent, 3, 5)
+    agent = host.again(agent, "a")
+    (file,) = (host.folder / "a" / "journal").iterdir()
+    assert agent.failure == f"{file} is damaged at byte {first}: 3 records from there on cannot be applied"
+
+
+def test_updates_that_are_not_finite_stop_the_agent_not_its_acts(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", {**DQN, "lr": 1e30}))
+    initial = weights(agent)
+    for k in range(40):
+        if agent.failure is not None:
+            break
+        agent.step(body(k), None)
+        agent.finish()
+    assert "loss" in str(agent.failure)
+    assert agent.act(b"[1, 2, 3, 4]").value["action"] in ([0], [1])
+    agent = host.again(agent, "a")
+    assert agent.failure is not None  # the journal leads there again
+    assert agent.patch(None, recover=True).value["lost"] > 8
+    assert agent.info().value["status"] == "ready"
+    assert weights(agent) == initial
+    assert timesteps(agent) == 0
+
+
+def test_what_is_accepted_after_an_upload_is_kept_whatever_the_journal_had(built: Built, host: Host) -> None:
+    recipe = built("dqn", DQN)
+    giver = host.open("giver", recipe)
+    feed(giver, 0, 40)
+    state = to_bytes(giver.get_state().value)
+    broken = host.open("damaged", recipe)
+    feed(broken, 0, 10)
+    damage(broken)
+    diverged = host.open("diverged", built("dqn", {**DQN, "lr": 1e30}))
+    feed(diverged, 0, 12)  # updates fail with the ninth step, and the journal has some behind it
+    diverged.abandon()
+    for name in ("damaged", "diverged"):
+        agent = host.open(name)
+        assert agent.failure is not None
+        agent.put_state(state, host.stepper_of)
+        assert agent.info().value["status"] == "ready"
+        for k in range(40, 60):
+            agent.step(body(k, environment="e0"), f"new-{k}")
+        agent.sync()
+        expected = agent.get_state().value
+        agent = host.again(agent, name)
+        assert (agent.failure, agent.get_state().value) == (None, expected)
+
+
+def test_learning_can_be_switched_off(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    agent.patch(False, recover=False)
+    agent = host.again(agent, "a")
+    assert refused(lambda: agent.step(body(0), None)).code == "learning_off"
+    agent.patch(True, recover=False)
+    agent.step(body(0), None)
+
+
+# -- the folder -------------------------------------------------------------------------------------------------------
+
+
+def test_its_folder_is_an_ordinary_run_folder(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 30)
+    agent.save()
+    found = safetensors.numpy.load(weights(agent))
+    agent.close()
+    run = Agent(None, model_dir=host.folder / "a")
+    for name, value in run.get_weights().items():
+        np.testing.assert_array_equal(found[name], value)
+    anything = gymnasium.spaces.Box(-np.inf, np.inf, (4,))
+    env = gymnasium.wrappers.TransformObservation(gymnasium.make("CartPole-v1"), lambda seen: seen, anything)
+    assert run.evaluate(env, episodes=1)["episode_return_mean"] >= 1
+
+
+def test_episodes_are_rows_of_its_folder_once_each(built: Built, host: Host) -> None:
+    """Also after a crash, whose replay brings them again, and a line that was cut short."""
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 50)
+    agent.save()
+    path = host.folder / "a" / "episodes.csv"
+    path.write_text(path.read_text() + "3,6")
+    feed(agent, 50, 70)
+    agent = host.again(agent, "a")
+    agent.save()
+    feed(agent, 70, 90, environments=2)
+    agent = host.again(agent, "a")
+    agent.close()
+    rows = history.read_episodes(host.folder / "a")
+    returns = [sum(step(k)[2] for k in range(at - 20, at)) for at in (20, 40, 60)]
+    # The last one is of e1: 71, 73 .. 79.
+    assert [row[:2] + row[3:4] for row in rows] == [(1, 20, 20), (2, 40, 20), (3, 60, 20), (4, 80, 5)]
+    assert [row.episode_return for row in rows[:3]] == pytest.approx(returns)
+    giver = host.open("giver", built("dqn", DQN))
+    giver.put_state(to_bytes(host.open("a").get_state().value), host.stepper_of)
+    feed(giver, 90, 101)
+    giver.close()
+    assert [row[:2] for row in history.read_episodes(host.folder / "giver")] == [(5, 100)]
+
+
+def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> None:
+    recipe = built("dqn", DQN)
+    recipe_file = tmp_path / "recipe.json"
+    recipe_file.write_text(json.dumps(recipe.to_json()))
+    program = f"""
+import json, pathlib, sys
+import axonrl.serving.workers.builder
+from axonrl.serving.catalogue import Recipe, described
+from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.opening import open_stepper
+described()
+recipe = Recipe.from_json(json.loads(pathlib.Path({str(recipe_file)!r}).read_text()))
+programs = pathlib.Path({str(host.programs)!r})
+agent = HostedAgent.open(pathlib.Path({str(tmp_path / "a")!r}), lambda made, _: open_stepper(made, programs), recipe)
+for _ in range(20):
+    agent.step({body(0)!r}, None)
+agent.act(b"[1, 2, 3, 4]")
+agent.close()
+print(sorted(name for name in ("tensorflow", "keras", "fastapi", "sqlalchemy") if name in sys.modules))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.stdout.strip(), run.returncode) == ("[]", 0), run.stderr
+
+
+def test_a_program_that_is_not_there_is_asked_for(built: Built, programs: Path, tmp_path: Path) -> None:
+    recipe = built("dqn", DQN)
+    with pytest.raises(ProgramMissingError) as error:
+        Host(tmp_path / "empty", tmp_path / "agents").open("a", recipe)
+    assert error.value.recipe == recipe
+    with pytest.raises(ProgramMissingError):
+        Host(programs, tmp_path / "agents").open("b", recipe.with_seed(77))
+    shutil.rmtree(tmp_path / "agents")
