@@ -135,8 +135,10 @@ class Clock:
     def __init__(self) -> None:
         self.now, self.slept = 1000.0, list[float]()
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
+
+    monotonic = time = perf_counter = __call__
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -1,6 +1,6 @@
 """Fixtures: databases of both kinds, hashing that takes no time, and compiled programs that are built once for all."""
 
-import os
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from axonrl.serving import catalogue
 from axonrl.serving.accounts import Database, passwords
-from axonrl.serving.catalogue import Recipe, recipe
+from axonrl.serving.catalogue import Recipe
 from axonrl.serving.workers import building
 
 from .client_stub import Stub
 from .client_stub import running as stub_running
-from .hosted import Host
+from .gateway_fakes import Service as Gateway
+from .gateway_fakes import gateway
+from .hosted import DQN, Host
 from .postgresql import PostgreSQL, running
-from .service import FAULTS, SMALL, Service, serving
+from .service import Service, quiet, serving
 
 
 @pytest.fixture(scope="session")
@@ -33,12 +36,18 @@ def built(programs: Path) -> Callable[..., Recipe]:
     """Make the recipe of an agent, and its program with initial weights for its seed."""
 
     def make(model: str, config: Mapping[str, Any]) -> Recipe:
-        made = recipe(model, {"seed": 0, **config})
+        made = catalogue.recipe(model, {"seed": 0, **config})
         with FileLock(programs / f"{made.family}.lock"):
             building.build(made, programs)
         return made
 
     return make
+
+
+@pytest.fixture
+def recipe(built: Callable[..., Recipe]) -> bytes:
+    """A small DQN's, as a worker is told it."""
+    return json.dumps(built("dqn", DQN).to_json()).encode()
 
 
 @pytest.fixture
@@ -52,21 +61,26 @@ def host(programs: Path, tmp_path: Path) -> Iterator[Host]:
 def served_once(
     built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One service for all tests that need one, whose disk fails as the file ``faults`` beside its data says."""
-    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
-    folder = tmp_path_factory.mktemp("service")
-    path = os.pathsep.join(filter(None, (str(FAULTS), os.environ.get("PYTHONPATH"))))
-    environment = {"PYTHONPATH": path, "FAULTS": str(folder / "faults")}
-    with serving(folder / "data", programs, environment=environment) as started:
+    """One service for all tests that need one."""
+    built("dqn", DQN)
+    with serving(tmp_path_factory.mktemp("service") / "data", programs) as started:
         yield started
 
 
 @pytest.fixture
-def service(served_once: Service) -> Service:
-    """It runs at the beginning of each test."""
+def server(served_once: Service) -> Iterator[Service]:
+    """It runs at the beginning of each test, and says of nothing that it was unexpected."""
     if served_once.process is None or served_once.process.poll() is not None:
         served_once.start()
-    return served_once
+    with quiet(served_once):
+        yield served_once
+
+
+@pytest.fixture
+def service() -> Iterator[Gateway]:
+    """A gateway with fakes behind it."""
+    with gateway() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

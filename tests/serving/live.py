@@ -1,6 +1,8 @@
 """A service as its users run it: `axonrl serve` in a process of its own, which ends with the tests."""
 
 import contextlib
+import http.client
+import json
 import os
 import re
 import secrets
@@ -57,12 +59,15 @@ class Server:
         assert self.process is not None
         return self.process.pid
 
+    def command(self) -> list[str]:
+        """What it is started with."""
+        return [*CLI, "serve", "--data", str(self.data), "--port", str(self.port), *self._options]
+
     def start(self: _Server) -> _Server:
         """Returns when the server has said where it is; after the first time, on the same port."""
-        command = [*CLI, "serve", "--data", str(self.data), "--port", str(self.port), *self._options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
                 env={**os.environ, **self._environment},
             )  # fmt: skip
         line = self._first_line()
@@ -90,21 +95,37 @@ class Server:
         """Have it save everything and end; its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self._reap()
+        return self.ended()
 
     def kill(self, *, workers: bool = True) -> None:
         """Kill -9 the gateway, as if the machine had failed, and its workers too; else they end when they see it."""
         for pid in [self.pid, *(self.children() if workers else ())]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._reap()
+        self.ended()
+
+    def ask(
+        self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None, **more: str
+    ) -> tuple[int, dict[str, str], Any]:
+        """A request without the client, sent once: status, headers, JSON or bytes."""
+        head = {"Content-Type": "application/json", **more}
+        head |= {} if token is None else {"Authorization": f"Bearer {token}"}
+        head |= {} if key is None else {"Idempotency-Key": key}
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, sent, head)
+            answer = connection.getresponse()
+            content, headers = answer.read(), {name.lower(): value for name, value in answer.getheaders()}
+        is_json = content and "json" in headers.get("content-type", "")
+        return answer.status, headers, json.loads(content) if is_json else content
 
     def end(self) -> None:
         """Whatever happened, no process remains."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
 
-    def _reap(self) -> int:
+    def ended(self) -> int:
+        """Its exit code, when it has ended."""
         assert self.process is not None
         assert self.process.stdout is not None
         code = self.process.wait(_SECONDS)

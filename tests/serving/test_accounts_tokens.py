@@ -8,6 +8,7 @@ from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, Re
 from axonrl.serving.accounts.granting import to_json
 
 from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
+from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -55,9 +56,7 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
 )
 def test_a_wrong_argument_makes_no_token(database: Database, given: dict[str, Any], argument: str) -> None:
     accounts = with_alice(database)
-    with pytest.raises(ArgumentError) as error:
-        accounts.create_token("alice", **{"name": "game", **given})
-    assert error.value.argument == argument
+    assert raised(ArgumentError, accounts.create_token, "alice", **{"name": "game", **given}).argument == argument
     assert accounts.tokens() == []
 
 
@@ -69,7 +68,6 @@ def test_only_an_administrator_gives_the_metrics_away(database: Database) -> Non
         accounts.create_token("alice", "game", ["admin"], by_administrator=True)
 
 
-@on_both
 def test_of_expired_tokens_only_the_newest_are_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(granting, "_MOST_EXPIRED", 2)
     clock = Hands()
@@ -153,9 +151,7 @@ def test_a_token_is_revoked_by_its_owner(database: Database) -> None:
     accounts.add_user("bob", PASSWORD)
     _, row = accounts.create_token("alice", "game")
     for token_id, user in ((row.id, "bob"), ("nosuch", "alice"), ("' OR 1=1", None), ("a\0", None)):
-        with pytest.raises(RefusedError) as error:
-            accounts.revoke_token(token_id, user=user)
-        assert error.value.code == "not_found"
+        assert raised(RefusedError, accounts.revoke_token, token_id, user=user).code == "not_found"
     assert len(accounts.active_tokens()) == 1
     accounts.revoke_token(row.id, user="alice")
     accounts.revoke_token(row.id, user="alice")
@@ -167,9 +163,7 @@ def test_a_token_is_revoked_by_its_owner(database: Database) -> None:
 def test_an_account_has_a_hundred_tokens(database: Database) -> None:
     accounts = with_alice(database)
     made = [accounts.create_token("alice", f"{number}")[1] for number in range(100)]
-    with pytest.raises(RefusedError) as error:
-        accounts.create_token("alice", "one more")
-    assert error.value.code == "quota_exceeded"
+    assert raised(RefusedError, accounts.create_token, "alice", "one more").code == "quota_exceeded"
     accounts.revoke_token(made[0].id)
     accounts.create_token("alice", "one more")
 

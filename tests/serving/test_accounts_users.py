@@ -8,6 +8,7 @@ from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError, passwords, tokens
 
 from .for_accounts import PASSWORD, Hands, on_both, with_alice
+from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -83,9 +84,7 @@ def test_an_unknown_name_is_compared_too(database: Database, monkeypatch: pytest
 
 
 def test_a_name_that_is_none_is_refused(database: Database) -> None:
-    with pytest.raises(ArgumentError) as error:
-        Accounts(database).add_user("a\n", PASSWORD)
-    assert error.value.argument == "name"
+    assert raised(ArgumentError, Accounts(database).add_user, "a\n", PASSWORD).argument == "name"
 
 
 def test_an_unknown_user_is_not_found(database: Database) -> None:
@@ -108,7 +107,6 @@ def test_a_new_password_ends_logins_and_leaves_made_tokens(database: Database) -
     assert accounts.login("alice", "another horse battery", "")
 
 
-@on_both
 def test_disabling_revokes_everything_for_good(database: Database) -> None:
     accounts = with_alice(database)
     accounts.login("alice", PASSWORD, "")
@@ -200,7 +198,6 @@ def test_no_file_has_a_secret(tmp_path: Path) -> None:
     database.close()
 
 
-@on_both
 def test_every_login_and_refusal_is_in_the_audit(database: Database, tmp_path: Path) -> None:
     accounts = with_alice(database, Hands(), tmp_path)
     accounts.login("alice", PASSWORD, "10.0.0.1", request_id="r1")

@@ -17,6 +17,7 @@ from axonrl.serving.client.credentials import Login, Secret
 from axonrl.serving.client.errors import ArgumentError
 
 from .client_stub import AGENT, Reply, Stub, problem
+from .raising import raised
 
 PASSWORD = "correct horse battery"
 TOKEN = "axp_0123456789secret"
@@ -60,21 +61,20 @@ def test_urls_of_the_environment() -> None:
 
 @pytest.mark.parametrize("given", ["ftp://a.org", "http://a.org?b=1"])
 def test_what_is_no_url(given: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        address.find(given, {})
-    assert caught.value.argument == "url"
+    assert raised(ArgumentError, address.find, given, {}).argument == "url"
 
 
 def test_authorities_must_be_there() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        RemoteAgent("a", url="https://example.org", access_token=TOKEN, verify="nosuch.pem")
-    assert caught.value.argument == "verify"
+    assert (
+        raised(
+            ArgumentError, RemoteAgent, "a", url="https://example.org", access_token=TOKEN, verify="nosuch.pem"
+        ).argument
+        == "verify"
+    )
 
 
 def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        address.find(f"https://alice:{PASSWORD}@example.org", {})
-    assert PASSWORD not in str(caught.value)
+    assert PASSWORD not in str(raised(ArgumentError, address.find, f"https://alice:{PASSWORD}@example.org", {}))
 
 
 def test_plain_http_warns_once() -> None:
@@ -126,20 +126,18 @@ def test_username_and_password_log_in(stub: Stub) -> None:
 
 def test_a_refused_login_does_not_repeat_the_password(stub: Stub) -> None:
     stub.replies.append(problem(400, "invalid_credentials", f"Not {PASSWORD}"))
-    with pytest.raises(AuthenticationError) as caught:
-        RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD)
-    assert isinstance(caught.value, ValueError)
-    assert (caught.value.status, caught.value.code, caught.value.request_id) == (400, "invalid_credentials", "r1")
-    assert PASSWORD not in str(caught.value) + repr(caught.value) + caught.value.detail
+    caught = raised(AuthenticationError, RemoteAgent, "a", url=stub.url, username="alice", password=PASSWORD)
+    assert isinstance(caught, ValueError)
+    assert (caught.status, caught.code, caught.request_id) == (400, "invalid_credentials", "r1")
+    assert PASSWORD not in str(caught) + repr(caught) + caught.detail
     assert len(stub.asked) == 1
 
 
 @pytest.mark.parametrize("name", ["pasword", "apikey"])
 def test_names_that_look_like_credentials_are_refused(stub: Stub, name: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        RemoteAgent("a", url=stub.url, access_token=TOKEN, **{name: PASSWORD})  # type: ignore[arg-type]
-    assert caught.value.argument == name
-    assert PASSWORD not in str(caught.value) + repr(caught.value)
+    caught = raised(ArgumentError, RemoteAgent, "a", url=stub.url, access_token=TOKEN, **{name: PASSWORD})
+    assert caught.argument == name
+    assert PASSWORD not in str(caught) + repr(caught)
 
 
 def test_no_hyperparameter_looks_like_a_credential() -> None:
@@ -176,9 +174,7 @@ def test_a_refused_token_is_not_an_absent_agent(stub: Stub) -> None:
     agent = RemoteAgent("a", url=stub.url, access_token=TOKEN)
     stub.replies.extend([problem(401, "token_expired"), problem(403, "forbidden_scope")])
     for code in ("token_expired", "forbidden_scope"):
-        with pytest.raises(AuthenticationError) as caught:
-            _ = agent.exists
-        assert caught.value.code == code
+        assert raised(AuthenticationError, lambda: agent.exists).code == code
 
 
 def test_names_are_quoted(stub: Stub) -> None:
@@ -191,9 +187,7 @@ def test_names_are_quoted(stub: Stub) -> None:
 
 
 def test_a_name_that_leads_elsewhere_is_refused() -> None:
-    with pytest.raises(ArgumentError) as caught:
-        RemoteAgent("..", access_token=TOKEN)
-    assert caught.value.argument == "agent_name"
+    assert raised(ArgumentError, RemoteAgent, "..", access_token=TOKEN).argument == "agent_name"
 
 
 def test_errors_are_pickled_whole() -> None:

@@ -13,6 +13,7 @@ from axonrl.serving import AuthenticationError, RemoteAgent, ServiceError
 from axonrl.serving.client.errors import ArgumentError
 
 from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, agent_of, connect, problem
+from .raising import raised
 
 
 def test_act_sends_what_it_sees(stub: Stub) -> None:
@@ -47,9 +48,7 @@ def test_actions_of_numbers_are_lists_of_floats(stub: Stub) -> None:
 )
 def test_act_refuses_before_it_sends(stub: Stub, state: Any, arguments: dict[str, Any], argument: str) -> None:
     agent = agent_of(stub)
-    with pytest.raises(ArgumentError) as caught:
-        agent.act(state, **arguments)
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, agent.act, state, **arguments).argument == argument
     assert stub.asked == []
 
 
@@ -74,9 +73,7 @@ def test_a_token_that_may_only_act_acts(stub: Stub) -> None:
 def test_an_answer_without_an_action(stub: Stub, body: Any) -> None:
     agent = agent_of(stub)
     stub.replies.append(Reply(200, body))
-    with pytest.raises(ServiceError) as caught:
-        agent.act(STATE)
-    assert caught.value.code == "invalid_answer"
+    assert raised(ServiceError, agent.act, STATE).code == "invalid_answer"
 
 
 def test_step_sends_plain_values(stub: Stub) -> None:
@@ -106,17 +103,13 @@ def test_step_refuses_before_it_sends(stub: Stub, place: int, value: Any, argume
     agent = agent_of(stub)
     step: list[Any] = [STATE, 1, 1.0, STATE, False]
     step[place] = value
-    with pytest.raises(ArgumentError) as caught:
-        agent.step(*step)
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, agent.step, *step).argument == argument
     assert stub.asked == []
 
 
 def test_a_key_is_printable_ascii(stub: Stub) -> None:
     agent = agent_of(stub)
-    with pytest.raises(ArgumentError) as caught:
-        agent.step(STATE, 1, 1.0, STATE, False, key="é")
-    assert caught.value.argument == "key"
+    assert raised(ArgumentError, agent.step, STATE, 1, 1.0, STATE, False, key="é").argument == "key"
     assert stub.asked == []
 
 
@@ -155,9 +148,7 @@ def test_batches_that_are_refused(stub: Stub) -> None:
         (lambda: agent.step_batch(two, [1, 1], [1, float("nan")], two, [False, False]), "rewards[1]"),
         (lambda: agent.step_batch(two, [1, 1], [1, 2], two, None), "dones"),
     ):
-        with pytest.raises(ArgumentError) as caught:
-            refused()
-        assert caught.value.argument == argument
+        assert raised(ArgumentError, refused).argument == argument
     assert agent.act_batch([]) == []
     assert agent.step_batch([], [], [], [], []) == 0
     assert stub.asked == []

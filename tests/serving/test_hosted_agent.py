@@ -311,26 +311,16 @@ def test_a_batch_with_one_bad_step_is_refused_whole(untouched: HostedAgent) -> N
 # -- states -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_state_travels_as_one_file(built: Built, host: Host) -> None:
-    recipe = built("dqn", DQN)
-    first, second = host.open("first", recipe), host.open("second", recipe)
-    feed(first, 0, 40)
-    feed(second, 100, 110)
-    file = first.get_state(as_file=True).value
-    assert second.get_state(as_file=True).value != file
-    second.put_state(file, host.stepper_of, is_file=True)
-    assert second.get_state(as_file=True).value == file
-    assert second.get_state().value == first.get_state().value
-    assert timesteps(second) == 40
-
-
-@pytest.mark.parametrize(("model", "config"), [("dqn", {**DQN, "n_steps": 3}), ("ppo", PPO)])
-def test_a_state_makes_another_agent_the_same_one(built: Built, host: Host, model: str, config: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("model", "config", "as_file"), [("dqn", {**DQN, "n_steps": 3}, True), ("ppo", PPO, False)])
+def test_a_state_makes_another_agent_the_same_one(
+    built: Built, host: Host, model: str, config: dict[str, Any], as_file: bool
+) -> None:
     first, second = host.open("a", built(model, config)), host.open("b", built(model, {**config, "seed": 1}))
     feed(first, 0, 70, environments=2)
     feed(second, 100, 110)
     state = first.get_state().value
-    second.put_state(to_bytes(state), host.stepper_of)
+    sent = first.get_state(as_file=True).value if as_file else to_bytes(state)
+    second.put_state(sent, host.stepper_of, is_file=as_file)
     assert second.step(body(100, environment="e0"), "key-100").replayed  # accepted before, and not applied again
     second = host.again(second, "b")
     assert second.get_state().value == state

@@ -27,6 +27,7 @@ from .for_accounts import Hands, with_alice
 from .hosted import DQN, Built, Host, body, timesteps, weights
 from .live import Server, agent, prepared
 from .postgresql import PostgreSQL
+from .raising import raised
 from .service import SMALL
 from .service import timesteps as accepted
 
@@ -209,7 +210,7 @@ def test_servers_share_a_folder_only_if_all_of_them_say_so(tmp_path: Path) -> No
     with folder.holding(tmp_path, shared=True):
         held = folder.holder(tmp_path)
         assert held is not None
-        assert held.pid == os.getpid()
+        assert (held.pid, held.what) == (os.getpid(), "axonrl serve")
         with folder.holding(tmp_path, shared=True):
             pass
         assert folder.holder(tmp_path) is not None
@@ -271,9 +272,8 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         impatient = agent(two, token, retry_deadline=0)
         for ask in (lambda: impatient.act([0.0] * 4), lambda: play(impatient, 20), impatient.info):
             play(at_one, 19)  # again: it is in use there
-            with pytest.raises(ServiceUnavailable) as caught:
-                ask()
-            assert (caught.value.status, caught.value.code) == (503, "unavailable")
+            caught = raised(ServiceUnavailable, ask)
+            assert (caught.status, caught.code) == (503, "unavailable")
         assert accepted(at_one) == 20
 
         # One dies: two has it when the lease has run out, with everything that was acknowledged.
