@@ -163,6 +163,11 @@ def connect(stub: Stub, **more: Any) -> RemoteAgent:
     return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
 
 
+def told(stub: Stub, **more: Any) -> RemoteAgent:
+    """One that need not ask for anything."""
+    return connect(stub, **{"state_size": 4, "action_size": 2, "agent_model": "dqn", **more})
+
+
 def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:
     """One that knows its agent, with the question forgotten."""
     stub.replies.append(Reply(200, {**AGENT, **changes}))

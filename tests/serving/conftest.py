@@ -1,5 +1,6 @@
 """Fixtures: databases of both kinds, hashing that takes no time, and compiled programs that are built once for all."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,13 +12,15 @@ from filelock import FileLock
 from axonrl.serving import catalogue
 from axonrl.serving.accounts import Database, passwords
 from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.workers import building
 
 from .client_stub import Stub
 from .client_stub import running as stub_running
+from .commands import Commands
 from .gateway_fakes import Service as Gateway
 from .gateway_fakes import gateway
-from .hosted import DQN, Host
+from .hosted import DQN, Host, feed
 from .postgresql import PostgreSQL, running
 from .service import Service, quiet, serving
 
@@ -45,6 +48,12 @@ def built(programs: Path) -> Callable[..., Recipe]:
 
 
 @pytest.fixture
+def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """On the folder ``data``, which is not there yet."""
+    return Commands(tmp_path / "data", capsys, monkeypatch)
+
+
+@pytest.fixture
 def recipe(built: Callable[..., Recipe]) -> bytes:
     """A small DQN's, as a worker is told it."""
     return json.dumps(built("dqn", DQN).to_json()).encode()
@@ -55,6 +64,17 @@ def host(programs: Path, tmp_path: Path) -> Iterator[Host]:
     host = Host(programs, tmp_path / "agents")
     yield host
     host.close()
+
+
+@pytest.fixture(scope="module")
+def learned(
+    built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Host, HostedAgent]]:
+    """A DQN that has had 30 steps, and its host; the tests do not change it."""
+    with contextlib.closing(Host(programs, tmp_path_factory.mktemp("learned"))) as host:
+        agent = host.open("a", built("dqn", DQN))
+        feed(agent, 0, 30)
+        yield host, agent
 
 
 @pytest.fixture(scope="session")

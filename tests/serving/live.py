@@ -17,7 +17,8 @@ from typing import Any, Final, TypeVar
 from unittest import mock
 
 from axonrl.serving import RemoteAgent
-from axonrl.serving.accounts import Accounts, open_service, passwords
+from axonrl.serving.accounts import Accounts, AgentRows, open_service, passwords
+from axonrl.serving.accounts.tables import Agent
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.programs import program_of
 
@@ -164,17 +165,23 @@ def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None 
     Returns:
         A token of hers.
     """
-    with mock.patch.dict(passwords.PARAMETERS, memory_cost=8, time_cost=1):
-        opened = open_service(data, database)
-        try:
-            accounts = Accounts(opened)
-            accounts.add_user("alice", PASSWORD)
-            text, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"])
-        finally:
-            opened.close()
+    cheap = mock.patch.dict(passwords.PARAMETERS, memory_cost=8, time_cost=1)
+    with cheap, contextlib.closing(open_service(data, database)) as opened:
+        accounts = Accounts(opened)
+        accounts.add_user("alice", PASSWORD)
+        text, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"])
     for recipe in recipes:
         copy_program(recipe, programs, data)
     return text
+
+
+def with_agent(data: Path) -> Agent:
+    """The row of alice's agent ``cart``, which has no folder yet."""
+    with contextlib.closing(open_service(data)) as opened:
+        rows = AgentRows(opened)
+        agent = rows.add(Accounts(opened).user("alice").id, "cart", "dqn", "", {})
+        rows.set_status(agent.id, "ready")
+        return agent
 
 
 def copy_program(recipe: Recipe, programs: Path, data: Path) -> None:

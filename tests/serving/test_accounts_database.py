@@ -101,13 +101,6 @@ def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, ne
     opened.close()
 
 
-def test_a_newer_schema_is_refused(url: str, newer: Path) -> None:
-    Database.open(url, migrations=newer).close()
-    for migrate in (None, True):
-        with pytest.raises(UnusableError, match=r"0002.*newer version"):
-            Database.open(url, migrate=migrate)
-
-
 @on_both
 def test_a_migration_that_fails_changes_nothing(url: str, newer: Path) -> None:
     Database.open(url).close()

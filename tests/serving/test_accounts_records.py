@@ -61,9 +61,9 @@ def test_what_is_older_than_four_hundred_days_is_forgotten(database: Database, t
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_writers_at_once_lose_no_line(tmp_path: Path) -> None:
-    opened, clock = Database.open(tmp_path / "service.db"), Hands()
-    audits = [Audit(opened, tmp_path, clock=clock) for _ in range(4)]
+def test_writers_at_once_lose_no_line(database: Database, tmp_path: Path) -> None:
+    clock = Hands()
+    audits = [Audit(database, tmp_path, clock=clock) for _ in range(4)]
 
     def write(number: int) -> None:
         for _ in range(10):
@@ -72,16 +72,6 @@ def test_writers_at_once_lose_no_line(tmp_path: Path) -> None:
 
     at_once(write, 4)
     assert len(lines(tmp_path)) == len(audits[0].entries()) == 40
-    opened.close()
-
-
-def test_pages_of_entries(database: Database) -> None:
-    audit = Audit(database)
-    for number in range(5):
-        audit.write(str(number))
-    newest = audit.entries(limit=2)
-    assert [row.what for row in newest] == ["4", "3"]
-    assert [row.what for row in audit.entries(limit=2, before=newest[-1].id)] == ["2", "1"]
 
 
 # -- idempotency ------------------------------------------------------------------------------------------------------

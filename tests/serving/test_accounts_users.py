@@ -8,7 +8,6 @@ from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError, passwords, tokens
 
 from .for_accounts import PASSWORD, Hands, on_both, with_alice
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -81,18 +80,6 @@ def test_an_unknown_name_is_compared_too(database: Database, monkeypatch: pytest
     real, dummy = compared
     assert real != dummy
     assert real.split("$")[:4] == dummy.split("$")[:4]  # the same algorithm and parameters
-
-
-def test_a_name_that_is_none_is_refused(database: Database) -> None:
-    assert raised(ArgumentError, Accounts(database).add_user, "a\n", PASSWORD).argument == "name"
-
-
-def test_an_unknown_user_is_not_found(database: Database) -> None:
-    accounts = Accounts(database)
-    for call in (accounts.user, accounts.disable_user, lambda name: accounts.set_password(name, PASSWORD)):
-        with pytest.raises(RefusedError) as error:
-            call("nobody")
-        assert refused(error) == "not_found"
 
 
 def test_a_new_password_ends_logins_and_leaves_made_tokens(database: Database) -> None:
@@ -179,8 +166,7 @@ def test_six_wrong_logins_shut_out_one_address_and_not_another(database: Databas
     assert accounts.login("alice", PASSWORD, "10.0.0.2")
 
 
-def test_no_file_has_a_secret(tmp_path: Path) -> None:
-    database = Database.open(tmp_path / "service.db")
+def test_no_file_has_a_secret(database: Database, tmp_path: Path) -> None:
     accounts = with_alice(database, folder=tmp_path)
     secrets = [PASSWORD, accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")]
     secrets += [accounts.create_token("alice", "game")[0], "hunter2hunter2"]
@@ -195,7 +181,6 @@ def test_no_file_has_a_secret(tmp_path: Path) -> None:
     raw.close()
     assert known.startswith("$argon2id$")
     assert {len(one) for one in hashes} == {64}
-    database.close()
 
 
 def test_every_login_and_refusal_is_in_the_audit(database: Database, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from axonrl.serving import (
     Conflict,
     InvalidRequest,
     RateLimited,
-    RemoteAgent,
     ServiceError,
     ServiceUnavailable,
 )
@@ -19,15 +18,11 @@ from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
 
 from .client_stub import ACCEPTED, AGENT, LOST, Clock, Reply, Stub, problem
+from .client_stub import told as connect
 from .raising import raised
 
 GONE = Lost("unreachable", "")
 STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
-
-
-def connect(stub: Stub, **more: object) -> RemoteAgent:
-    known = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
-    return RemoteAgent("a", url=stub.url, access_token="axp_secret", **{**known, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -100,6 +100,13 @@ def answer(connection: socket.socket) -> tuple[int, Any]:
     return response.status, json.loads(body)
 
 
+def exchange(server: Faked, sent: bytes) -> tuple[int, Any]:
+    """One request on a connection of its own."""
+    with server.connect() as connection:
+        connection.sendall(sent)
+        return answer(connection)
+
+
 def test_it_is_ready_when_its_first_line_says_where(server: Faked) -> None:
     with server.connect() as connection:
         connection.sendall(server.request("GET /readyz", b""))
@@ -170,9 +177,7 @@ def test_500_connections_that_never_finish_are_closed_while_others_act(server: F
         left = set(slow)
         while left:
             assert time.monotonic() < begun + SECONDS
-            with server.connect() as other:
-                other.sendall(server.request())
-                assert answer(other) == (200, {"action": [1]})
+            assert exchange(server, server.request()) == (200, {"action": [1]})
             left = {one for one in left if sends(one)}
         assert time.monotonic() - begun > 0.3  # they were let in
     finally:
@@ -244,16 +249,12 @@ def test_a_name_that_is_none_is_refused_by_a_server(patient: Faked, name: bytes,
     head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {patient.token}\r\nConnection: close\r\n".encode()
     targets = [b"GET /api/v1/agents/%s ", b"DELETE /api/v1/agents/%s ", b"GET /api/v1/agents/%s/state ", b"GET /%s "]
     for target in (*targets, b"POST /api/v1/agents/%s/act "):
-        with patient.connect() as connection:
-            connection.sendall(target % name + head + b"Content-Length: 0\r\n\r\n")
-            found, problem = answer(connection)
+        found, problem = exchange(patient, target % name + head + b"Content-Length: 0\r\n\r\n")
         assert (found, problem["status"]) == (status, status), target
-    with patient.connect() as connection:
-        connection.sendall(b"GET /api/v1/agents?after=%s " % name + head + b"\r\n")
-        assert answer(connection)[0] == (400 if status == 400 else 422)
-    with patient.connect() as connection:
-        connection.sendall(patient.request())
-        assert answer(connection) == (200, {"action": [1]})
+    assert exchange(patient, b"GET /api/v1/agents?after=%s " % name + head + b"\r\n")[0] == (
+        400 if status == 400 else 422
+    )
+    assert exchange(patient, patient.request()) == (200, {"action": [1]})
 
 
 def test_what_comes_behind_a_body_is_no_request(patient: Faked) -> None:
@@ -282,9 +283,10 @@ def test_a_body_that_is_too_large_is_answered_before_it_is_read(patient: Faked) 
 
 
 def test_a_client_that_sends_too_much_at_once_reads_the_answer(patient: Faked) -> None:
-    with patient.connect() as connection:
-        connection.sendall(patient.request(f"POST {ACT.replace('act', 'step')}", b"x" * (2**20 + 1)))
-        assert answer(connection)[1]["code"] == "body_too_large"
+    assert (
+        exchange(patient, patient.request(f"POST {ACT.replace('act', 'step')}", b"x" * (2**20 + 1)))[1]["code"]
+        == "body_too_large"
+    )
 
 
 def test_a_chunked_body_without_end_is_refused(patient: Faked) -> None:

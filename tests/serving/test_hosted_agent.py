@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -240,13 +239,9 @@ BAD_STEPS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def untouched(built: Built, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedAgent]:
-    host = Host(programs, tmp_path_factory.mktemp("untouched"))
-    agent = host.open("a", built("dqn", DQN))
-    feed(agent, 0, 30)
-    yield agent
-    host.close()
+@pytest.fixture
+def untouched(learned: tuple[Host, HostedAgent]) -> HostedAgent:
+    return learned[1]
 
 
 @pytest.mark.parametrize(("change", "where"), BAD_STEPS)
@@ -378,9 +373,8 @@ def test_a_rollout_that_is_full_has_been_learned_from_and_is_no_state(built: Bui
             assert (error.status, error.errors[0][0]) == (status, "encoded_buffer")
 
 
-def test_1000_damaged_states_are_refused_or_load_whole(built: Built, host: Host) -> None:
-    agent = host.open("a", built("dqn", DQN))
-    feed(agent, 0, 30)
+def test_1000_damaged_states_are_refused_or_load_whole(learned: tuple[Host, HostedAgent]) -> None:
+    host, agent = learned
     whole = agent.get_state().value
     rng = random.Random(0)
     outcomes = set()

@@ -39,33 +39,30 @@ LEASE = 3.0
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_home_has_an_agent_until_its_lease_has_run_out(tmp_path: Path) -> None:
-    database, clock = Database.open(tmp_path / "service.db"), Hands()
-    try:
-        owner = with_alice(database, clock).user("alice").id
-        rows = AgentRows(database, clock=clock)
-        cart = rows.add(owner, "cart", "dqn", "", {}).id
-        first = rows.take(cart, "one", 10)
-        assert (first.home, first.epoch) == ("one", 1)
-        clock.move(seconds=4)
-        refused = rows.take(cart, "two", 10)
-        assert (refused.home, refused.epoch, refused.seconds) == ("one", 1, 6)
-        assert rows.renew("two", 10) == {}
-        assert rows.renew("one", 10) == {cart: 1}
-        clock.move(seconds=9)
-        assert rows.take(cart, "two", 10).home == "one"
-        clock.move(seconds=1)
-        assert rows.renew("one", 10) == {}  # once it has run out, it must be taken anew
-        taken = rows.take(cart, "two", 10)
-        assert (taken.home, taken.epoch) == ("two", 2)
-        rows.release("one")  # what it has no more
-        assert rows.take(cart, "one", 10).home == "two"
-        rows.release("two", cart, 1)
-        assert rows.take(cart, "one", 10).home == "two"
-        rows.release("two", cart, 2)
-        assert rows.take(cart, "one", 10).epoch == 3
-    finally:
-        database.close()
+def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database) -> None:
+    clock = Hands()
+    owner = with_alice(database, clock).user("alice").id
+    rows = AgentRows(database, clock=clock)
+    cart = rows.add(owner, "cart", "dqn", "", {}).id
+    first = rows.take(cart, "one", 10)
+    assert (first.home, first.epoch) == ("one", 1)
+    clock.move(seconds=4)
+    refused = rows.take(cart, "two", 10)
+    assert (refused.home, refused.epoch, refused.seconds) == ("one", 1, 6)
+    assert rows.renew("two", 10) == {}
+    assert rows.renew("one", 10) == {cart: 1}
+    clock.move(seconds=9)
+    assert rows.take(cart, "two", 10).home == "one"
+    clock.move(seconds=1)
+    assert rows.renew("one", 10) == {}  # once it has run out, it must be taken anew
+    taken = rows.take(cart, "two", 10)
+    assert (taken.home, taken.epoch) == ("two", 2)
+    rows.release("one")  # what it has no more
+    assert rows.take(cart, "one", 10).home == "two"
+    rows.release("two", cart, 1)
+    assert rows.take(cart, "one", 10).home == "two"
+    rows.release("two", cart, 2)
+    assert rows.take(cart, "one", 10).epoch == 3
 
 
 class Workers:
@@ -85,9 +82,8 @@ class Workers:
         return Answer(200, b"{}")
 
 
-def test_an_agent_that_nobody_asks_for_is_given_back(tmp_path: Path) -> None:
+def test_an_agent_that_nobody_asks_for_is_given_back(database: Database) -> None:
     """A proxy may send its requests elsewhere now, while this server is well."""
-    database = Database.open(tmp_path / "service.db")
     workers = Workers()
 
     async def run(cart: str) -> None:
@@ -108,11 +104,8 @@ def test_an_agent_that_nobody_asks_for_is_given_back(tmp_path: Path) -> None:
         assert workers.asked[5:] == [("close", 2), ("act", 3)]
         await one.stop(1)
 
-    try:
-        owner = with_alice(database).user("alice").id
-        asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
-    finally:
-        database.close()
+    owner = with_alice(database).user("alice").id
+    asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
 
 
 # -- the folder of an agent -------------------------------------------------------------------------------------------

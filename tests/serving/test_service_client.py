@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from axonrl.experiments.commands.cli import main
 from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent
 
+from .commands import Commands
 from .experience import batch, step
 from .for_accounts import PASSWORD
 from .raising import raised
@@ -71,15 +69,11 @@ def test_nobody_else_can_read_what_is_kept(server: Service, a: RemoteAgent) -> N
     assert {path: oct(mode) for path, mode in kept.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
 
 
-def test_what_commands_change_holds_while_the_service_runs(
-    server: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_commands_change_holds_while_the_service_runs(server: Service, commands: Commands) -> None:
     def command(*words: str, stdin: str = "") -> str:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        code = main(["service", *words, "--data", str(server.data)])
-        told = capsys.readouterr()
-        assert code == 0, told.err
-        return told.out
+        done = commands.on(server.data)(*words, stdin=stdin)
+        assert done.code == 0, done.err
+        return done.out
 
     def client(name: str = "carol", **more: Any) -> RemoteAgent:
         given = more or {"username": name, "password": PASSWORD}
