@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from axonrl.serving import catalogue
-from axonrl.serving.accounts import Database, passwords
+from axonrl.serving import RemoteAgent, catalogue
+from axonrl.serving.accounts import Accounts, Database, passwords
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.workers import building
 
-from .client_stub import Stub
+from .client_stub import Stub, agent_of
 from .client_stub import running as stub_running
 from .commands import Commands
+from .for_accounts import Hands, with_alice
 from .gateway_fakes import Service as Gateway
 from .gateway_fakes import gateway
 from .hosted import DQN, Host, feed
@@ -132,7 +133,31 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
+def clock() -> Hands:
+    """The accounts' clock."""
+    return Hands()
+
+
+@pytest.fixture
+def accounts(quick_hashes: None, database: Database, clock: Hands) -> Accounts:
+    """With alice's."""
+    return with_alice(database, clock)
+
+
+@pytest.fixture
+def owner(accounts: Accounts) -> str:
+    """Alice's id."""
+    return accounts.user("alice").id
+
+
+@pytest.fixture
 def stub() -> Iterator[Stub]:
     """A service that answers what a test tells it to."""
     with stub_running() as stub:
         yield stub
+
+
+@pytest.fixture
+def agent(stub: Stub) -> RemoteAgent:
+    """A client of it that knows its agent."""
+    return agent_of(stub)

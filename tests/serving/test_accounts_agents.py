@@ -5,15 +5,10 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError
 
-from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
+from .for_accounts import PASSWORD, START, Hands, on_both
 from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
-
-
-@pytest.fixture
-def owner(database: Database) -> str:
-    return with_alice(database).user("alice").id
 
 
 @pytest.fixture

@@ -270,8 +270,7 @@ def test_an_older_database_is_not_migrated_under_a_running_server(tmp_path: Path
 
 
 @on_both
-def test_creations_at_once_keep_to_the_quota(database: Database) -> None:
-    owner = with_alice(database).user("alice").id
+def test_creations_at_once_keep_to_the_quota(database: Database, owner: str) -> None:
     agents, results = AgentRows(database, audit=Audit(database)), []
 
     def add(number: int) -> None:

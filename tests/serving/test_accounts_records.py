@@ -6,7 +6,7 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, Audit, By, Database, Idempotency, RefusedError
 
-from .for_accounts import PASSWORD, Hands, at_once, on_both, with_alice
+from .for_accounts import PASSWORD, Hands, at_once, on_both
 from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
@@ -77,46 +77,41 @@ def test_writers_at_once_lose_no_line(database: Database, tmp_path: Path) -> Non
 # -- idempotency ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def user_id(database: Database) -> str:
-    return with_alice(database).user("alice").id
-
-
 @on_both
-def test_the_first_answer_is_given_again(database: Database, user_id: str) -> None:
+def test_the_first_answer_is_given_again(database: Database, owner: str) -> None:
     keys = Idempotency(database, clock=Hands())
-    assert keys.begin(user_id, "k", "digest") is None
-    assert keys.begin(user_id, "k", "digest") == (None, b"")  # under way
-    keys.finish(user_id, "k", 201, b'{"name": "cart"}')
-    assert keys.begin(user_id, "k", "digest") == (201, b'{"name": "cart"}')
-    assert raised(RefusedError, keys.begin, user_id, "k", "another").code == "idempotency_key_reused"
+    assert keys.begin(owner, "k", "digest") is None
+    assert keys.begin(owner, "k", "digest") == (None, b"")  # under way
+    keys.finish(owner, "k", 201, b'{"name": "cart"}')
+    assert keys.begin(owner, "k", "digest") == (201, b'{"name": "cart"}')
+    assert raised(RefusedError, keys.begin, owner, "k", "another").code == "idempotency_key_reused"
     bob = Accounts(database).add_user("bob", PASSWORD).id
     assert keys.begin(bob, "k", "another") is None  # it is an account's own
-    keys.forget(user_id, "k")
-    assert keys.begin(user_id, "k", "another") is None
+    keys.forget(owner, "k")
+    assert keys.begin(owner, "k", "another") is None
 
 
-def test_a_key_is_remembered_for_a_day(database: Database, user_id: str) -> None:
+def test_a_key_is_remembered_for_a_day(database: Database, owner: str) -> None:
     clock = Hands()
     keys = Idempotency(database, clock=clock)
-    keys.begin(user_id, "k", "digest")
-    keys.finish(user_id, "k", 201, b"")
+    keys.begin(owner, "k", "digest")
+    keys.finish(owner, "k", 201, b"")
     clock.move(hours=24)
     keys.tidy()
-    assert keys.begin(user_id, "k", "digest") == (201, b"")
+    assert keys.begin(owner, "k", "digest") == (201, b"")
     clock.move(seconds=1)
-    assert keys.begin(user_id, "k", "digest") is None
+    assert keys.begin(owner, "k", "digest") is None
 
 
 @pytest.mark.parametrize("key", ["x" * 256, "é\n"])
-def test_a_key_is_printable_ascii(database: Database, user_id: str, key: str) -> None:
+def test_a_key_is_printable_ascii(database: Database, owner: str, key: str) -> None:
     with pytest.raises(ArgumentError):
-        Idempotency(database).begin(user_id, key, "digest")
+        Idempotency(database).begin(owner, key, "digest")
 
 
 @on_both
-def test_of_many_at_once_one_is_the_first(database: Database, user_id: str) -> None:
+def test_of_many_at_once_one_is_the_first(database: Database, owner: str) -> None:
     keys, answers = Idempotency(database), []
-    at_once(lambda number: answers.append(keys.begin(user_id, "k", "digest")), 5)
+    at_once(lambda number: answers.append(keys.begin(owner, "k", "digest")), 5)
     assert answers.count(None) == 1
     assert answers.count((None, b"")) == 4  # type: ignore[arg-type]

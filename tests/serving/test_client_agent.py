@@ -16,6 +16,7 @@ from axonrl.serving import (
     EncodedAgentState,
     InvalidRequest,
     NotFound,
+    RemoteAgent,
     ServiceError,
     wait_until_agent_exists,
     wait_until_agent_is_active,
@@ -24,7 +25,7 @@ from axonrl.serving.catalogue import hosted
 from axonrl.serving.client import waiting
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, agent_of, connect, problem
+from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, connect, problem
 from .raising import raised
 
 # -- creating and removing --------------------------------------------------------------------------------------------
@@ -123,8 +124,7 @@ def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
     assert raised(ServiceError, connect(stub).create_agent, 4, 2, "dqn").code == "agent_failed"
 
 
-def test_remove(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     with pytest.warns(RuntimeWarning):
         assert agent.remove(agent_name="b") is False
     with pytest.raises(ArgumentError):

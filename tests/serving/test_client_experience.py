@@ -17,8 +17,7 @@ from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, agent_of, connect,
 from .raising import raised
 
 
-def test_act_sends_what_it_sees(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:
     stub.replies.extend([Reply(200, {"action": [1]})] * 3)
     assert agent.act(STATE) == 1
     assert type(agent.act(tuple(STATE), noise=np.float32(0.5))) is int
@@ -58,14 +57,12 @@ def test_a_token_that_may_only_act_acts(stub: Stub) -> None:
 
 
 @pytest.mark.parametrize("body", [{"action": ["x"]}, []])
-def test_an_answer_without_an_action(stub: Stub, body: Any) -> None:
-    agent = agent_of(stub)
+def test_an_answer_without_an_action(stub: Stub, agent: RemoteAgent, body: Any) -> None:
     stub.replies.append(Reply(200, body))
     assert raised(ServiceError, agent.act, STATE).code == "invalid_answer"
 
 
-def test_step_sends_plain_values(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_step_sends_plain_values(stub: Stub, agent: RemoteAgent) -> None:
     stub.replies.append(ACCEPTED)
     after, ended = np.array([0.5, 0.25, 0.125, 1], np.float32), cast(bool, np.True_)
     assert agent.step(STATE, np.int64(1), np.float32(0.5), after, ended, truncated=True) is True
@@ -78,8 +75,7 @@ def test_step_sends_plain_values(stub: Stub) -> None:
     }
 
 
-def test_batches(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_batches(stub: Stub, agent: RemoteAgent) -> None:
     states = np.array([STATE, STATE[::-1]])
     stub.replies.extend([Reply(200, {"actions": [[1], [0]]})] * 2 + [Reply(200, {"accepted": 2, "seq": 2})] * 2)
     assert agent.act_batch(states) == [1, 0]
@@ -100,8 +96,7 @@ def test_batches(stub: Stub) -> None:
     assert None is not stub.asked[2].key != "k"
 
 
-def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub, agent: RemoteAgent) -> None:
     two: Any = [STATE, STATE]
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: agent.act(STATE[:3]), "state"),
@@ -126,8 +121,7 @@ def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub) -> None:
     assert stub.asked == []
 
 
-def test_end_episode(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_end_episode(stub: Stub, agent: RemoteAgent) -> None:
     stub.replies.append(Reply(200, {}))
     agent.end_episode()
     assert stub.paths == ["POST /agents/a/end_episode"]

@@ -79,12 +79,6 @@ def test_a_step_whose_answer_is_lost_is_sent_again_with_its_key(stub: Stub) -> N
     assert stub.asked[0].body == stub.asked[1].body == stub.asked[2].body
 
 
-def test_retry_after_is_waited_for(stub: Stub, clock: Clock) -> None:
-    stub.replies.extend([problem(429, "rate_limited", retry_after=7), ACCEPTED])
-    assert connect(stub).step(*STEP)
-    assert clock.slept == [7.0]
-
-
 def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock) -> None:
     stub.replies.append(problem(429, "rate_limited", retry_after=31))
     caught = raised(RateLimited, connect(stub).act, [1, 2, 3, 4])

@@ -347,7 +347,7 @@ def test_over_tls_a_client_knows_the_server_by_its_authority(tmp_path: Path) -> 
         pem.write_to_path(chain, append=True)
     authority.cert_pem.write_to_path(known)
     key.chmod(0o600)
-    facts = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
+    facts: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
     with running(Faked(tmp_path / "data", f"listen.tls_cert={chain}", f"listen.tls_key={key}")) as server:
         assert server.scheme == "https"
         with agent(server, server.token, verify=known, **facts) as client:

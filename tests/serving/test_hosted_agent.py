@@ -20,7 +20,6 @@ from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.programs import ProgramMissingError
 from axonrl.serving.hosting.requests import Bodies
 
-from .experience import batch
 from .hosted import DQN, PPO, Built, Host, body, data, feed, refused, timesteps, weights
 
 # -- learning ---------------------------------------------------------------------------------------------------------
@@ -169,9 +168,7 @@ def test_its_own_exploration_follows_its_timesteps(built: Built, host: Host) -> 
     """Epsilon falls from 1 to 0.05 in 10,000 timesteps; half of the random actions are the greedy one."""
     agent = host.open("a", built("dqn", {**DQN, "warm_up": 100_000}))
     (greedy,) = agent.act(b"[0, 0, 0, 0]").value["action"]
-    names = ("state", "action", "reward", "next_state", "done")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*batch(0, 1_000), strict=True)]
-    steps = json.dumps({"steps": [{**row, "action": [row["action"]]} for row in rows]}).encode()
+    steps = json.dumps({"steps": [data(k) for k in range(1_000)]}).encode()
 
     def explored(explore: bool = True) -> int:
         asked = {"observations": [[0] * 4] * 1_000, "explore": explore}

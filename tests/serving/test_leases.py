@@ -23,7 +23,7 @@ from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.workers.pool import Answer
 
 from .experience import step
-from .for_accounts import Hands, with_alice
+from .for_accounts import Hands
 from .hosted import DQN, Built, Host, body, timesteps, weights
 from .live import Server, agent, prepared
 from .postgresql import PostgreSQL
@@ -39,9 +39,7 @@ LEASE = 3.0
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database) -> None:
-    clock = Hands()
-    owner = with_alice(database, clock).user("alice").id
+def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database, owner: str, clock: Hands) -> None:
     rows = AgentRows(database, clock=clock)
     cart = rows.add(owner, "cart", "dqn", "", {}).id
     first = rows.take(cart, "one", 10)
@@ -82,7 +80,7 @@ class Workers:
         return Answer(200, b"{}")
 
 
-def test_an_agent_that_nobody_asks_for_is_given_back(database: Database) -> None:
+def test_an_agent_that_nobody_asks_for_is_given_back(database: Database, owner: str) -> None:
     """A proxy may send its requests elsewhere now, while this server is well."""
     workers = Workers()
 
@@ -104,7 +102,6 @@ def test_an_agent_that_nobody_asks_for_is_given_back(database: Database) -> None
         assert workers.asked[5:] == [("close", 2), ("act", 3)]
         await one.stop(1)
 
-    owner = with_alice(database).user("alice").id
     asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
 
 

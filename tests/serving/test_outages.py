@@ -1,11 +1,8 @@
 """The database is away for a while: agents act and learn on, the rest says so, and all is well afterwards."""
 
 import contextlib
-import json
 import threading
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -71,11 +68,9 @@ class Player:
 def login(service: Service) -> tuple[int, str]:
     """Status, and the code of a problem."""
     form = urllib.parse.urlencode({"username": "alice", "password": PASSWORD}).encode()
-    try:
-        with urllib.request.urlopen(f"{service.url}/api/v1/login/access-token", form, timeout=SECONDS) as answer:
-            return answer.status, ""
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())["code"]
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, _, body = service.ask("POST", "/api/v1/login/access-token", form, **kind)
+    return status, body.get("code", "")
 
 
 def test_agents_go_on_while_the_database_is_away(

@@ -25,8 +25,7 @@ from axonrl.serving.workers.slots import Slots
 
 from .asked import ACT, STEP, Asked, statuses, working
 from .client_stub import Clock
-from .experience import batch
-from .hosted import DQN
+from .hosted import DQN, data
 from .service import wait_for
 
 Started = Callable[..., Asked]
@@ -73,9 +72,7 @@ def houses(monkeypatch: pytest.MonkeyPatch) -> Houses:
 
 def steps(begin: int, end: int) -> bytes:
     """The body of a request with several steps."""
-    names = ("state", "action", "reward", "next_state", "done")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*batch(begin, end), strict=True)]
-    return json.dumps({"steps": [{**row, "action": [row["action"]]} for row in rows]}).encode()
+    return json.dumps({"steps": [data(k) for k in range(begin, end)]}).encode()
 
 
 def state_of(asked: Asked, name: str) -> tuple[bytes, bytes]:
