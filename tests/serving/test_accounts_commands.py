@@ -1,3 +1,4 @@
+import contextlib
 import os
 import subprocess
 import sys
@@ -25,9 +26,8 @@ def test_a_first_command_creates_the_folder(commands: Commands, tmp_path: Path) 
     assert (told["name"], told["role"]) == ("root", "admin")
     (row,) = commands.json("list-users")
     assert (row["name"], row["role"], row["disabled"]) == ("root", "admin", False)
-    opened = open_service(tmp_path / "data")
-    assert Accounts(opened).login("root", PASSWORD, "")
-    opened.close()
+    with contextlib.closing(open_service(tmp_path / "data")) as opened:
+        assert Accounts(opened).login("root", PASSWORD, "")
 
 
 @pytest.mark.usefixtures("alice")
@@ -77,9 +77,8 @@ def test_accounts_are_changed(commands: Commands, tmp_path: Path) -> None:
     (row,) = commands.json("list-users")
     assert (row["disabled"], row["quotas"], row["usage"]) == (True, {"bytes": 0}, {"agents": 0, "bytes": 0})
     assert commands("enable-user", "alice").code == 0
-    opened = open_service(tmp_path / "data")
-    assert Accounts(opened).login("alice", "another horse battery", "")
-    opened.close()
+    with contextlib.closing(open_service(tmp_path / "data")) as opened:
+        assert Accounts(opened).login("alice", "another horse battery", "")
     whats = [row["what"] for row in commands("audit", "--json", "--last", "4").json()]
     assert whats == ["user.set_password", "user.disable", "user.enable", "login"]
     assert commands("audit").out.splitlines()[1].split()[1:4] == ["command", "line:", os.environ.get("USER", "root")]
@@ -94,9 +93,8 @@ def test_an_agent_is_removed_with_its_folder(commands: Commands, tmp_path: Path)
     assert (row["user"], row["name"], row["model"], row["id"]) == ("alice", "cart", "dqn", agent.id)
     assert commands.json("remove-agent", "alice/cart", "--yes") == {"removed": "alice/cart"}
     assert list((data / "agents").iterdir()) == []
-    opened = open_service(data)
-    assert AgentRows(opened).by_id(agent.id) is None
-    opened.close()
+    with contextlib.closing(open_service(data)) as opened:
+        assert AgentRows(opened).by_id(agent.id) is None
 
 
 @pytest.mark.usefixtures("alice")
@@ -110,9 +108,8 @@ def test_a_running_server_removes_agents_itself(commands: Commands, tmp_path: Pa
         assert commands.json("list-agents") == []
         assert commands("migrate").code == 2
     assert (data / "agents" / agent.id).is_dir()
-    opened = open_service(data)
-    assert [row.id for row in AgentRows(opened).all_unfinished()] == [agent.id]
-    opened.close()
+    with contextlib.closing(open_service(data)) as opened:
+        assert [row.id for row in AgentRows(opened).all_unfinished()] == [agent.id]
 
 
 def test_postgresql_by_url(commands: Commands, postgresql: PostgreSQL, tmp_path: Path) -> None:

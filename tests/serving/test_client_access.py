@@ -217,14 +217,8 @@ print(sorted(heavy & loaded))
 ours = sorted(name for name in sys.modules if name.startswith("axonrl."))
 print([name for name in ours if not name.startswith("axonrl.serving")])
 """
-    found = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path), "PATH": ""},
-    )
-    first, second = found.stdout.splitlines()
-    assert first == "[]"
-    assert second == "[]"
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert found.stdout.splitlines() == ["[]", "[]"]
     assert not any("numpy" in path.read_text() for path in Path(credentials.__file__).parent.glob("*.py"))

@@ -90,7 +90,6 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock
     ("reply", "kind"),
     [
         (problem(409, "agent_inactive"), Conflict),
-        (problem(500, "internal"), ServiceError),
         (problem(507, "storage_full"), ServiceUnavailable),
     ],
 )
