@@ -69,10 +69,6 @@ def resumed(episodes: Episodes) -> Episodes:
     return other
 
 
-def replayed(episodes: Episodes, env: Any) -> tuple[Any, Any]:
-    return episodes.replay(env)
-
-
 class Played:
     """Episodes in environments, as the loop plays them; the actions follow from the timestep."""
 
@@ -161,14 +157,14 @@ def test_from_any_timestep_on_a_replay_leads_to_the_same_future(count: int) -> N
         episodes, running = resumed(original.episodes), original.episodes.running
         kinds.add((bool(running.all()), bool(running.any())))
         _, fresh = several(count)
-        observation, returns = replayed(episodes, fresh)
+        observation, returns = episodes.replay(fresh)
         np.testing.assert_array_equal(observation[running], original.observation[running])
         assert returns[running].tolist() == episodes.returns[running].tolist()  # the very sums
 
         # The original goes on in environments of its own, which were brought to the same place.
         _, again = several(count)
         twin = resumed(original.episodes)
-        twin_observation, _ = replayed(twin, again)
+        twin_observation, _ = twin.replay(again)
         here = Played(episodes, fresh, observation, original.timestep).play(30)
         assert here == Played(twin, again, twin_observation, original.timestep).play(30)
     assert (True, True) in kinds
@@ -185,7 +181,7 @@ def test_all_episodes_of_a_replay_end_together() -> None:
     episodes.seeds = seeds
     envs, env = several(3)
 
-    observation, returns = replayed(episodes, env)
+    observation, returns = episodes.replay(env)
 
     # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 plays
     # its episode of one action until all end together. Environment 2 has no episode: what it does means nothing.
@@ -216,17 +212,6 @@ def test_only_the_actions_of_the_last_episodes_are_kept_however_long_they_are() 
     np.testing.assert_array_equal(state["actions"], log[1000:])
     assert state["actions"].dtype == np.int32
     assert state["lengths"].tolist() == [4000, 500]
-
-
-def test_the_actions_are_kept_as_the_environment_was_given_them() -> None:
-    episodes = Episodes(1, ArraySpec((2,), np.float32), RUN_SEED)
-    episodes.begin(np.array([True]))
-    actions = [np.array([[0.1, 0.2]], np.float32), np.array([[0.3, 1 / 3]]), np.array([[0.5, 0.6]], np.float32)]
-    for action in actions:
-        episodes.record(action, np.zeros(1), None)
-    other = Episodes(1, ArraySpec((2,), np.float32), RUN_SEED)
-    other.load_state_dict(stored(episodes.state_dict()))
-    assert other.state_dict()["actions"].tolist() == [action.tolist() for action in actions]
 
 
 def test_a_state_is_a_copy() -> None:
