@@ -69,6 +69,10 @@ def resumed(episodes: Episodes) -> Episodes:
     return other
 
 
+def replayed(episodes: Episodes, env: Any) -> tuple[Any, Any]:
+    return episodes.replay(env)
+
+
 class Played:
     """Episodes in environments, as the loop plays them; the actions follow from the timestep."""
 
@@ -157,14 +161,14 @@ def test_from_any_timestep_on_a_replay_leads_to_the_same_future(count: int) -> N
         episodes, running = resumed(original.episodes), original.episodes.running
         kinds.add((bool(running.all()), bool(running.any())))
         _, fresh = several(count)
-        observation, returns = episodes.replay(fresh)
+        observation, returns = replayed(episodes, fresh)
         np.testing.assert_array_equal(observation[running], original.observation[running])
         assert returns[running].tolist() == episodes.returns[running].tolist()  # the very sums
 
         # The original goes on in environments of its own, which were brought to the same place.
         _, again = several(count)
         twin = resumed(original.episodes)
-        twin_observation, _ = twin.replay(again)
+        twin_observation, _ = replayed(twin, again)
         here = Played(episodes, fresh, observation, original.timestep).play(30)
         assert here == Played(twin, again, twin_observation, original.timestep).play(30)
     assert (True, True) in kinds
@@ -181,7 +185,7 @@ def test_all_episodes_of_a_replay_end_together() -> None:
     episodes.seeds = seeds
     envs, env = several(3)
 
-    observation, returns = episodes.replay(env)
+    observation, returns = replayed(episodes, env)
 
     # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 plays
     # its episode of one action until all end together. Environment 2 has no episode: what it does means nothing.
