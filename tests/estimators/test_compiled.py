@@ -144,6 +144,26 @@ def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return Lazily(make)
 
 
+@pytest.mark.parametrize("name", ["sac", "recurrent"])
+def test_initial_weights_are_those_of_tracing(name: str, compiled: dict[str, Path]) -> None:
+    """Of Keras' layers, of the target network, and of variables that the function itself makes."""
+    _check_initial_weights(name, compiled[name], SEEDS[1])
+
+
+def _check_initial_weights(name: str, compiled: Path, seed: int) -> None:
+    case, program = CASES[name], read(compiled)
+    observation, action = map(spaces.from_json, program.spaces)
+    config = RunConfig(seed=seed, observation_space=observation, action_space=action)
+    bound = BoundModelFn(case.model_fn, case.params, config, None)
+    traced = Program(bound, spaces.observation_spec(observation), model_seed(seed))
+    traced.trace_train(program.train.batch)
+    found = program.weights(seed)
+    expected = {variable: v.numpy() for variable, v in traced.store.variables().items()}
+    assert list(found) == list(expected)
+    for variable, array in expected.items():
+        np.testing.assert_array_equal(found[variable], array)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_weights_are_those_of_a_process_with_tensorflow(name: str, trained: dict[str, Any], tmp_path: Path) -> None:
     """Also of a run that went on in another Agent; seed 5 has no trace in the directory, only initial weights."""
@@ -257,26 +277,6 @@ def test_an_agent_compiles_although_its_memory_is_in_use(
 
 
 # -- initial weights --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["sac", "recurrent"])
-def test_initial_weights_are_those_of_tracing(name: str, compiled: dict[str, Path]) -> None:
-    """Of Keras' layers, of the target network, and of variables that the function itself makes."""
-    _check_initial_weights(name, compiled[name], SEEDS[1])
-
-
-def _check_initial_weights(name: str, compiled: Path, seed: int) -> None:
-    case, program = CASES[name], read(compiled)
-    observation, action = map(spaces.from_json, program.spaces)
-    config = RunConfig(seed=seed, observation_space=observation, action_space=action)
-    bound = BoundModelFn(case.model_fn, case.params, config, None)
-    traced = Program(bound, spaces.observation_spec(observation), model_seed(seed))
-    traced.trace_train(program.train.batch)
-    found = program.weights(seed)
-    expected = {variable: v.numpy() for variable, v in traced.store.variables().items()}
-    assert list(found) == list(expected)
-    for variable, array in expected.items():
-        np.testing.assert_array_equal(found[variable], array)
 
 
 def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> None:
