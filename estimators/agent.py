@@ -338,7 +338,7 @@ class Agent(Estimator):
                 num_envs=session.num_envs,
                 parts=parts_of(program.variables(), program.predict_variables()),
                 memory_bytes=getattr(self.memory, "nbytes", None),
-                first_update=int(trainer.state().stepper.schedule.first_update),
+                schedule=trainer.state().stepper.schedule,
                 runtimes={} if started is None else started.runtime,
                 why={part: str(from_record(why)) for part, why in reasons.items()},
             )

@@ -9,6 +9,8 @@ from typing import Any
 
 import gymnasium
 
+from .limits import Schedule
+
 
 @dataclasses.dataclass(frozen=True)
 class Part:
@@ -26,9 +28,9 @@ class Part:
 class RunSummary:
     """A run as ``Agent.check`` found it.
 
-    ``memory_bytes`` is None for a memory that does not say how many it has. ``first_update`` is the timestep of the
-    first update, which waits for a batch where nobody gave it. ``runtimes`` and ``why`` have an entry for the actor
-    and one for the learner.
+    ``memory_bytes`` is None for a memory that does not say how many it has. ``schedule`` says when updates are due; the
+    first waits for a batch where nobody gave another. ``runtimes`` and ``why`` have an entry for the actor and one for
+    the learner.
     """
 
     observation_space: gymnasium.Space[Any]
@@ -36,7 +38,7 @@ class RunSummary:
     num_envs: int
     parts: Mapping[str, Part]
     memory_bytes: int | None
-    first_update: int
+    schedule: Schedule
     runtimes: Mapping[str, str]
     why: Mapping[str, str]
 

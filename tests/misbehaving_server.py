@@ -13,18 +13,9 @@ from typing import Any, NamedTuple
 
 from axonrl.tests.polyaxon_fake import FakePolyaxon
 
-REFUSES, HANGS, GARBAGE, TRUNCATED, BREAKS_OFF, SLOW, PASSES_ON = (
-    "refuses",
-    "hangs",
-    "garbage",
-    "truncated",
-    "breaks off",
-    "slow",
-    "passes on",
-)
-"""What it can do besides answering every request with one status: refuse connections; read and never answer; answer
-something that is not HTTP; half of a JSON object; half of the bytes that it announced; one byte per second; what the
-fake Polyaxon behind it answers."""
+REFUSES, GARBAGE, BREAKS_OFF, SLOW, PASSES_ON = "refuses", "garbage", "breaks off", "slow", "passes on"
+"""What it can do besides answering every request with one status: refuse connections; answer something that is not
+HTTP; half of the bytes that it announced; one byte per second; what the fake Polyaxon behind it answers."""
 
 
 class Request(NamedTuple):
@@ -37,11 +28,7 @@ class Request(NamedTuple):
 
 
 class MisbehavingServer:
-    """Listens on a free port of the loopback interface while it is open as a context.
-
-    Args:
-        behaviour: one of this module's names, or an HTTP status.
-    """
+    """Listens on a free port while it is open. Its behaviour is one of this module's names, or an HTTP status."""
 
     def __init__(self, behaviour: str | int = PASSES_ON) -> None:
         self.behind = FakePolyaxon()
@@ -60,7 +47,7 @@ class MisbehavingServer:
 
     @property
     def behaviour(self) -> str | int:
-        """What it does now; to be assigned. Requests that hang are dropped by that."""
+        """What it does now; to be assigned. Requests that are answered slowly are dropped by that."""
         return self._behaviour
 
     @behaviour.setter
@@ -112,12 +99,8 @@ class MisbehavingServer:
         changed, behaviour = self._changed, self._behaviour
         self.requests.append(request)
         out = handler.wfile
-        if behaviour == HANGS:
-            changed.wait()
-        elif behaviour == GARBAGE:
+        if behaviour == GARBAGE:
             out.write(b"\x00\xff 220 smtp.example.com ESMTP\r\n\r\n")
-        elif behaviour == TRUNCATED:
-            out.write(_head(200, 12) + b'{"uuid": "a\n')
         elif behaviour == BREAKS_OFF:
             out.write(_head(200, 1000) + b'{"uuid": "a')
         elif behaviour == SLOW:

@@ -16,17 +16,7 @@ CONTEXT = "/plx-context"
 
 
 def carry_out(host: str, project: str, uuid: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a run's containers, and tell the server what an agent tells it.
-
-    Args:
-        host: the server.
-        project: the project, of the owner ``default``.
-        uuid: the run's.
-        folder: what the containers share: an empty folder, or that of the run which goes on.
-
-    Returns:
-        How the main container ended.
-    """
+    """Run a run's containers, which share ``folder``; tell the server what agents tell it; how the main one ended."""
     runs, run = connect(host).runs_v1, ("default", project, uuid)
 
     def tell(status: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -17,23 +16,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from axonrl.tests.experiments.sharing import free_port
+
 BIN: Final = Path(__file__).resolve().parent.parent / ".venv-polyaxon" / "bin"
 STARTS_WITHIN: Final = 120.0
 """Seconds; about five on an idle machine."""
 
 
 class PolyaxonServer:
-    """A server on a free port, running while this is open as a context.
-
-    Args:
-        folder: an empty folder for the server's home, its data and its log.
-    """
+    """A server on a free port, running while this is open; in an empty folder, for its home, its data and its log."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "data"
         self.log = folder / "server.log"
         self._home = folder / "home"
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -103,9 +100,3 @@ class PolyaxonServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

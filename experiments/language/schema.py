@@ -18,7 +18,6 @@ from ... import registry
 from ...contracts import RunConfig
 from ...distributed.settings import Settings
 from ...errors import ArgumentError
-from ...estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY
 from ..errors import Findings
 from .declared import Param, declared_params
 from .files import Document, Keys
@@ -109,16 +108,22 @@ class Learn(Section):
 class Train(Section):
     """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
 
-    first_update: Count = FIRST_UPDATE
-    """The timestep of the first update."""
-    update_frequency: Count = UPDATE_FREQUENCY
-    """Timesteps from one update to the next."""
+    first_update: Count | None = None
+    """The timestep of the first update; default: 35, or when the memory can fill a batch."""
+    update_frequency: Count | None = None
+    """Timesteps from one update to the next; default: 10."""
     max_steps: Count | None = None
     """Updates after which training ends."""
     max_episodes: Count | None = None
     """Episodes after which training ends."""
     max_timesteps: Count | None = None
     """Timesteps, counted over all copies of the environment, after which training ends."""
+
+    @property
+    def schedule(self) -> dict[str, int]:
+        """When updates are due, as far as the file says so: arguments of ``Agent.train``."""
+        given = {"first_update": self.first_update, "update_frequency": self.update_frequency}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class Evaluate(Section):

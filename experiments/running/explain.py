@@ -61,7 +61,7 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
         },
         "learn": None if learn is None else learn.model_dump(),
         "distributed": None if experiment.distributed is None else _cluster(experiment.distributed),
-        "train": None if train is None else {**limits, **_updates(train, memory, num_envs, summary.first_update)},
+        "train": None if train is None else {**limits, **_updates(train, memory, num_envs, summary.schedule)},
         "warnings": [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)],
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
         "hooks": [_plain(hook) for hook in experiment.hooks],
@@ -141,7 +141,7 @@ def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
     train = experiment.train
     if train is None or experiment.learn is not None:  # updates of both count
         return []
-    when = _updates(train, memory, experiment.environment.num_envs, train.first_update)
+    when = _updates(train, memory, experiment.environment.num_envs, Schedule(**train.schedule))
     first, every, updates = when["first_update_at"], when["timesteps_per_update"], when["updates"]
     if experiment.agent.model_fn not in registry.BUILT_IN["model_fn"] or first is None or every is None or not updates:
         return []
@@ -203,13 +203,13 @@ def _training(train: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _updates(train: Train, memory: Memory, num_envs: int, first_update: int) -> dict[str, int | None]:
+def _updates(train: Train, memory: Memory, num_envs: int, schedule: Schedule) -> dict[str, int | None]:
     """When updates run, and the most there can be; None where unknown."""
     most, size = train.max_timesteps, getattr(memory, "size", None)
     timesteps = None if most is None else _up_to(most, num_envs)
     if not memory.fills_and_empties:
-        first, every = _up_to(first_update, num_envs), train.update_frequency
-        updates = None if timesteps is None else Schedule(first_update, every).due(timesteps)
+        first, every = _up_to(schedule.first_update, num_envs), int(schedule.update_frequency)
+        updates = None if timesteps is None else schedule.due(timesteps)
     elif isinstance(size, int):
         first, every = size, size
         updates = None if timesteps is None else timesteps // size

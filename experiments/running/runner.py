@@ -50,7 +50,7 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
     with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
         agent = agent_of(experiment, parts, Path(passing))
         given = {} if learn is None else {"data": learn.data}
-        summary = agent.check(env, train.first_update, train.update_frequency, parts.hooks, **given)
+        summary = agent.check(env, hooks=parts.hooks, **train.schedule, **given)
     return explanation(experiment, agent.memory, summary, folder)
 
 
@@ -169,7 +169,8 @@ def _run(
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
         where: dict[str, Any] = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
         source = recipe_for(experiment.environment) if where else env
-        Programmed(agent, source, train_hooks=given, **dict(experiment.train), **where).train()
+        limits = experiment.train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
+        Programmed(agent, source, train_hooks=given, **experiment.train.schedule, **limits, **where).train()
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from ...errors import ArgumentError, CheckpointError
 from ...runs import record
 from .. import catalogue
@@ -53,25 +51,16 @@ def _read(run: Path, first: int | None, frequency: int | None) -> tuple[catalogu
         raise CheckpointError("there is no run.json in it")
     model = hosted.MODELS.get(str(found.model_fn))
     if model is not None and model.memory == hosted.REPLAY:
-        recorded = _recorded_schedule(run)
+        recorded = found.schedule or {}
         first, frequency = first or recorded.get("first_update"), frequency or recorded.get("update_frequency")
         if first is None or frequency is None:
-            message = "the folder does not say when it learned: give --first-update and --update-frequency"
+            message = "the run does not say when it learned: give --first-update and --update-frequency"
             raise ArgumentError(f"{message}, as they were given to train()", "first_update")
     recipe = catalogue.recipe(str(found.model_fn), config_of(found, first, frequency))
     wrappers = (found.environment or {}).get("wrappers") or []
     names = ", ".join(str(one["kind"]) for one in wrappers)
     notes = [f"Its environment had wrappers, whose work is now the client's: {names}"] if wrappers else []
     return recipe, importing.read(run), notes
-
-
-def _recorded_schedule(run: Path) -> dict[str, Any]:
-    try:
-        experiment = yaml.safe_load((run / _EXPERIMENT).read_text(encoding="utf-8"))
-        train = experiment["train"]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-        return {}
-    return dict(train) if isinstance(train, dict) else {}
 
 
 def _written(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any) -> int:

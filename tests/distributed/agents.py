@@ -14,16 +14,17 @@ from axonrl.models import dqn, impala
 
 SHARED: dict[str, Any] = {"actors": 2, "envs_per_actor": 2, "fragment": 10, "actor_cpus": 0.5, "shard_cpus": 0.5}
 QUICK: dict[str, Any] = {**SHARED, "restart_delay_s": 0.05, "stall_timeout_s": 60}
-SMALL: dict[str, Any] = {"hidden": (8,)}
+SMALL: dict[str, Any] = {"hidden": (4,), "optimizer": "sgd"}
 CONFIG = RunConfig(seed=1, progress=False)
 
 
-def rollouts(folder: Path) -> Agent:
-    return Agent(impala.model_fn, BatchMemory(40), folder, CONFIG, SMALL)
+def rollouts(folder: Path | str, size: int = 40, **params: Any) -> Agent:
+    return Agent(impala.model_fn, BatchMemory(size), folder, CONFIG, {**SMALL, **params})
 
 
-def replay(folder: Path) -> Agent:
-    return Agent(dqn.model_fn, ReplayMemory(2000, 8, n_step=3, sampler=Prioritized()), folder, CONFIG, SMALL)
+def replay(folder: Path | str, size: int = 2000, batch_size: int = 8) -> Agent:
+    memory = ReplayMemory(size, batch_size, n_step=3, sampler=Prioritized())
+    return Agent(dqn.model_fn, memory, folder, CONFIG, SMALL)
 
 
 def factory(name: str) -> Any:

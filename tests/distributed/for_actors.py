@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -88,21 +87,6 @@ def slow() -> Any:
     return Slow(env) if first.readlink().name == str(os.getpid()) else env
 
 
-class Fragile(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Raises at some timestep from the 50th to the 200th, and notes it."""
-
-    def __init__(self) -> None:
-        super().__init__(gymnasium.make("CartPole-v1"))
-        self._left = int(np.random.default_rng().integers(50, 201))
-
-    def step(self, action: Any) -> Any:
-        self._left -= 1
-        if not self._left:
-            Path(os.environ[REPORTS], f"{uuid.uuid4()}.raised").touch()
-            raise OSError("the simulator is gone")
-        return super().step(action)
-
-
 class Images(gymnasium.Env[Any, Any]):
     """Four frames of an Atari game in each observation, 28,224 bytes; which tells the number of the timestep."""
 
@@ -118,10 +102,6 @@ class Images(gymnasium.Env[Any, Any]):
 
     def _seen(self) -> Any:
         return np.full((84, 84, 4), self._t, np.uint8)
-
-
-def fragile() -> Any:
-    return Fragile()
 
 
 def images() -> Any:

@@ -1,5 +1,6 @@
 """Training by fragments, with every role in this process."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,25 @@ from axonrl.distributed.collecting import Collector
 from axonrl.distributed.events import Collected, Emptied
 from axonrl.distributed.inline import Inline
 from axonrl.distributed.measuring import Measures
-from axonrl.distributed.planner import FAILED, READY, Planner
+from axonrl.distributed.planner import FAILED, READY
 from axonrl.distributed.recipes import Recipe
 from axonrl.environments import make
 from axonrl.environments.merging import learnt, merged
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.facts import EpisodeStats
 from axonrl.hooks import Hook
-from axonrl.memories import BatchMemory, Prioritized, ReplayMemory, SequenceMemory
-from axonrl.models import dqn, impala, ppo
+from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
+from axonrl.models import ppo
+from axonrl.tests.estimators.fakes import At
 
+from . import agents
+from .agents import SMALL, rollouts
 from .for_actors import broken
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
 INLINE: dict[str, Any] = {"backend": "inline", "actors": 2, "envs_per_actor": 2, "fragment": 10}
-SMALL: dict[str, Any] = {"hidden": (4,), "optimizer": "sgd"}
+replay = functools.partial(agents.replay, size=200)
 
 
 class Heard(Hook):
@@ -45,19 +49,6 @@ class Heard(Hook):
         self.episodes.append(facts)
 
 
-class SaveAt(Hook):
-    def __init__(self, timestep: int) -> None:
-        self._timestep = timestep
-
-    def after_timestep(self, session: Any, facts: Any) -> None:
-        if session.global_timestep == self._timestep:
-            session.save_checkpoint()
-
-
-def rollouts(folder: Path, **params: Any) -> Agent:
-    return Agent(impala.model_fn, BatchMemory(40), folder, RunConfig(seed=1, progress=False), {**SMALL, **params})
-
-
 def test_a_compiled_program_learns_from_actors_without_tensorflow_alike(tmp_path: Path) -> None:
     cluster = Cluster(**INLINE, lockstep=True)
     traced = rollouts(tmp_path / "traced").train("CartPole-v1", cluster=cluster, max_timesteps=200)
@@ -69,11 +60,6 @@ def test_a_compiled_program_learns_from_actors_without_tensorflow_alike(tmp_path
     observation = np.zeros((1, 4), np.float32)
     expected, found = traced.predict(observation), compiled.predict(observation)
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
-
-
-def replay(folder: Path) -> Agent:
-    memory = ReplayMemory(200, 8, n_step=3, sampler=Prioritized())
-    return Agent(dqn.model_fn, memory, folder, RunConfig(seed=1, progress=False), SMALL)
 
 
 def test_impala_counts_and_tells_what_actors_did(tmp_path: Path) -> None:
@@ -100,16 +86,6 @@ def test_ape_x_updates_as_often_as_in_one_process(tmp_path: Path) -> None:
     assert level == pytest.approx((0.4 + 0.04716 + 0.005559 + 0.0006554) / 4, rel=1e-3)
 
 
-def test_a_run_that_goes_on_has_its_weights_and_new_incarnations(tmp_path: Path) -> None:
-    first = replay(tmp_path).train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
-    weights = first.get_weights()
-    second = replay(tmp_path)
-    for name, value in second.get_weights().items():
-        np.testing.assert_array_equal(value, weights[name])
-    second.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=400)
-    assert second.global_timestep == 400
-
-
 def test_what_shards_hold_goes_on_in_other_shards_and_in_one_memory(tmp_path: Path) -> None:
     """Of 200 timesteps of 4 lanes with n = 3, in 2 shards; then in 1; then in the memory of this process."""
     agent = replay(tmp_path)
@@ -124,8 +100,9 @@ def test_what_shards_hold_goes_on_in_other_shards_and_in_one_memory(tmp_path: Pa
 @pytest.mark.parametrize("make_agent", [rollouts, replay])
 def test_in_lockstep_a_run_that_is_resumed_ends_the_same(make_agent: Any, tmp_path: Path) -> None:
     cluster = Cluster(**INLINE, lockstep=True)
+    saves = At("after_timestep", 120, lambda session: session.save_checkpoint())
     whole = make_agent(tmp_path / "whole")
-    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=SaveAt(120))
+    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=saves)
     make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=120)
     parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
     for name, value in parts.get_weights().items():
@@ -164,21 +141,8 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
         rollouts(tmp_path).train(always_raises, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
 
 
-@pytest.fixture
-def planners(monkeypatch: pytest.MonkeyPatch) -> list[Planner]:
-    """Those of the trainings of a test."""
-    made: list[Planner] = []
-
-    def noting(*args: Any) -> Planner:
-        made.append(Planner(*args))
-        return made[-1]
-
-    monkeypatch.setattr(driver, "Planner", noting)
-    return made
-
-
 def test_what_is_too_old_is_dropped_and_others_are_learned_from(
-    tmp_path: Path, planners: list[Planner], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Actor 1 keeps the weights it began with; a lag of 2 is not too much."""
     renew, used, lags = Collector.set_weights, Measures.used, []
@@ -196,7 +160,7 @@ def test_what_is_too_old_is_dropped_and_others_are_learned_from(
     agent = rollouts(tmp_path)
     agent.train("CartPole-v1", cluster=Cluster(**INLINE, max_lag=2), max_timesteps=800)
     assert (agent.global_timestep, agent.global_step) == (800, 20)
-    counts = planners[0].counts
+    counts = seen[0].counts
     assert counts["stale"] >= 10
     assert max(lags) == 2
     assert 0 <= counts["accepted"] - counts["stale"] - 40 <= 2
@@ -216,12 +180,12 @@ def fragile() -> Any:
     return Fragile(gymnasium.make("CartPole-v1"))
 
 
-def test_an_environment_that_raises_now_and_then_is_made_anew(tmp_path: Path, planners: list[Planner]) -> None:
+def test_an_environment_that_raises_now_and_then_is_made_anew(tmp_path: Path, seen: list[Any]) -> None:
     fragile_factory: Any = fragile
     agent = rollouts(tmp_path)
     agent.train(fragile_factory, cluster=Cluster(**INLINE, restart_delay_s=0.001), max_timesteps=2000)
     assert (agent.global_timestep, agent.global_step) == (2000, 50)
-    assert planners[0].counts["restarts"] >= 15
+    assert seen[0].counts["restarts"] >= 15
 
 
 class Resize(Hook):
@@ -305,7 +269,7 @@ def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("make_agent", [rollouts, replay])
 def test_an_actor_that_sends_what_is_damaged_is_given_up(
-    make_agent: Any, tmp_path: Path, planners: list[Planner], monkeypatch: pytest.MonkeyPatch
+    make_agent: Any, tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Actor 1 sends NaN from its second fragment on: its first is learned from, and three incarnations end."""
     collect = Collector.collect
@@ -320,8 +284,8 @@ def test_an_actor_that_sends_what_is_damaged_is_given_up(
     agent = make_agent(tmp_path)
     cluster = Cluster(**INLINE, restart_delay_s=0.001)
     agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=2000)
-    counts = planners[0].counts
-    assert [actor.status for actor in planners[0].actors] == [READY, FAILED]
+    counts = seen[0].counts
+    assert [actor.status for actor in seen[0].actors] == [READY, FAILED]
     assert (counts["damaged"], counts["restarts"]) == (3, 2)
     assert agent.global_timestep == 2000
     assert all(np.isfinite(value).all() for value in agent.get_weights().values())

@@ -38,34 +38,40 @@ def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
-def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(daemon: str, tmp_path: Path) -> None:
-    ended = run("train_and_kill", daemon, str(tmp_path / "run"), folder=tmp_path)
+def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(tmp_path: Path) -> None:
+    ended = run("train_and_kill", str(tmp_path / "run"), folder=tmp_path)
     assert ended.returncode == 1
-    assert f"Ray's {daemon}" in ended.stderr
-    killed_at, *pids = (int(word) for word in ended.stdout.splitlines()[0].split())  # Ray may say more
+    assert "Ray's raylet" in ended.stderr
+    pids = [int(word) for word in ended.stdout.splitlines()[0].split()]  # Ray may say more
     assert len(pids) >= 6
     assert not remaining(pids)
     again = rollouts(tmp_path / "run")
-    assert again.global_step >= (3 if daemon == "raylet" else killed_at)  # where Ray leaves the time for it, a last one
     before: Any = again.global_step
+    assert before >= 3
     settings = Cluster(actors=2, envs_per_actor=2, fragment=10, backend="inline")
     again.train("CartPole-v1", steps=1, cluster=settings)
     assert again.global_step == before + 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_leaves_nothing(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """As from a terminal: the whole group gets it."""
-    folder = tmp_path / "run"
-    command = [*COMMAND, "run", "apex_cartpole", "--model-dir", str(folder)]
-    for setting in (
-        "config.save_checkpoints_secs=0.1",
-        "train.max_timesteps=10000000",
-        "hooks=[]",
-        "evaluate.policy=last",
-    ):
-        command += ["--set", setting]
+BESIDE = """
+import gymnasium
+gymnasium.register("Beside-v0", "gymnasium.envs.classic_control:CartPoleEnv")
+"""
+FILE = """
+environment: {id: "beside_the_file:Beside-v0"}
+agent: {model_fn: dqn, params: {hidden: [4]}, memory: {kind: replay, size: 2000, batch_size: 8}}
+config: {save_checkpoints_secs: 0.1}
+distributed: {actors: 2, envs_per_actor: 2, fragment: 10, actor_cpus: 0.5, shard_cpus: 0.5}
+train: {first_update: 200, update_frequency: 8, max_timesteps: 10000000}
+"""
+
+
+def test_a_signal_saves_and_leaves_nothing(tmp_path: Path) -> None:
+    """As from a terminal: the whole group gets it. The environment is in a module beside the file of the experiment."""
+    folder, file = tmp_path / "run", tmp_path / "beside.yml"
+    file.write_text(FILE)
+    (tmp_path / "beside_the_file.py").write_text(BESIDE)
+    command = [*COMMAND, "run", str(file), "--model-dir", str(folder)]
     with subprocess.Popen(
         command, env=environment(tmp_path), start_new_session=True, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -74,18 +80,16 @@ def test_a_signal_saves_and_leaves_nothing(number: signal.Signals, code: int, tm
             time.sleep(0.1)
         below, before = sorted(descendants(process.pid)), store.newest() or 0
         if process.poll() is None:
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signal.SIGTERM)
         _, said = process.communicate(timeout=120)
-    assert process.returncode == code, said
+    assert process.returncode == 143, said
     assert len(below) >= 6
     assert not remaining(below)
     loaded = store.load()
     assert loaded is not None
     assert loaded[0] >= before >= 3
     assert f"at timestep {loaded[1]['counters']['global_timestep']:,}. Saved in" in said
-    assert (
-        loaded[1]["memory"]["state"]["shards"]["0"]["memory"]["begin"].size == 16
-    )  # lanes: what the shard held is there
+    assert loaded[1]["memory"]["state"]["shards"]["0"]["memory"]["begin"].size == 4  # lanes: what the shard held
 
 
 def test_an_error_between_connecting_and_training_leaves_nothing(tmp_path: Path) -> None:
@@ -101,46 +105,4 @@ def test_a_killed_driver_leaves_no_process(tmp_path: Path) -> None:
         below = descendants(process.pid)
         assert len(below) >= 6  # the guardian, Ray's daemons, two actors
         process.kill()
-    assert not remaining(below)
-
-
-BROKEN = """
-import gymnasium, numpy
-
-class Broken(gymnasium.Env):
-    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (1,)), gymnasium.spaces.Discrete(2)
-
-    def reset(self, **_):
-        return numpy.zeros(1, numpy.float32), {}
-
-    def step(self, action):
-        raise OSError("the simulator is gone")
-
-gymnasium.register("Broken-v0", Broken)
-"""
-FILE = """
-environment: {id: "beside_the_file:Broken-v0"}
-agent: {model_fn: impala, params: {hidden: [8]}, memory: {kind: batch, size: 40}}
-distributed: {actors: 2, envs_per_actor: 2, fragment: 10, actor_cpus: 0.5}
-train: {max_timesteps: 1000}
-"""
-
-
-def test_a_command_whose_environment_always_raises_ends_with_its_error(tmp_path: Path) -> None:
-    (tmp_path / "beside_the_file.py").write_text(BROKEN)
-    (tmp_path / "broken.yml").write_text(FILE)
-    command = [*COMMAND, "run", str(tmp_path / "broken.yml"), "--model-dir", str(tmp_path / "run")]
-    below: set[int] = set()
-    with subprocess.Popen(command, env=environment(tmp_path), stderr=subprocess.PIPE, text=True) as process:
-        began = time.monotonic()
-        while process.poll() is None and time.monotonic() < began + 150:
-            below |= descendants(process.pid)
-            time.sleep(0.1)
-        process.kill()
-        _, said = process.communicate()
-    assert process.returncode == 1, said
-    assert "Broken-v0" in said
-    assert "OSError: the simulator is gone" in said
-    assert "Traceback" not in said
-    assert len(below) >= 6
     assert not remaining(below)

@@ -1,6 +1,7 @@
 """Fragments of images that do not all fit into Ray's object store at once."""
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Iterator
@@ -9,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from axonrl import Agent
 from axonrl.distributed import Cluster, connecting
 from axonrl.distributed.connecting import Connection
 from axonrl.distributed.guardian import descendants
 from axonrl.hooks import Hook
-from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
-from axonrl.models import dqn, impala
 
-from .agents import CONFIG, QUICK, SMALL, factory
+from .agents import QUICK, factory, replay, rollouts
 
 pytestmark = pytest.mark.ray
 
@@ -70,17 +68,15 @@ def bytes_below(folder: Path) -> int:
     return found
 
 
-def rollouts(folder: Path) -> Agent:
-    return Agent(impala.model_fn, BatchMemory(200), folder, CONFIG, SMALL)
-
-
-def replay(folder: Path) -> Agent:
-    """Its 32 batches ahead have 58 MB for themselves."""
-    memory = ReplayMemory(1000, 32, n_step=3, sampler=Prioritized())
-    return Agent(dqn.model_fn, memory, folder, CONFIG, SMALL)
-
-
-@pytest.mark.parametrize(("make_agent", "updates"), [(rollouts, 100), (replay, 1 + (20_000 - 400) // 200)])
+@pytest.mark.parametrize(
+    ("make_agent", "updates"),
+    [
+        (functools.partial(rollouts, size=200), 100),
+        # Its 32 batches ahead have 58 MB for themselves.
+        (functools.partial(replay, size=1000, batch_size=32), 1 + (20_000 - 400) // 200),
+    ],
+    ids=["rollouts", "replay"],
+)
 def test_more_than_fits_goes_to_files_and_leaves_them(
     store: Path, seen: list[Any], tmp_path: Path, make_agent: Any, updates: int
 ) -> None:

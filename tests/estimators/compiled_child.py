@@ -1,6 +1,6 @@
-"""Trains compiled programs in a process where importing TensorFlow fails; started by test_compiled.py.
+"""Trains a compiled program in a process where importing TensorFlow fails; started by test_compiled.py.
 
-Reads from standard input, as JSON, a list of jobs: the fields of a Case, and where its program and its run are.
+Reads from standard input, as JSON, a job: the fields of a Case, and where its program and its run are.
 """
 
 import hashlib
@@ -39,14 +39,7 @@ def opened(env: Sequence[Any]) -> Any:
 
 
 def train(agent: Any, env: Sequence[Any], timesteps: int, schedule: Sequence[int]) -> str:
-    """Train to a number of timesteps in all; returns a digest of all weights.
-
-    Args:
-        agent: who.
-        env: id, and number of copies or None.
-        timesteps: in all.
-        schedule: update_frequency and first_update.
-    """
+    """Train to a number of timesteps in all; returns a digest of all weights."""
     frequency, first = schedule
     where = opened(env)
     try:
@@ -67,19 +60,16 @@ def agent_of(job: dict[str, Any]) -> Any:
 
 def main() -> None:
     sys.meta_path.insert(0, Refusing())
-    results = []
-    for job in json.load(sys.stdin):
-        before = train(agent_of(job), job["env"], job["stages"][0], job["schedule"])
-        after = train(agent_of(job), job["env"], job["stages"][1], job["schedule"])
-        exported = agent_of(job).export(Path(job["model_dir"], "exported"))
-        try:
-            agent_of(job).compile(Path(job["model_dir"], "compiled"), "CartPole-v1")
-        except ValueError as error:
-            refused = str(error)
-        names = sorted(path.name for path in exported.iterdir())
-        results.append({"digests": [before, after], "exported": names, "compiling_again": refused})
+    job = json.load(sys.stdin)
+    digests = [train(agent_of(job), job["env"], timesteps, job["schedule"]) for timesteps in job["stages"]]
+    exported = agent_of(job).export(Path(job["model_dir"], "exported"))
+    try:
+        agent_of(job).compile(Path(job["model_dir"], "compiled"), "CartPole-v1")
+    except ValueError as error:
+        refused = str(error)
+    names = sorted(path.name for path in exported.iterdir())
     loaded = sorted({"tensorflow", "keras", "pandas", "matplotlib"} & set(sys.modules))
-    json.dump({"results": results, "loaded": loaded}, sys.stdout)
+    json.dump({"digests": digests, "exported": names, "compiling_again": refused, "loaded": loaded}, sys.stdout)
 
 
 if __name__ == "__main__":

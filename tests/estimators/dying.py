@@ -1,5 +1,9 @@
 """What a child process is given that dies in the middle of its work with files."""
 
+import os
+import subprocess
+import sys
+
 DYING = """
 import os
 REAL = {name: getattr(os, name) for name in ("mkdir", "fsync", "rename", "replace", "unlink", "rmdir", "open", "link")}
@@ -21,3 +25,16 @@ def die_before_call(k):
     for name, call in REAL.items():
         setattr(os, name, dying(call))
 """
+
+
+def run_dying(code: str, *arguments: str) -> list[str]:
+    """The lines that a program prints which forks children that die; warnings are errors, and it must say no others."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # fork with one thread only
+    )
+    assert result.stderr == ""
+    return result.stdout.splitlines()

@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
@@ -83,6 +83,15 @@ class Faulty(Counting):
         return changed
 
 
+class Named(Counting):
+    """Observes a Dict with a Box, and a Discrete that begins at 1."""
+
+    observation_space = Dict({"t": Box(0, 9, (1,), np.float32), "kind": Discrete(3, start=1)})
+
+    def observation(self) -> Any:
+        return {"t": np.array([self.timestep], np.float32), "kind": 1 + self.timestep % 3}
+
+
 class Interrupted(Counting):
     """Ctrl-C reaches its process in the middle of the 9th timestep."""
 
@@ -136,6 +145,17 @@ def aiming_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         return EstimatorSpec(mode, {"action": action}, exploration=GaussianNoise(0.5, Box(-1, 1, (2,), np.float32)))
     loss = tf.reduce_mean((labels["action"] - place) ** 2)
     return EstimatorSpec(mode, loss=loss, train_op=place.assign_sub(0.1 * tf.gradients(loss, place)[0]))
+
+
+def rollout_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """One number, which learns from the rewards of batches of any shape; it always does 0."""
+    import tensorflow as tf
+
+    weight = tf.Variable(1.0)
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {"action": tf.cast(0.0 * weight * features[:, 0], tf.int32)})
+    loss = weight * tf.reduce_mean(labels["reward"])
+    return EstimatorSpec(mode, loss=loss, train_op=weight.assign_sub(tf.gradients(loss, weight)[0]))
 
 
 def agent(model_dir: Path, memory: Any = None, model: Any = linear_model, params: Any = None, **config: Any) -> Agent:
@@ -279,6 +299,20 @@ class At:
             action(session)
 
 
+def failing(text: str) -> Callable[[Any], None]:
+    """An action of ``At`` that raises."""
+
+    def fail(session: Any) -> None:
+        raise RuntimeError(text)
+
+    return fail
+
+
+def record(model_dir: Path) -> dict[str, Any]:
+    """What ``run.json`` says."""
+    return dict(json.loads((model_dir / "run.json").read_text()))
+
+
 def saved(model_dir: Path) -> list[tuple[int, int, int]]:
     """The counters of every checkpoint that is kept, oldest first: timestep, step, episode."""
     manifests = sorted(model_dir.glob("checkpoints/checkpoint-*/manifest.json"))
@@ -296,14 +330,19 @@ def snapshot(model_dir: Path) -> dict[str, Any]:
 
 
 def differences(a: Any, b: Any, path: str = "") -> list[str]:
-    """Where two states differ, bit for bit."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
+    """Where two states differ, to the last bit, types included."""
+    if type(a) is not type(b):
+        return [path]
+    if isinstance(a, Mapping):
         keys = sorted({*a, *b})
         return [where for key in keys for where in differences(a.get(key), b.get(key), f"{path}/{key}")]
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        same = a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-        return [] if same else [path]
-    return [] if a == b else [path]
+    if isinstance(a, list) and len(a) == len(b):
+        return [where for i, pair in enumerate(zip(a, b, strict=True)) for where in differences(*pair, f"{path}[{i}]")]
+    if isinstance(a, (np.ndarray, np.generic)):
+        same = (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    else:
+        same = repr(a) == repr(b)
+    return [] if same else [path]
 
 
 class Lazily(dict[str, Any]):

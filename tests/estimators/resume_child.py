@@ -10,11 +10,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import logging
 import os
 import signal
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -69,20 +67,16 @@ class Victim:
         at: the first timestep, or update without timesteps, at which it may happen; this is said.
         calls: kill the process before its so many-th call to the file system from then on; None leaves it to others.
         last: the run's last timestep.
-        go: wait at the timestep until there is this file.
     """
 
-    def __init__(self, at: int, calls: int | None, last: int, go: str | None = None) -> None:
+    def __init__(self, at: int, calls: int | None, last: int) -> None:
         self._at, self._calls, self._last = at, calls, last
-        self._go = None if go is None else Path(go)
         self._reached = False
 
     def after_timestep(self, session: Any, facts: Any) -> None:
         if session.position >= self._at and not self._reached:
             self._reached = True
             say("reached", session.position)
-            while self._go is not None and not self._go.exists():
-                time.sleep(0.001)
             if self._calls is not None:
                 self._arm(self._calls)
         if session.position >= self._last:
@@ -168,19 +162,10 @@ def agent_of(algorithm: str, model_dir: Path, config: Any, compiled: str | None 
 
 def run(job: dict[str, Any]) -> None:
     """Do what a job says."""
-    from axonrl import Agent, RunConfig
+    from axonrl import RunConfig
     from axonrl.hooks import EvaluationHook
 
     model_dir = Path(job["model_dir"])
-    logging.basicConfig(filename=model_dir.with_suffix(".log"), level=logging.INFO)
-    if job["do"] == "evaluate":
-        agent = Agent(None, model_dir=model_dir, compiled=job["compiled"])
-        observations = np.array(job["observations"], np.float32)
-        for policy in ("last", "best"):
-            results = agent.evaluate("CartPole-v1", episodes=5, policy=policy)
-            say(json.dumps(results))
-            say(json.dumps({k: v.tolist() for k, v in agent.predict(observations, policy=policy).items()}))
-        return
     every = {"every_steps" if job["algorithm"] == "offline" else "every_timesteps": job["evaluate_every"]}
     hooks: list[Any] = [Journal(model_dir.with_suffix(".journal")), EvaluationHook(**every, episodes=3)]
     if "victim" in job:
@@ -196,12 +181,8 @@ def run(job: dict[str, Any]) -> None:
 def child(job: dict[str, Any]) -> int:
     """Run a job; the exit status."""
     signal.alarm(240)  # nobody would end a victim whose tests have died
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
     try:
         run(job)
-    except KeyboardInterrupt:
-        say("KeyboardInterrupt")
-        return 130
     except BaseException:
         traceback.print_exc()
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +34,13 @@ LENGTH = 4
 AT = 14  # the second timestep of episode 3
 
 
-def observes(value: Any) -> Callable[..., Any]:
-    return lambda observation, *rest: (value, *rest)
-
-
-FAULTS = [
-    (1, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
-    (2, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
-    (2, observes(np.zeros(3, np.float32)), BrokenEnvironmentError, r"returned an observation of shape \(3,\)"),
-    (2, observes(np.array([0, np.nan], np.float32)), NonFiniteError, r"an observation that is NaN or infinite"),
-]
-
-
 @pytest.mark.parametrize(
     ("num_envs", "fault", "kind", "message"),
-    FAULTS,
-    ids=["raises", "raises in two", "shape", "nan observation"],
+    [
+        (1, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
+        (2, lambda o, *rest: (o * np.nan, *rest), NonFiniteError, r"an observation that is NaN or infinite"),
+    ],
+    ids=["raises", "nan observation"],
 )
 def test_an_environment_that_fails_in_mid_episode(
     num_envs: int, fault: Any, kind: type[Exception], message: str, tmp_path: Path
@@ -115,25 +105,12 @@ def zeros(features: Any) -> Any:
     return tf.zeros_like(features[:, 0], tf.int32)
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (
-            lambda features, labels, mode: EstimatorSpec("predict", {"value": features}),
-            r"predictions has no 'action', only \['value'\]",
-        ),
-        (
-            lambda features, labels, mode: EstimatorSpec(
-                mode, {"action": zeros(features)}, loss=tf.reduce_sum(features)
-            ),
-            r"assigns no variable",
-        ),
-    ],
-    ids=["no action", "no train_op"],
-)
-def test_a_model_that_returns_what_it_should_not(model: Any, message: str, tmp_path: Path) -> None:
+def test_a_model_that_returns_what_it_should_not(tmp_path: Path) -> None:
+    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return EstimatorSpec(mode, {"value": features})
+
     env = Counting()
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"predictions has no 'action', only \['value'\]"):
         agent(tmp_path, model=model).train(env, timesteps=4)
     assert env.seeds == []
     assert list(tmp_path.glob("*.json")) == []
@@ -177,14 +154,6 @@ def test_a_file_where_the_model_dir_should_be(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=rf"{model_dir}.* cannot be"):
             agent(model_dir).train(Counting(), timesteps=4)
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_file_where_the_checkpoints_should_be(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").write_text("mine")
-    env = Counting()
-    with pytest.raises(CheckpointError, match="checkpoints"):
-        agent(tmp_path).train(env, timesteps=4)
-    assert env.seeds == []
 
 
 def test_a_checkpoint_that_cannot_be_written_in_mid_run(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.models import a2c, ppo, sac
+from axonrl.models import a2c, sac
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
 
@@ -101,21 +101,6 @@ def _seeds(model_dir: Path) -> list[int]:
     from axonrl.runs.seeding import episode_seed
 
     return [episode_seed(3, 0, index) for index in range(6)]
-
-
-def test_bits_alone_are_learned(tmp_path: Path) -> None:
-    """One of the bits pays."""
-
-    class Bits(Echo):
-        action_space: Any = MultiBinary(3)
-
-        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-            self.time += 1
-            return np.zeros(2, np.float32), float(2 * action[1] - 1), False, self.time == 7, {}
-
-    params = {"hidden": (8,), "minibatch_size": 16, "learning_rate": 0.01}
-    agent = Agent(ppo.model_fn, BatchMemory(64), tmp_path, QUIET, params).train(Bits(), timesteps=640)
-    assert agent.evaluate(Bits(), episodes=1)["episode_return_mean"] == 7
 
 
 def test_others_refuse_by_name(tmp_path: Path) -> None:

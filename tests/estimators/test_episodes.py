@@ -218,17 +218,6 @@ def test_only_the_actions_of_the_last_episodes_are_kept_however_long_they_are() 
     assert state["lengths"].tolist() == [4000, 500]
 
 
-def test_the_actions_are_kept_as_the_environment_was_given_them() -> None:
-    episodes = Episodes(1, ArraySpec((2,), np.float32), RUN_SEED)
-    episodes.begin(np.array([True]))
-    actions = [np.array([[0.1, 0.2]], np.float32), np.array([[0.3, 1 / 3]]), np.array([[0.5, 0.6]], np.float32)]
-    for action in actions:
-        episodes.record(action, np.zeros(1), None)
-    other = Episodes(1, ArraySpec((2,), np.float32), RUN_SEED)
-    other.load_state_dict(stored(episodes.state_dict()))
-    assert other.state_dict()["actions"].tolist() == [action.tolist() for action in actions]
-
-
 def test_a_state_is_a_copy() -> None:
     episodes = Episodes(1, DISCRETE, RUN_SEED)
     episodes.begin(np.array([True]))

@@ -15,7 +15,7 @@ from axonrl import EstimatorSpec, Modes, noise
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.tests.estimators.fakes import Counting, ListMemory, agent, differences, linear_model, snapshot
+from axonrl.tests.estimators.fakes import Counting, ListMemory, agent, differences, snapshot
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -155,16 +155,3 @@ def test_a_rollout_is_evaluated_when_it_is_full(tmp_path: Path, caplog: pytest.L
         "EVAL is left out of the evaluation at timestep 4: the memory cannot be sampled then"
         " (it is full at multiples of its size only)"
     ]
-
-
-def test_without_being_asked_for_eval_is_not_traced(tmp_path: Path) -> None:
-    modes = []
-
-    def noting(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        modes.append(mode)
-        return linear_model(features, labels, mode)
-
-    agent(tmp_path, model=noting).train(
-        Counting(4), timesteps=20, hooks=[EvaluationHook(10, episodes=1, env=Counting(4))]
-    )
-    assert set(modes) == {Modes.PREDICT, Modes.TRAIN}

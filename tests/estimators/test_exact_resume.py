@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import logging
 import os
@@ -20,7 +19,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TransformAction
 
@@ -29,24 +28,13 @@ from axonrl.environments import make
 from axonrl.errors import CheckpointError
 from axonrl.hooks import CheckpointHook, EvaluationHook
 from axonrl.memories import ReplayMemory
-from axonrl.models import dqn, naf, td3
+from axonrl.models import dqn, td3
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.estimators import resume_child as child
+from axonrl.tests.estimators.fakes import Named, differences, record, snapshot, vector
 
 pytestmark = pytest.mark.usefixtures("traced_once")
-CHILD = Path(__file__).with_name("resume_child.py")
-TIMESTEPS = 500
-
-
-def _load_child() -> Any:
-    spec = importlib.util.spec_from_file_location("resume_child", CHILD)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-child = _load_child()
+TIMESTEPS = 300
 
 
 class Server:
@@ -54,7 +42,7 @@ class Server:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(CHILD)],
+            [sys.executable, child.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -92,31 +80,8 @@ def server() -> Iterator[Server]:
 
 def job(model_dir: Path, algorithm: str = "dqn", **changes: Any) -> dict[str, Any]:
     """Of a program in ``changes["compiled"]``."""
-    settings = {"do": "train", "seed": 5, "timesteps": TIMESTEPS, "save_every": 6, "evaluate_every": 125}
+    settings = {"seed": 5, "timesteps": TIMESTEPS, "save_every": 6, "evaluate_every": 75}
     return {**settings, "model_dir": str(model_dir), "algorithm": algorithm, **changes}
-
-
-def newest(model_dir: Path) -> tuple[int, dict[str, Any]]:
-    found = CheckpointStore(model_dir).load()
-    assert found is not None
-    return found[0], dict(found[1])
-
-
-def assert_same(a: Any, b: Any, where: str = "state") -> None:
-    """The same to the last bit, types included; but the wall time of the running episodes cannot be."""
-    assert type(a) is type(b), where
-    if isinstance(a, Mapping):
-        assert a.keys() == b.keys(), where
-        for key in a.keys() - ({"seconds"} if where == "state.episodes" else set()):
-            assert_same(a[key], b[key], f"{where}.{key}")
-    elif isinstance(a, list):
-        assert len(a) == len(b), where
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            assert_same(x, y, f"{where}[{i}]")
-    elif isinstance(a, (np.ndarray, np.generic)):
-        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), where
-    else:
-        assert repr(a) == repr(b), where
 
 
 def journal(model_dir: Path) -> dict[str, str]:
@@ -129,13 +94,12 @@ def journal(model_dir: Path) -> dict[str, str]:
 
 
 def assert_same_run(a: Path, b: Path) -> None:
-    (index, state), (other_index, other_state) = newest(a), newest(b)
-    assert index == other_index
-    assert_same(state, other_state)
+    assert CheckpointStore(a).newest() == CheckpointStore(b).newest()
+    assert differences(snapshot(a), snapshot(b)) == []
     assert journal(a) == journal(b)
     assert (a / "best.safetensors").read_bytes() == (b / "best.safetensors").read_bytes()
-    assert json.loads((a / "run.json").read_text()) == json.loads((b / "run.json").read_text())
-    assert json.loads((a / "run.json").read_text())["not_exact"] == []
+    assert record(a) == record(b)
+    assert record(a)["not_exact"] == []
 
 
 @pytest.fixture(scope="module")
@@ -208,10 +172,6 @@ def test_a_run_killed_three_times_ends_as_if_it_had_not_been(
 # -- in one process: a new Agent on the same directory has nothing but what is there ----------------------------------
 
 
-class CrashError(Exception):
-    """What ends a run that is to be resumed."""
-
-
 class CrashAfter:
     """Has a checkpoint written after the first timestep that reaches ``at``, and fails in the next; 0: in the first."""
 
@@ -221,7 +181,7 @@ class CrashAfter:
 
     def after_timestep(self, session: Any, facts: Any) -> None:
         if self._asked:
-            raise CrashError
+            raise RuntimeError("crash")
         if session.global_timestep >= self._at:
             session.save_checkpoint()
             self._asked = True
@@ -254,7 +214,7 @@ class Case:
         with contextlib.closing(env):
             if crash is None:
                 return agent.train(env, 24, 3, max_timesteps=self.timesteps, hooks=hooks)
-            with pytest.raises(CrashError):
+            with pytest.raises(RuntimeError, match="crash"):
                 agent.train(env, 24, 3, max_timesteps=self.timesteps, hooks=[*hooks, CrashAfter(crash)])
         return agent
 
@@ -264,33 +224,15 @@ class Case:
         for crash in self.crashes:
             self.train(folder / "resumed", crash)
         self.train(folder / "resumed")
-        assert_same(newest(folder / "whole")[1], newest(folder / "resumed")[1])
+        assert differences(snapshot(folder / "whole"), snapshot(folder / "resumed")) == []
         assert journal(folder / "whole") == journal(folder / "resumed")
         assert record(folder / "resumed") == record(folder / "whole")
         assert record(folder / "resumed")["not_exact"] == []
         assert record(folder / "resumed")["runtime"] == dict(zip(("actor", "learner"), self.runs_in, strict=True))
 
 
-def record(model_dir: Path) -> dict[str, Any]:
-    return dict(json.loads((model_dir / "run.json").read_text()))
-
-
 def cart() -> Any:
     return make("CartPole-v1")
-
-
-def named() -> Any:
-    """Two whose observations are dictionaries."""
-
-    class Named(gymnasium.ObservationWrapper[Any, Any, Any]):
-        def __init__(self) -> None:
-            super().__init__(cart())
-            self.observation_space = Dict({"cart": Box(-np.inf, np.inf, (2,)), "pole": Box(-np.inf, np.inf, (2,))})
-
-        def observation(self, observation: Any) -> Any:
-            return {"cart": observation[:2], "pole": observation[2:]}
-
-    return SyncVectorEnv([Named, Named], autoreset_mode=AutoresetMode.DISABLED)
 
 
 def normalised() -> Any:
@@ -302,36 +244,13 @@ def normalised() -> Any:
     return SyncVectorEnv([one, one], autoreset_mode=AutoresetMode.DISABLED)
 
 
-class Drifting:
-    """Noise that remembers: each environment's own walk, which a new episode begins anew."""
-
-    def __init__(self) -> None:
-        self._walk: Any = np.zeros((0, 1))
-
-    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        if len(self._walk) != len(predictions["action"]):
-            self._walk = np.zeros(predictions["action"].shape)
-        self._walk = 0.9 * self._walk + 0.3 * rng.standard_normal(self._walk.shape)
-        return predictions["action"] + self._walk, {"walk": self._walk.astype(np.float32)}  # float64
-
-    def reset(self, mask: Any) -> None:
-        if len(self._walk):
-            self._walk = np.where(mask[:, None], 0.0, self._walk)
-
-    def state_dict(self) -> Any:
-        return {"walk": self._walk.copy()}
-
-    def load_state_dict(self, state: Any) -> None:
-        self._walk = state["walk"].copy()
-
-
 def recurrent_model_fn(features: Any, labels: Any, mode: str, params: Any, config: RunConfig) -> EstimatorSpec:
     """Acts on what it remembers of the episode; learns something of no use, with noise."""
     import keras
     import tensorflow as tf
 
     from axonrl import noise
-    from axonrl.explorations import GaussianNoise
+    from axonrl.explorations import GaussianNoise, OrnsteinUhlenbeck
 
     known = isinstance(features, dict)
     observation = features["observation"] if known else features
@@ -340,11 +259,10 @@ def recurrent_model_fn(features: Any, labels: Any, mode: str, params: Any, confi
     following = layer(tf.concat([observation, hidden], axis=-1))
     action = 2.0 * tf.tanh(head(following))
     if mode == Modes.PREDICT:
-        exploration = GaussianNoise(0.2, config.action_space) if params["exploration"] == "gaussian" else Drifting()
-        names = () if params["exploration"] == "gaussian" else ("walk",)
+        kind: Any = OrnsteinUhlenbeck if params["drifts"] else GaussianNoise
         state = {"hidden": following if known else hidden}
-        return EstimatorSpec(mode, {"action": action}, exploration=exploration, record=names, state=state)
-    wanted = labels["reward"][:, None] + noise.normal(action.shape) + labels.get("walk", 0.0)
+        return EstimatorSpec(mode, {"action": action}, exploration=kind(0.2, config.action_space), state=state)
+    wanted = labels["reward"][:, None] + noise.normal(action.shape)
     if params.get("limit"):
         wanted = tf.minimum(wanted, np.inf)  # LiteRT has no such constant
     loss = tf.reduce_mean((action - wanted) ** 2)
@@ -365,7 +283,7 @@ def pendulums() -> Any:
 
 CASES = {
     "n_step": Case(lambda: make("CartPole-v1", 3), (33, 60, 150), n_step=3),
-    "dict": Case(named, (50, 120)),
+    "dict": Case(lambda: vector(Named(5), Named(7)), (50, 120)),
     "wrappers that learn": Case(normalised, (50, 120, 160)),
     "minatar": Case(lambda: make("MinAtar/Breakout-v1", 2), (50, 160)),
     "lunarlander": Case(lambda: make("LunarLander-v3", 2), (75, 220), timesteps=260),
@@ -375,16 +293,15 @@ CASES = {
     ),
 }
 WITH_A_STATE = {
-    "ornstein uhlenbeck": Case(pendulums, (84,), naf.model_fn, {"hidden": (4,), "optimizer": "sgd"}),
     "random decay": Case(
         lambda: make("CartPole-v1", 3), (60,), dqn.model_fn, {**child.PARAMS, "exploration": "random_decay"}
     ),
-    "stateful exploration": Case(pendulums, (30, 140), recurrent_model_fn, {"exploration": "drifting"}),
+    "stateful exploration": Case(pendulums, (30, 140), recurrent_model_fn, {"drifts": True}),
     "tensorflow": Case(
         pendulums,
         (130,),
         recurrent_model_fn,
-        {"exploration": "gaussian"},
+        {"drifts": False},
         runtime="tensorflow",
         runs_in=("tensorflow", "tensorflow"),
     ),
@@ -392,7 +309,7 @@ WITH_A_STATE = {
         pendulums,
         (130,),
         recurrent_model_fn,
-        {"exploration": "drifting", "limit": True},
+        {"drifts": True, "limit": True},
         runs_in=("litert", "tensorflow"),
     ),
 }
@@ -422,63 +339,19 @@ def test_it_may_stop_at_any_place_of_an_episode(tmp_path: Path) -> None:
     what = journal(tmp_path / "whole")
     ends = sorted({int(value.split()[0]) for name, value in what.items() if name.startswith("end:")})
     first, later = ends[0], next(end for end in ends if end > 100)
-    lengths = newest(tmp_path / "whole")[1]["episodes"]["lengths"].tolist()
+    lengths = snapshot(tmp_path / "whole")["episodes"]["lengths"].tolist()
     assert len(set(lengths)) > 1  # the environments are at different places of their episodes
 
     for crash in (0, 12, first - 4, first, later - 4, later):  # the first update comes after 24, an end after an action
         case.train(tmp_path / "resumed", crash)
     case.train(tmp_path / "resumed")
-    state, resumed = newest(tmp_path / "whole")[1], newest(tmp_path / "resumed")[1]
-    assert_same(state, resumed)
+    resumed = snapshot(tmp_path / "resumed")
+    assert differences(snapshot(tmp_path / "whole"), resumed) == []
     assert journal(tmp_path / "resumed") == what
-    best = max(np.mean([float.fromhex(one) for one in value.split()]) for value in _evaluations(what))
+    returns = [value.split() for name, value in what.items() if name.startswith("evaluation:")]
+    best = max(np.mean([float.fromhex(one) for one in values]) for values in returns)
     assert hooks[0].best == hooks[-1].best == resumed["hooks"]["EvaluationHook:0"]["best"] == best
     assert (tmp_path / "resumed/best.safetensors").read_bytes() == (tmp_path / "whole/best.safetensors").read_bytes()
-
-
-def _evaluations(events: Mapping[str, str]) -> list[str]:
-    return [value for name, value in events.items() if name.startswith("evaluation:")]
-
-
-def test_ctrl_c_saves_and_is_raised_on(
-    server: Server, program: Callable[[str], str], uninterrupted: Callable[[str], Path], tmp_path: Path
-) -> None:
-    settings: dict[str, Any] = {"save_every": 10**6, "compiled": program("dqn")}
-    for at in (333, 334):
-        go = tmp_path / f"go-{at}"
-        # With one checkpoint in a million steps, only Ctrl-C can have saved.
-        pid = server.start(**job(tmp_path / "run", victim={"at": at, "calls": None, "go": str(go)}, **settings))
-        assert server.read() == f"reached {at}"
-        os.kill(pid, signal.SIGINT)
-        go.touch()
-        assert server.wait() == (130, ["KeyboardInterrupt"])
-        assert newest(tmp_path / "run")[1]["counters"]["global_timestep"] == at
-        assert f"interrupted at timestep {at}; saved in {tmp_path}" in (tmp_path / "run.log").read_text()
-    server.start(**job(tmp_path / "run", **settings))
-    assert server.wait() == (0, [])
-
-    assert_same(newest(uninterrupted("dqn"))[1], newest(tmp_path / "run")[1])
-    assert journal(uninterrupted("dqn")) == journal(tmp_path / "run")
-
-
-def test_a_fresh_process_evaluates_and_predicts_the_same(server: Server, tmp_path: Path) -> None:
-    params = {**child.PARAMS, "hidden": [16]}
-    case = Case(cart, (), params=params, hooks=lambda: [EvaluationHook(50, episodes=2)])
-    agent = case.train(tmp_path / "run")
-    observations = np.linspace(-0.2, 0.2, 20).reshape(5, 4)
-
-    compiled = str(agent.compile(tmp_path / "compiled", "CartPole-v1"))
-    server.start(do="evaluate", model_dir=str(tmp_path / "run"), compiled=compiled, observations=observations.tolist())
-    status, said = server.wait()
-
-    assert status == 0
-    here: list[Any] = []
-    for policy in ("last", "best"):
-        here.append(agent.evaluate("CartPole-v1", episodes=5, policy=policy))
-        predictions = agent.predict(observations.astype(np.float32), policy=policy)
-        here.append({name: value.tolist() for name, value in predictions.items()})
-    assert [json.loads(line) for line in said] == here
-    assert here[0] != here[2] or here[1] != here[3]  # the best is another policy than the last
 
 
 # -- what cannot be exact says so -------------------------------------------------------------------------------------
@@ -551,7 +424,7 @@ def test_the_checkpoint_before_a_damaged_one_leads_to_the_same_end(tmp_path: Pat
     with pytest.warns(UserWarning, match=f"{last.name} is damaged: .*; using {before.name} instead"):
         case.train(tmp_path / "run")
 
-    assert_same(newest(tmp_path / "whole")[1], newest(tmp_path / "run")[1])
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "run")) == []
     assert journal(tmp_path / "whole") == journal(tmp_path / "run")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from axonrl import environments
 from axonrl.environments.bit_flip import BitFlip
@@ -43,18 +42,6 @@ def test_hindsight_resumes_exactly(tmp_path: Path) -> None:
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
     assert whole.global_step > 0
     assert whole.evaluate(make(ID, bits=4), episodes=3)["episodes"] == 3
-
-
-def test_environments_in_processes_train_the_same(tmp_path: Path) -> None:
-    functions = [lambda: make(ID, bits=4)] * 2
-    remote = AsyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED)
-    try:
-        one(tmp_path / "async", hindsight()).train(remote, 20, 2, timesteps=60)
-    finally:
-        remote.close()
-    one(tmp_path / "sync", hindsight()).train(make(ID, 2, bits=4), 20, 2, timesteps=60)
-    weights = (snapshot(tmp_path / name)["weights"] for name in ("async", "sync"))
-    assert differences(*weights) == []
 
 
 def test_a_caller_brings_the_function(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from axonrl.tests.estimators.fakes import (
     ListMemory,
     Notes,
     agent,
-    aiming_model,
     differences,
     saved,
     snapshot,
@@ -252,17 +251,6 @@ def test_what_is_not_finite_is_refused(session: Interaction) -> None:
         session.act(np.array([np.nan, 0.0]))
     with pytest.raises(NonFiniteError, match="the reward nan"):
         session.observe(np.nan, False, False, np.zeros(2), 1)
-
-
-def test_box_actions_are_clipped_for_the_caller_and_not_for_the_memory(tmp_path: Path) -> None:
-    memory = ListMemory(2)
-    box = Box(-1, 1, (2,), np.float32)
-    one = agent(tmp_path, memory, aiming_model)
-    with one.interact(Counting.observation_space, box) as interaction:
-        action = interaction.act(np.zeros(2))
-        interaction.observe(1, False, False, np.zeros(2))
-    assert action.tolist() == [1.0, 1.0]
-    assert (memory.rows[0]["action"] > 1).all()
 
 
 def test_hooks_stop_and_save_as_in_train(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from axonrl.estimators.limits import Goal, Limits, Schedule
 from axonrl.memories import BatchMemory, ReplayMemory
@@ -20,7 +19,7 @@ from axonrl.tests.estimators.fakes import (
     Notes,
     agent,
     differences,
-    linear_model,
+    rollout_model,
     snapshot,
     vector,
 )
@@ -72,15 +71,6 @@ def test_increments_count_from_where_the_run_stands() -> None:
     assert Limits(15, None, 60).given() == {"steps": 15, "timesteps": 60}
 
 
-def test_which_limit_is_reached() -> None:
-    counters = Counters(global_step=5, global_timestep=70, global_episode=3)
-    assert Limits(6, 4, 71).reached(counters) is None
-    assert Limits().reached(counters) is None
-    assert Limits(5, 4, 71).reached(counters) == "global_step reached 5"
-    assert Limits(6, 3, 71).reached(counters) == "global_episode reached 3"
-    assert Limits(6, 4, 60).reached(counters) == "global_timestep reached 60"
-
-
 # -- a run ------------------------------------------------------------------------------------------------------------
 
 
@@ -115,16 +105,19 @@ def test_the_first_limit_reached_wins(
     assert notes.facts["begin"][0].limits == {name.removeprefix("max_"): value for name, value in limits.items()}
 
 
-def test_increments_add_and_totals_do_not(tmp_path: Path) -> None:
+def test_increments_add_and_totals_do_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = agent(tmp_path)
     for total in (10, 20):
         assert one.train(Counting(3), timesteps=10).global_timestep == total
     checkpoints = sorted((tmp_path / "checkpoints").iterdir())
     notes = Notes()
     for same in (one, agent(tmp_path)):
-        same.train(Counting(3), max_timesteps=20, hooks=[notes])
+        with caplog.at_level(logging.INFO, logger="axonrl"):
+            same.train(Counting(3), max_timesteps=20, hooks=[notes])
         assert same.global_timestep == 20
     assert notes.events == []
+    said = [message for message in caplog.messages if not message.startswith("Using")]
+    assert said == ["nothing to train: global_timestep reached 20"] * 2
     assert sorted((tmp_path / "checkpoints").iterdir()) == checkpoints
     assert agent(tmp_path).train(Counting(3), max_timesteps=21).global_timestep == 21
 
@@ -243,28 +236,15 @@ def test_a_due_update_that_cannot_sample_is_skipped_and_said_once(
 
 @pytest.mark.parametrize(("own", "num_envs"), [(False, 2), (True, 1)], ids=["BatchMemory", "user's own"])
 def test_a_memory_that_fills_and_empties_sets_the_schedule(own: bool, num_envs: int, tmp_path: Path) -> None:
-    memory = ListMemory(8, fills_and_empties=True) if own else BatchMemory(8)
-
-    def model(features: Any, labels: Any, mode: str) -> Any:
-        if labels is None or labels["reward"].shape.rank == 1:
-            return linear_model(features, labels, mode)
-        flat = {key: value if value.shape.rank == 0 else _flat(value, 2) for key, value in labels.items()}
-        return linear_model(_flat(features, 2), flat, mode)
-
-    notes = Notes()
+    memory, notes = ListMemory(8, fills_and_empties=True) if own else BatchMemory(8), Notes()
     env = vector(*(Counting() for _ in range(num_envs))) if num_envs > 1 else Counting()
-    one = agent(tmp_path, memory, model=model)
+    one = agent(tmp_path, memory, rollout_model)
     one.train(env, first_update=1, update_frequency=1, timesteps=20, hooks=[notes])
     assert notes.update_timesteps == [8, 16]
     assert len(memory) == 4
     one.train(env, first_update=1, update_frequency=1, steps=1, hooks=[notes])
     assert notes.update_timesteps == [8, 16, 24]
     assert len(memory) == 0
-
-
-def _flat(value: Any, axes: int) -> Any:
-    """Merge the first axes: a rollout [T, N, ...] becomes a batch."""
-    return tf.reshape(value, (-1, *value.shape[axes:]))
 
 
 def test_the_agent_calls_the_methods_of_the_contract_and_no_others(tmp_path: Path) -> None:

@@ -18,15 +18,11 @@ from axonrl.memories.describing import arguments_of
 from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
-from axonrl.tests.estimators.fakes import Counting, agent
+from axonrl.tests.estimators.fakes import Counting, agent, differences
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
 QUIET = RunConfig(progress=False, save_checkpoints_secs=None)
-
-
-def equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 def test_a_loaded_agent_continues_the_run(tmp_path: Path) -> None:
@@ -50,7 +46,7 @@ def test_a_loaded_agent_continues_the_run(tmp_path: Path) -> None:
         "sampler": {"alpha": 0.6, "epsilon": 1e-6, **sampler},
     }
     loaded.train(Counting(), 8, 2, timesteps=20)
-    assert equal(loaded.get_weights(), whole.get_weights())
+    assert differences(loaded.get_weights(), whole.get_weights()) == []
     folder = tmp_path / "run"
     assert [row.length for row in read_episodes(folder)] == [3] * 13
     assert loaded.learning_curve() == folder / "learning_curve.png"
@@ -80,6 +76,8 @@ def test_a_memory_that_cannot_be_described(tmp_path: Path) -> None:
     assert arguments_of(Unnamed(64)) is None
     assert arguments_of(BatchMemory(64)) == {"kind": "batch", "size": 64, "batch_size": 64, "discount": 0.99}
     assert arguments_of(ReplayMemory(64, 4, sampler=Prioritized(beta=lambda t, ops=None: 1.0))) is None
+    described: Any = arguments_of(ReplayMemory(64, 4, sampler=Prioritized(beta=Linear(0.4, 1.0, 100))))
+    assert described["sampler"]["beta"] == {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 100}
     agent(tmp_path, Unnamed(64)).train(Counting(), timesteps=4)
     loaded = Agent.load(tmp_path, config=QUIET)
     assert loaded.evaluate(Counting(), 1)["episodes"] == 1
@@ -118,7 +116,9 @@ def test_exploring_leaves_the_training_alone(tmp_path: Path) -> None:
         greedy = {int(one.act(observation)) for _ in range(acts)}
         one.train(env, 8, timesteps=12)
         assert (len(actions), len(greedy)) == ((2, 1) if acts else (0, 0))  # half of the actions are random
-    assert equal(Agent.load(tmp_path / "quiet").get_weights(), Agent.load(tmp_path / "acting").get_weights())
+    assert (
+        differences(Agent.load(tmp_path / "quiet").get_weights(), Agent.load(tmp_path / "acting").get_weights()) == []
+    )
 
 
 def counting_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -153,11 +153,11 @@ def test_other_weights(tmp_path: Path) -> None:
     before = trained.get_weights()
     given = {name: value + 1 for name, value in before.items()}
     trained.set_weights(given)
-    assert equal(trained.get_weights(), given)
-    assert equal(Agent.load(tmp_path, config=QUIET).get_weights(), given)
+    assert differences(trained.get_weights(), given) == []
+    assert differences(Agent.load(tmp_path, config=QUIET).get_weights(), given) == []
     elsewhere = Agent.load(tmp_path, config=QUIET)
     elsewhere.set_weights(before)
-    assert equal(trained.get_weights(), before)
+    assert differences(trained.get_weights(), before) == []
     trained.train(Counting(), 8, 2, timesteps=2)
     assert trained.global_timestep == 22
     (name,) = before
@@ -177,10 +177,3 @@ def test_weights_for_another_model_than_the_run_has(tmp_path: Path) -> None:
     agent(tmp_path).train(Counting(), timesteps=4)
     with pytest.raises(ValueError, match=r"does not fit .*: it lacks 0000\.others\. Are model_fn and params"):
         Agent(other, None, tmp_path).set_weights({"0000.others": np.zeros((2, 2), np.float32)})
-
-
-def test_a_schedule_as_a_value() -> None:
-    sampler = Prioritized(beta=Linear(0.4, 1.0, 100))
-    found = arguments_of(ReplayMemory(64, 4, sampler=sampler))
-    assert found is not None
-    assert found["sampler"]["beta"] == {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 100}

@@ -7,19 +7,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import NO_LEGAL_ACTION, ArraySpec
+from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.environments import make
-from axonrl.environments.actions import actions_for
 from axonrl.errors import ArgumentError, BrokenEnvironmentError
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn, ppo
 from axonrl.policies import Policy
-from axonrl.policies.boundary import actions_out
-from axonrl.tests.estimators.fakes import differences, snapshot
+from axonrl.tests.estimators.fakes import SelfResetting, differences, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -85,10 +83,6 @@ def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
         agent(tmp_path / "three").train(Clock(), timesteps=20).evaluate(Clock(4))
 
 
-class SelfResetting(SyncVectorEnv):
-    """A subclass is stepped as a whole; here it resets itself on the step after an episode's end."""
-
-
 @pytest.mark.parametrize(
     ("model_fn", "memory", "params"),
     [
@@ -122,23 +116,6 @@ def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
 
     with pytest.raises(ArgumentError, match="without a legal action: lane 1, timestep 1"):
         call()
-
-
-@pytest.mark.parametrize("space", [Discrete(3, start=5), MultiDiscrete([2, 3])])
-def test_environments_refuse_what_stands_for_no_action(space: Any) -> None:
-    actions = np.stack(
-        [
-            np.full(space.shape, NO_LEGAL_ACTION if row else 0, np.int32) + 5 * (not row and not space.shape)
-            for row in (0, 1)
-        ]
-    )
-    with pytest.raises(BrokenEnvironmentError, match="environment 1 has a mask") as error:
-        actions_for(space, 2).each(actions)
-    assert error.value.environment == 1
-    attributes = {"type": type(space).__name__, "n": 3, "start": space.start, "nvec": getattr(space, "nvec", None)}
-    outputs = {"action": ArraySpec(actions.shape[1:], actions.dtype)}
-    with pytest.raises(ValueError, match="observation 1 has a mask without a legal action"):
-        actions_out({**attributes, "dtype": space.dtype}, outputs)(actions, False)
 
 
 @pytest.mark.parametrize(

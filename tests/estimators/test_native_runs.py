@@ -1,6 +1,5 @@
 """Runs in native vector environments: the very weights of runs with copies stepped one by one, and no replay."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ from axonrl import Agent, RunConfig
 from axonrl.environments import make
 from axonrl.environments.native import NativeVectorEnv
 from axonrl.hooks import CheckpointHook, EvaluationHook
-from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.models import dqn, ppo
-from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.tests.estimators.fakes import differences, snapshot
+from axonrl.memories import BatchMemory
+from axonrl.models import ppo
+from axonrl.tests.estimators.fakes import At, failing, record, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -23,19 +21,9 @@ WRAPPERS = ["normalize_observation", "normalize_reward"]
 TIMESTEPS = 320
 
 
-class CrashError(Exception):
-    """Ends a run that is to be resumed."""
-
-
-class Crash:
+def crash(at: int) -> At:
     """Fails some timesteps after the last checkpoint."""
-
-    def __init__(self, at: int) -> None:
-        self._at = at
-
-    def after_timestep(self, session: Any, facts: Any) -> None:
-        if session.global_timestep >= self._at:
-            raise CrashError
+    return At("after_timestep", at, failing("crash"))
 
 
 def train(folder: Path, vectorization: str, *hooks: Any) -> Agent:
@@ -46,19 +34,13 @@ def train(folder: Path, vectorization: str, *hooks: Any) -> Agent:
     return agent.train(env, max_timesteps=TIMESTEPS, hooks=[CheckpointHook(steps=1), evaluation, *hooks])
 
 
-def newest(folder: Path) -> dict[str, Any]:
-    found = CheckpointStore(folder).load()
-    assert found is not None
-    return dict(found[1])
-
-
 def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(tmp_path / "sync", "sync")
-    with pytest.raises(CrashError):
-        train(tmp_path / "native", "native", Crash(150))
-    saved = newest(tmp_path / "native")
+    with pytest.raises(RuntimeError, match="crash"):
+        train(tmp_path / "native", "native", crash(150))
+    saved = snapshot(tmp_path / "native")
     assert saved["episodes"]["running"].any()
     assert saved["environment"]["inner"]["environment"]["made_from"].startswith("CartPole-v1, 4 lanes")
 
@@ -71,15 +53,15 @@ def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one
             return original(self, *args, **kwargs)
 
         monkeypatch.setattr(NativeVectorEnv, name, counted)
-    with pytest.raises(CrashError):
-        train(tmp_path / "native", "native", Crash(230))
+    with pytest.raises(RuntimeError, match="crash"):
+        train(tmp_path / "native", "native", crash(230))
     assert calls[0][0] == "load_state_dict"
     steps = sum(name == "step" for name, _ in calls)
     assert 4 * steps == 232 - saved["counters"]["global_timestep"]  # none is for a replay
     assert not any(kwargs["options"]["reset_mask"].all() for name, kwargs in calls if name == "reset")
 
     train(tmp_path / "native", "sync")  # the state is of no use here: its episodes are replayed
-    sync, native = newest(tmp_path / "sync"), newest(tmp_path / "native")
+    sync, native = snapshot(tmp_path / "sync"), snapshot(tmp_path / "native")
     assert "environment" not in sync
     assert sync["counters"] == native["counters"]
     assert sync["weights"].keys() == native["weights"].keys()
@@ -88,20 +70,5 @@ def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one
     assert np.array_equal(sync["observation"]["array"], native["observation"]["array"])
     best = [(tmp_path / name / "best.safetensors").read_bytes() for name in ("sync", "native")]
     assert best[0] == best[1]
-    made = json.loads((tmp_path / "native/run.json").read_text())
-    assert made["not_exact"] == []
-    assert made["environment"]["vectorization"] == "native"
-
-
-def test_dqn_learns_the_very_same_from_native_copies(tmp_path: Path) -> None:
-    """Also with n-step returns and priorities, and in which order lanes end."""
-    config = RunConfig(seed=3, progress=False, runtime="litert")
-    for vectorization in ("native", "sync"):
-        memory = ReplayMemory(300, 16, n_step=3, sampler="prioritized")
-        agent = Agent(dqn.model_fn, memory, tmp_path / vectorization, config, {"hidden": [8], "epsilon": 0.3})
-        env = make("CartPole-v1", 3, vectorization=vectorization, max_episode_steps=20)
-        agent.train(env, first_update=50, update_frequency=3, max_timesteps=450)
-        assert agent.global_episode > 15
-    native, sync = (snapshot(tmp_path / vectorization) for vectorization in ("native", "sync"))
-    assert native.pop("environment")
-    assert differences(native, sync) == []
+    assert record(tmp_path / "native")["not_exact"] == []
+    assert record(tmp_path / "native")["environment"]["vectorization"] == "native"

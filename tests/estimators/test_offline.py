@@ -24,6 +24,7 @@ from axonrl.tests.estimators.fakes import (
     ListMemory,
     Notes,
     agent,
+    aiming_model,
     differences,
     linear_model,
     saved,
@@ -264,18 +265,6 @@ def test_evaluations_every_so_many_updates_are_in_the_history_and_in_the_picture
     assert [(row.global_timestep, row.offline_steps) for row in rows[3:]] == [(1, 10), (2, 10)]
 
 
-def test_evaluations_after_the_last_checkpoint_are_made_again(tmp_path: Path) -> None:
-    def learn(*hooks: Any) -> None:
-        one = agent(tmp_path, save_checkpoints_steps=6)
-        one.learn([long_episode()], "CartPole-v1", max_steps=12, hooks=[EvaluationHook(every_steps=4), *hooks])
-
-    with pytest.raises(KeyboardInterrupt):
-        learn(Dies(11))
-    assert [row.offline_steps for row in read_evaluations(tmp_path)] == [4, 8]
-    learn()
-    assert [row.offline_steps for row in read_evaluations(tmp_path)] == [4, 8, 12]
-
-
 def test_hooks_stop_save_and_guard(tmp_path: Path) -> None:
     class Stops:
         def after_update(self, session: Any, facts: Any) -> None:
@@ -309,13 +298,6 @@ def test_what_follows_the_run_needs_its_length(tmp_path: Path) -> None:
 def test_a_box_of_actions_is_stored_as_it_is(tmp_path: Path) -> None:
     box = Box(-1, 1, (2,), F32)
     data = {**episode(), "action": np.array([[0, 0], [1, -1], [0.5, 0.25]], F32)}
-
-    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        place = tf.Variable([0.0, 0.0], name="place")
-        if mode == "predict":
-            return EstimatorSpec(mode, {"action": tf.zeros_like(features) + place})
-        loss = tf.reduce_mean((labels["action"] - place) ** 2)
-        return EstimatorSpec(mode, loss=loss, train_op=place.assign_sub(tf.gradients(loss, place)[0]))
-
-    one = agent(tmp_path, ListMemory(3), model).learn([data], (SPACES[0], box), steps=1)
-    np.testing.assert_allclose(next(iter(one.get_weights().values())), data["action"].mean(axis=0), rtol=1e-6)
+    one = agent(tmp_path, ListMemory(3), aiming_model).learn([data], (SPACES[0], box), steps=1)
+    expected = 3 - 0.1 * (3 - data["action"].mean(axis=0))
+    np.testing.assert_allclose(next(iter(one.get_weights().values())), expected, rtol=1e-6)

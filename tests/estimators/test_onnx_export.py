@@ -25,7 +25,7 @@ from axonrl.policies import Policy
 from axonrl.runtimes import frozen, onnx_conversion
 from axonrl.tests.estimators import test_composite, test_recurrent_agents
 from axonrl.tests.estimators.fakes import Counting, agent, aiming_model, linear_model
-from axonrl.tests.estimators.test_export import Frames, drawing_model, seeing_model, trained
+from axonrl.tests.estimators.test_export import Frames, seeing_model, trained
 
 MISSING = [name for name in exporting.PACKAGES if importlib.util.find_spec(name) is None]
 if MISSING and os.environ.get("CI") != "true":
@@ -180,13 +180,6 @@ def test_a_model_that_acts_otherwise_is_not_kept(tmp_path: Path, monkeypatch: An
     with pytest.raises(ValueError, match=r"action is another in 256 of 256 observations: [01] instead of [01] in"):
         made.export(tmp_path / "exported", formats="onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_what_draws_while_it_acts_is_not_kept(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"drawing_model cannot be exported: the ONNX model.* differs from the agent: action is"
-    ):
-        trained(tmp_path / "run", drawing_model).export(tmp_path / "exported", formats="onnx")
 
 
 def gamma_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:

@@ -14,7 +14,7 @@ from axonrl.contracts import ACTION_MASK
 from axonrl.errors import ArgumentError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
-from axonrl.models import dqn, impala, ppo, r2d2, vpg
+from axonrl.models import dqn, impala, ppo, r2d2
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
 
@@ -98,7 +98,6 @@ SEQUENCES = {**ON_POLICY, "sequence_length": 8, "minibatch_size": 32, "epochs": 
 CASES = {
     "ppo": (ppo, SEQUENCES, 128),
     "impala": (impala, {**ON_POLICY, "shared": True, "epochs": 2}, 32),
-    "vpg": (vpg, {**ON_POLICY, "sequence_length": 8, "baseline": "none"}, 32),
 }
 
 
@@ -118,7 +117,15 @@ def test_on_policy_algorithms_remember_too(name: str, tmp_path: Path) -> None:
 
 def test_the_first_step_of_ppo_finds_the_policy_that_acted(tmp_path: Path) -> None:
     """Unrolled from the stored state, with an end of an episode in the middle, no probability has changed."""
-    params = {**SMALL, "sequence_length": 6, "minibatch_size": None, "epochs": 1, "optimizer": "sgd"}
+    params = {
+        "hidden": (4,),
+        "lstm": 4,
+        "shared": True,
+        "sequence_length": 6,
+        "minibatch_size": None,
+        "epochs": 1,
+        "optimizer": "sgd",
+    }
     agent = Agent(ppo.model_fn, BatchMemory(36), tmp_path, QUIET, params)
     found: list[Any] = []
 

@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from axonrl.contracts import ArraySpec
 from axonrl.environments import make, open_environment
@@ -20,7 +19,6 @@ from axonrl.estimators.state import TrainingState
 from axonrl.estimators.stepping import Stepper
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.policies.behaviour import zero_rows
 from axonrl.policies.modes import PredictMode, TrainMode
 from axonrl.runs.arrays import join_state, split_state
 from axonrl.runs.seeding import generators
@@ -143,35 +141,6 @@ def test_a_state_comes_back_whole() -> None:
     assert len({tuple(one) for one in drawn.values()}) == 3  # three generators, each its own
 
 
-def test_the_memory_samples_on_from_the_generator_that_was_saved() -> None:
-    state = fresh()
-    for _ in range(4):
-        fill(state)
-    state.stepper.memory.sample()
-    content = stored(state.state_dict())
-    expected = [np.asarray(state.stepper.memory.sample()["action"]).tolist() for _ in range(8)]
-
-    other = fresh()
-    other.load_state_dict(content)
-
-    assert [np.asarray(other.stepper.memory.sample()["action"]).tolist() for _ in range(8)] == expected
-    assert len({tuple(one) for one in expected}) > 1
-
-
-def test_observations_may_be_named_and_stay_out_where_no_episode_runs() -> None:
-    state = fresh()
-    state.observation = {"a": np.array([[1.0], [2.0]], np.float32)}
-    other = fresh()
-    content = stored(state.state_dict())
-    other.load_state_dict(content)
-    assert other.observation is None
-
-    state.episodes.begin(np.array([True, False]))
-    other = fresh()
-    other.load_state_dict(stored(state.state_dict()))
-    assert other.observation["a"].tolist() == [[1.0], [2.0]]
-
-
 def test_another_memory_or_model_is_refused() -> None:
     content = fresh().state_dict()
     with pytest.raises(ValueError, match="the checkpoint holds a ReplayMemory, the Agent was given a BatchMemory"):
@@ -180,20 +149,6 @@ def test_another_memory_or_model_is_refused() -> None:
         fresh(names=("kernel", "slot")).load_state_dict(content)
     with pytest.raises(ValueError, match="none are only in the checkpoint, slot only in the model"):
         fresh(names=("bias", "kernel", "slot")).load_state_dict(content)
-
-
-def test_recurrent_state_begins_with_zeros() -> None:
-    state = fresh()
-    state.stepper.behaviour.begin(np.array([True, False]))
-    assert state.stepper.behaviour.recurrent is None
-    before = {"a": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), "b": np.array([[[5]], [[6]]], np.int32)}
-    state.stepper.behaviour.recurrent = before
-    state.stepper.behaviour.begin(np.array([True, False]))
-    assert state.stepper.behaviour.recurrent["a"].tolist() == [[0.0, 0.0], [3.0, 4.0]]
-    assert state.stepper.behaviour.recurrent["b"].tolist() == [[[0]], [[6]]]
-    assert [value.dtype.name for value in state.stepper.behaviour.recurrent.values()] == ["float32", "int32"]
-    assert before["a"].tolist() == [[1.0, 2.0], [3.0, 4.0]]  # the memory may hold it
-    assert zero_rows(np.array([1, 2]), np.array([False, True])).tolist() == [1, 0]
 
 
 # -- bringing an environment back -------------------------------------------------------------------------------------
@@ -224,10 +179,6 @@ def cart() -> Any:
     return make("CartPole-v1", max_episode_steps=13)
 
 
-def normalised() -> Any:
-    return NormalizeReward(NormalizeObservation(cart()))
-
-
 class Disturbed(gymnasium.Wrapper[Any, Any, Any, Any]):
     """CartPole disturbed by what no seed reaches."""
 
@@ -240,24 +191,6 @@ class Disturbed(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.count += 1
         observation[0] += self.observation
         return observation, float(reward) + self.reward, terminated or self.count == self.end, truncated, info
-
-
-@pytest.mark.parametrize(("one", "timesteps"), [(cart, 4), (cart, 13), (normalised, 20)])
-def test_an_environment_is_brought_back(one: Any, timesteps: int) -> None:
-    state, env = fresh(), vector(one)
-    assert state.bring_back(env) is None  # nothing runs yet
-    play(state, env, timesteps)
-    content = stored(state.state_dict())
-    future = play(state, env, 40)
-
-    for _ in range(2):  # also in the same process, after more was done in the environment
-        state.load_state_dict(content)
-        assert state.bring_back(env) is None
-        assert play(state, env, 40) == future
-    other, elsewhere = fresh(), vector(one)
-    other.load_state_dict(content)
-    assert other.bring_back(elsewhere) is None
-    assert play(other, elsewhere, 40) == future
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.tests.estimators.fakes import Counting, agent, linear_model
+from axonrl.tests.estimators.fakes import Counting, agent, linear_model, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -51,9 +51,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def weights_of(folder: Path) -> dict[str, Any]:
     """All variables in the newest checkpoint, by plain names."""
-    loaded = CheckpointStore(folder).load()
-    assert loaded is not None
-    return plain(loaded[1]["weights"])
+    return plain(snapshot(folder)["weights"])
 
 
 def plain(weights: Any) -> dict[str, Any]:
@@ -125,18 +123,14 @@ def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> N
     ("start", "message"),
     [
         (".", "holds no run"),
+        (lambda source: WarmStart(source, policy="better"), r"holds no policy 'better', only \['last', 'best'\]"),
         (WarmStart({"w": np.zeros(3)}), r"takes nothing from the given weights; it has w; the new run has body/"),
     ],
 )
-def test_there_is_nothing_to_take(tmp_path: Path, monkeypatch: Any, start: Any, message: str) -> None:
+def test_there_is_nothing_to_take(source: Path, tmp_path: Path, monkeypatch: Any, start: Any, message: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArgumentError, match=message):
-        started(tmp_path / "run", start)
-
-
-def test_no_policy_of_that_name(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"holds no policy 'better', only \['last', 'best'\]"):
-        started(tmp_path, WarmStart(source, policy="better"))
+        started(tmp_path / "run", start(source) if callable(start) else start)
 
 
 @pytest.mark.parametrize(("arguments", "name"), [((3,), "warm_start"), (("x", "("), "WarmStart.variables")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +13,23 @@ import numpy as np
 from gymnasium import spaces
 
 from axonrl.contracts import RunConfig
+from axonrl.estimators.limits import Schedule
 from axonrl.estimators.run_summary import Part, RunSummary
-from axonrl.facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts, Timings
+from axonrl.facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts
 from axonrl.hooks import Hooks
+from axonrl.tests.hooks.conftest import FakeSession as OfHooks
 
 
-class FakeSession:
-    """Every episode has two timesteps and a return of its own number; what hooks ask for is written down."""
+class FakeSession(OfHooks):
+    """Every episode has two timesteps and a return of its own number."""
 
     def __init__(self, model_dir: Path, timestep: int = 0, episode: int = 0) -> None:
-        self.model_dir = model_dir
-        self.config = RunConfig(seed=0)
-        self.global_step = 0
-        self.global_timestep = timestep
-        self.global_episode = episode
-        self.offline_steps = 0
-        self.timings = Timings()
-        self.exploration = math.nan
-        self.stop_reason: str | None = None
+        super().__init__(model_dir)
+        self.global_timestep, self.global_episode = timestep, episode
         self.pause = 0.0
         """Seconds that an episode takes."""
 
-    @property
-    def position(self) -> int:
-        return self.global_timestep + self.offline_steps
-
-    def weights(self) -> Mapping[str, Any]:
-        return {}
-
-    def request_stop(self, reason: str) -> None:
-        self.stop_reason = self.stop_reason or reason
-
-    def save_checkpoint(self) -> None: ...
-
-    def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None: ...
-
-    def evaluate(
-        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
-    ) -> Mapping[str, float]:
-        return {}
-
-    def prepare_video(self, env: Any = None) -> None: ...
-
-    def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
-        raise NotImplementedError
-
-    def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        return self.model_dir / name
-
-    def episode(self, hooks: Hooks) -> None:
+    def episode(self, hooks: Hooks) -> None:  # type: ignore[override]
         """Two timesteps, then an episode is finished."""
         for _ in range(2):
             self.global_timestep += 1
@@ -123,7 +91,7 @@ class FakeAgent:
         space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
         runtimes = {"actor": "litert", "learner": "tensorflow"}
         why = {"actor": "it is small, and converts", "learner": "it is large"}
-        return RunSummary(space, space, 1, parts, 2_600_000, int(first_update), runtimes, why)
+        return RunSummary(space, space, 1, parts, 2_600_000, Schedule(first_update, update_frequency), runtimes, why)
 
     def learn(self, data: str, env: Any, *, max_steps: int, hooks: Sequence[Any]) -> FakeAgent:
         """As many updates as are asked for, but none is told."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.server
+import os
+import socket
 import sys
 import threading
 import time
@@ -22,11 +24,23 @@ def wait(condition: Callable[[], object], seconds: float = 120) -> None:
         time.sleep(0.01)
 
 
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
 def tracked_run(folder: Path) -> TrackedRun:
     """A run as its journal has it now."""
     run = TrackedRun(folder)
     run.read()
     return run
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Path and content of every file below a folder."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -40,6 +54,11 @@ def command(*arguments: str) -> list[str]:
     """``axonrl`` for a process of its own."""
     code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
     return [sys.executable, "-c", code, *arguments]
+
+
+def tracking() -> dict[str, str]:
+    """The environment of a process that tracks its runs."""
+    return {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
 
 
 class StubServer(http.server.ThreadingHTTPServer):

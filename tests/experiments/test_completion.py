@@ -36,33 +36,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_commands_options_and_choices(folder: Path) -> None:
+def test_commands_options_choices_and_folders(folder: Path) -> None:
     assert completions("axonrl ch", folder) == {"check"}
     assert completions("axonrl run --mo", folder) == {"--model-dir"}
     assert completions("axonrl evaluate runs/one --policy ", folder) == {"best", "last"}
+    assert {word.rstrip("/") for word in completions("axonrl evaluate ru", folder)} == {"runs"}
+    assert completions("axonrl run mine.yml --seed ", folder) == set()  # no file names
 
 
 def test_experiments_are_files_and_the_shipped_ones(folder: Path) -> None:
     found = completions("axonrl run ", folder)
     assert found >= {*shipped(), "mine.yml", "base.yml"}
     assert "notes.txt" not in found
-    assert completions("axonrl submit min", folder) == {"mine.yml"}
 
 
-def test_the_params_of_the_file(folder: Path) -> None:
+def test_the_params_of_the_file_and_the_keys_that_set_takes(folder: Path) -> None:
     assert completions("axonrl run mine.yml -P ", folder) == {"rate=", "size="}
     assert completions("axonrl run none.yml -P ", folder) == set()
-
-
-def test_the_keys_that_set_takes(folder: Path) -> None:
     keys = completions("axonrl run mine.yml --set ", folder)
     assert keys >= {"seed=", "environment.id=", "agent.memory.kind=", "train.max_timesteps=", "evaluate.policy="}
     assert not any(key.startswith(("params.", "mine.yml", "include")) for key in keys)
-
-
-def test_folders(folder: Path) -> None:
-    assert {word.rstrip("/") for word in completions("axonrl evaluate ru", folder)} == {"runs"}
-    assert completions("axonrl run mine.yml --seed ", folder) == set()  # no file names
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell != "bash"])

@@ -1,4 +1,4 @@
-"""The examples of YAML in docs/experiment_files.md are valid; tests/test_docs.py runs its commands."""
+"""The examples of YAML in the documentation are valid; tests/test_docs.py runs its commands."""
 
 import re
 from pathlib import Path
@@ -10,32 +10,39 @@ import pytest
 from axonrl.experiments.language.files import read
 from axonrl.experiments.language.json_schema import experiment_schema
 from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.searches import checking
+from axonrl.experiments.searches.space import Space, as_text
 
 pytestmark = pytest.mark.docs
 
-TEXT: Final = (Path(__file__).resolve().parents[2] / "docs" / "experiment_files.md").read_text(encoding="utf-8")
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+NAMES: Final = ("experiment_files", "searches", "laptop_to_cluster")
+PAGES: Final = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in NAMES}
+BLOCKS: Final = {name: re.findall(r"^```yaml\n(.*?)^```$", PAGES[name], re.DOTALL | re.MULTILINE) for name in NAMES}
+TEXT: Final = PAGES["experiment_files"]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
-
-
-@pytest.fixture
-def whole(tmp_path: Path) -> Path:
-    file = tmp_path / "cartpole.yml"
-    file.write_text(blocks("yaml")[0])
-    return file
-
-
-@pytest.mark.parametrize("index", range(len(blocks("yaml"))))
-def test_files_and_parts_of_files(index: int, whole: Path) -> None:
-    text = blocks("yaml")[index]
-    if index:  # a part of a file: the first example says the rest
-        text = text if "include:" in text else f"include: {whole.name}\n{text}"
-    file = whole.with_name("example.yml")
-    file.write_text(text)
-    jsonschema.Draft202012Validator(experiment_schema()).validate(read(file).values)
-    assert load(file)[0].agent.model_fn == "dqn"
+@pytest.mark.parametrize(("page", "index"), [(page, index) for page in NAMES for index in range(len(BLOCKS[page]))])
+def test_files_and_parts_of_files(page: str, index: int, tmp_path: Path) -> None:
+    """A part of a file is one of the first file of its page, which may have another matrix."""
+    first, text = BLOCKS[page][0], BLOCKS[page][index]
+    for block in BLOCKS[page]:
+        if found := re.match(r"# (\w+\.yml)\n", block):
+            (tmp_path / found[1]).write_text(block)
+    for name in ("cartpole", "base"):
+        (tmp_path / f"{name}.yml").write_text(first.partition("matrix:\n")[0])
+    path = tmp_path / "shown.yml"
+    path.write_text(text if index == 0 or "include:" in text else f"include: base.yml\n{text}")
+    if page == NAMES[0]:
+        jsonschema.Draft202012Validator(experiment_schema()).validate(read(path).values)
+    experiment, document = load(path)
+    if experiment.matrix is not None:
+        space = Space(experiment, document, {})
+        checking.check_metrics(experiment, document)
+        tried: list[Any] = []
+        checking.check_points(space, document, lambda point: tried.append(load(path, as_text(point))))
+        assert tried
+    assert (experiment.matrix is not None) == ("matrix:" in text or "include: poles.yml" in text)
 
 
 def test_every_key_is_in_the_table() -> None:

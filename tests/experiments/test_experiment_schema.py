@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from axonrl import registry
 from axonrl.experiments.language.files import ExperimentError
@@ -53,10 +54,9 @@ def error(folder: Path, text: str, **options: Any) -> ExperimentError:
 
 
 def test_everything(tmp_path: Path) -> None:
-    assert experiment(tmp_path, FULL).model_dump() == {
-        "name": "full",
-        "description": "everything",
-        "seed": 3,
+    """Written out, it says what the file says, and every default."""
+    given = yaml.safe_load(FULL)
+    assert experiment(tmp_path, FULL).model_dump() == given | {
         "seeds": None,
         "params": {
             "rate": {"type": "float", "default": 1e-3},
@@ -64,29 +64,14 @@ def test_everything(tmp_path: Path) -> None:
             "game": {"type": "str", "default": "Cart"},
         },
         "environment": {
-            "id": "CartPole-v1",
-            "num_envs": 4,
-            "vectorization": "sync",
-            "kwargs": {"level": 2},
-            "wrappers": [],
+            **{"id": "CartPole-v1", "num_envs": 4, "vectorization": "sync"},
+            **{"kwargs": {"level": 2}, "wrappers": []},
         },
-        "agent": {
-            "model_fn": "my_module:model_fn",
-            "params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"},
-            "memory": {"kind": "replay", "size": 5000, "batch_size": 64},
-            "warm_start": None,
-        },
-        "config": {"save_checkpoints_secs": None, "keep_checkpoint_max": 2},
+        "agent": given["agent"]
+        | {"params": {"learning_rate": 1e-3, "hidden": [64, 32], "note": "rate 0.001, size 64"}, "warm_start": None},
         "learn": None,
-        "train": {
-            "first_update": 100,
-            "update_frequency": 4,
-            "max_steps": None,
-            "max_episodes": None,
-            "max_timesteps": 2000,
-        },
+        "train": given["train"] | {"max_steps": None, "max_episodes": None},
         "distributed": None,
-        "evaluate": {"episodes": 5, "policy": "last"},
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
         "tracker": [{"kind": "polyaxon", "project": "me/cart"}],
         "submit": {**{"image": None, "environment": {}}, "resources": {"cpu": "2", "memory": None, "gpu": None}},
@@ -128,52 +113,30 @@ def test_learning_from_data_alone_trains_nothing_in_the_environment(tmp_path: Pa
     assert (found.train.first_update, found.train.max_timesteps) == (35, 50)
 
 
-def test_the_longest_name_is_the_longest_that_polyaxon_takes(tmp_path: Path) -> None:
-    assert experiment(tmp_path, f"{MINIMAL}name: {'n' * 128}\n").name == "n" * 128
-
-
 def test_wrappers_by_name_alone_or_with_arguments(tmp_path: Path) -> None:
-    text = """\
-environment:
-  id: CartPole-v1
-  wrappers: [normalize_observation, {kind: time_limit, max_episode_steps: "${limit}"}]
-params: {limit: 200}
-agent: {model_fn: dqn}
-"""
-    found = experiment(tmp_path, text, sets={"environment.wrappers.0": "rescale_action"}).environment.wrappers
-    assert [wrapper.kind for wrapper in found] == ["rescale_action", "time_limit"]
-    assert [wrapper.kwargs for wrapper in found] == [{}, {"max_episode_steps": 200}]
-    assert [wrapper.model_dump() for wrapper in experiment(tmp_path, text).environment.wrappers] == [
-        {"kind": "normalize_observation"},
-        {"kind": "time_limit", "max_episode_steps": 200},
+    text = "environment:\n  id: CartPole-v1\n  wrappers: {}\nparams: {{limit: 200}}\nagent: {{model_fn: dqn}}\n"
+    named = text.format("[normalize_observation, {kind: time_limit, max_episode_steps: '${limit}'}]")
+    found = experiment(tmp_path, named, sets={"environment.wrappers.0": "rescale_action"}).environment.wrappers
+    assert [(one.kind, one.kwargs) for one in found] == [
+        *(("rescale_action", {}), ("time_limit", {"max_episode_steps": 200}))
     ]
-
-
-def test_what_is_no_list_of_wrappers(tmp_path: Path) -> None:
-    text = "environment:\n  id: CartPole-v1\n  wrappers: {}\nagent: {{model_fn: dqn}}\n"
     message = "3: environment.wrappers: must be a list, got 'normalize_reward'"
     assert str(error(tmp_path, text.format("normalize_reward"))) == f"{tmp_path / 'my_run.yml'}:{message}"
-    found = error(tmp_path, text.format("[{max_episode_steps: 3}, 3]")).errors
-    assert sorted(one.key for one in found) == ["environment.wrappers.0.kind", "environment.wrappers.1"]
+    wrong = error(tmp_path, text.format("[{max_episode_steps: 3}, 3]")).errors
+    assert sorted(one.key for one in wrong) == ["environment.wrappers.0.kind", "environment.wrappers.1"]
 
 
 def test_trackers(tmp_path: Path) -> None:
-    def trackers(text: str) -> list[dict[str, Any]]:
-        found = experiment(
-            tmp_path, f"{MINIMAL}params: {{where: 'https://a.example:8000/x'}}\ntracker: {text}\n"
-        ).tracker
-        return [{"kind": one.kind, **one.kwargs} for one in found]
+    def trackers(text: str) -> list[tuple[str, dict[str, Any]]]:
+        found = experiment(tmp_path, f"{MINIMAL}params: {{where: 'https://a.example:8000/x'}}\ntracker: {text}\n")
+        return [(one.kind, one.kwargs) for one in found.tracker]
 
     assert experiment(tmp_path, MINIMAL).tracker == []
-    assert trackers("[]") == []
-    assert trackers("mlflow") == [{"kind": "mlflow"}]
-    assert trackers("{host: '${where}', project: me/cart}") == [
-        {"kind": "polyaxon", "host": "https://a.example:8000/x", "project": "me/cart"}
-    ]
-    assert trackers("[polyaxon, {kind: 'mine:Tracker', colour: red}]") == [
-        {"kind": "polyaxon"},
-        {"kind": "mine:Tracker", "colour": "red"},
-    ]
+    assert trackers("mlflow") == [("mlflow", {})]
+    there = {"host": "https://a.example:8000/x", "project": "me/cart"}
+    assert trackers("{host: '${where}', project: me/cart}") == [("polyaxon", there)]
+    several = trackers("[polyaxon, {kind: 'mine:Tracker', colour: red}]")
+    assert several == [("polyaxon", {}), ("mine:Tracker", {"colour": "red"})]
 
 
 def test_wrong_trackers(tmp_path: Path) -> None:
@@ -184,8 +147,7 @@ def test_wrong_trackers(tmp_path: Path) -> None:
         "tracker.2: duplicate tracker 'polyaxon': a run has one of this kind",
         "tracker.3: duplicate tracker 'polyaxon': a run has one of this kind",
     ]
-    found = error(tmp_path, f"{MINIMAL}tracker: {{host: 'ftp://example.com'}}\n").errors
-    assert [one.key for one in found] == ["tracker.host"]
+    assert error(tmp_path, f"{MINIMAL}tracker: {{host: 'ftp://example.com'}}\n").key == "tracker.host"
 
 
 SECRETS = """\
@@ -239,32 +201,23 @@ def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hooks: progress\n", "4: hooks: must be a list, got 'progress'"),
         ("seed: 9223372036854775808\n", "4: seed: must be less than 9223372036854775808, got 9223372036854775808"),
         ("train: null\n", "4: train: must be a mapping, got null"),
-        ("evaluate: {policy: best}\n", "4: evaluate.policy: 'best' needs an evaluation hook"),
         (f"name: {'n' * 129}\n", "4: name: must have at most 128 characters, got 'nnn"),
         ("description: 'a ${rate'\n", "4: description: '${' without '}' in 'a ${rate'"),
     ],
 )
 def test_errors_name_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:
     assert str(error(tmp_path, MINIMAL + text)).startswith(f"{tmp_path / 'my_run.yml'}:{message}")
+    assert experiment(tmp_path, f"{MINIMAL}name: {'n' * 128}\n").name == "n" * 128
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("\nseed: 1\nagent: {model_fn: dqn}\n", "2: environment: this key is required"),
-        ("environment: {id: X}\nagent:\n  params: {}\n", "2: agent.model_fn: this key is required"),
-    ],
-)
-def test_what_is_required(tmp_path: Path, text: str, message: str) -> None:
-    assert str(error(tmp_path, text)) == f"{tmp_path / 'my_run.yml'}:{message}"
-
-
-def test_the_first_error_in_the_file_is_told(tmp_path: Path) -> None:
-    found = error(tmp_path, "hooks: 3\nname: 4\n" + MINIMAL)
-    assert (found.line, found.key) == (1, "hooks")
+def test_what_is_required(tmp_path: Path) -> None:
+    found = error(tmp_path, "\nseed: 1\nagent:\n  params: {}\n").errors
+    assert [str(one).removeprefix(f"{tmp_path / 'my_run.yml'}:") for one in found] == [
+        "2: environment: this key is required",
+        "3: agent.model_fn: this key is required",
+    ]
 
 
 def test_params_from_the_command_line(tmp_path: Path) -> None:
@@ -321,9 +274,12 @@ def test_wrong_sets(tmp_path: Path) -> None:
     assert found == ["--set trani.max_steps=7: trani: unknown key; did you mean 'train'?"]
 
 
-def test_sets_leave_the_lines_of_the_rest(tmp_path: Path) -> None:
-    found = error(tmp_path, FULL.replace("policy: last", "policy: first"), sets={"train.max_steps": "7"})
-    assert (found.line, found.key) == (18, "evaluate.policy")
+def test_the_first_error_in_the_file_is_told_with_its_line(tmp_path: Path) -> None:
+    """Also where options set something."""
+    wrong = FULL.replace("policy: last", "policy: first").replace("seed: 3", "seed: x")
+    found = error(tmp_path, wrong, sets={"train.max_steps": "7"})
+    assert (found.line, found.key) == (3, "seed")
+    assert [(one.line, one.key) for one in found.errors] == [(3, "seed"), (18, "evaluate.policy")]
 
 
 def test_every_algorithm_has_an_experiment() -> None:
@@ -407,25 +363,18 @@ distributed: {actors: 4, min_actors: 3, ladder: [0.4, 7], backend: inline}
 """
 
 
-def test_the_arguments_of_a_cluster(tmp_path: Path) -> None:
-    assert experiment(tmp_path, CLUSTER).distributed == {
-        "actors": 4,
-        "min_actors": 3,
-        "ladder": [0.4, 7],
-        "backend": "inline",
-    }
-    found = experiment(tmp_path, CLUSTER, sets={"distributed.actors": "8"}).distributed
-    assert found is not None
-    assert found["actors"] == 8
-
-
 @pytest.mark.parametrize(
     ("key", "value", "wrong"),
     [
+        ("distributed.actors", "8", ""),
         ("distributed.actor", "8", "distributed.actor"),
         ("distributed.min_actors", "5", "distributed.min_actors"),
         ("environment.num_envs", "4", "environment.num_envs"),
     ],
 )
-def test_arguments_of_a_cluster_that_cannot_be(key: str, value: str, wrong: str, tmp_path: Path) -> None:
-    assert error(tmp_path, CLUSTER, sets={key: value}).key == wrong
+def test_the_arguments_of_a_cluster(key: str, value: str, wrong: str, tmp_path: Path) -> None:
+    if wrong:
+        assert error(tmp_path, CLUSTER, sets={key: value}).key == wrong
+    else:
+        found = experiment(tmp_path, CLUSTER, sets={key: value}).distributed
+        assert found == {"actors": 8, "min_actors": 3, "ladder": [0.4, 7], "backend": "inline"}

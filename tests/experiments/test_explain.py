@@ -1,17 +1,23 @@
 """What ``axonrl check`` says that a run will do, against numbers worked out by hand."""
 
+import io
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium import spaces
+from rich.console import Console
 
+from axonrl.estimators.limits import Schedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.explain import described, early_ends, explanation, rows
+from axonrl.experiments.running.report import Result, table
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.runs.history import EPISODES
 
 FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: dqn, memory: {kind: replay, size: 100, batch_size: 10}}\n"
 
@@ -25,9 +31,9 @@ def explained(folder: Path, memory: Any, num_envs: int = 1, **train: int) -> dic
     file = folder / "file.yml"
     file.write_text(FILE)
     experiment = load(file, sets={f"train.{name}": str(value) for name, value in train.items()})[0]
-    first = 35 if experiment.train is None else experiment.train.first_update
+    schedule = Schedule() if experiment.train is None else Schedule(**experiment.train.schedule)
     parts = {"q": Part(3, 2, True)}
-    outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, first, {}, {})
+    outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, schedule, {}, {})
     return explanation(experiment, memory, outline, folder / "run")
 
 
@@ -64,13 +70,6 @@ def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("memory", "timesteps", "params", "ends"),
     [
-        # 300,000 / 256 = 1171 updates; 390 * 256 = 99,840
-        (
-            BatchMemory(256),
-            300_000,
-            {"learning_rate": (0, 390), "clip": (0, 390)},
-            [(["learning_rate", "clip"], 0, 390, 99_840)],
-        ),
         # 390 updates: one ends with the run
         (BatchMemory(256), 100_000, {"learning_rate": (0, 390), "clip": (0, 389)}, [(["clip"], 0, 389, 99_584)]),
         # 1 + (1000 - 35) // 10 = 97 updates; 48 is in the first half, 49 is not; epsilon follows timesteps, and may end
@@ -86,11 +85,10 @@ def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:
 def test_schedules_that_end_before_the_run(
     tmp_path: Path, memory: Any, timesteps: int | None, params: dict[str, Any], ends: list[Any]
 ) -> None:
-    given = {
-        name: f"{{kind: linear, start: 0.5, stop: {stop}, duration: {duration}}}"
+    sets = {
+        f"agent.params.{name}": f"{{kind: linear, start: 0.5, stop: {stop}, duration: {duration}}}"
         for name, (stop, duration) in params.items()
     }
-    sets = {f"agent.params.{name}": text for name, text in given.items()}
     file = tmp_path / "file.yml"
     file.write_text(FILE)
     experiment = load(file, sets=sets | ({} if timesteps is None else {"train.max_timesteps": str(timesteps)}))[0]
@@ -131,30 +129,23 @@ def test_what_is_said_of_a_run_without_limits(tmp_path: Path) -> None:
     assert found["memory"] == "replay, 2,048 bytes (2.0 KiB)"
     assert found["parameters, q"] == "3, 2 of them trained, used to act"
     assert found["run folder"] == str(tmp_path / "run")
-
-
-def test_a_polyaxon_server_is_told_where_it_is_known_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = ReplayMemory(100, batch_size=10)
-    assert explained(tmp_path, memory)["tracker"] == []
-    monkeypatch.setenv("POLYAXON_HOST", "https://polyaxon.example.com")
-    found = explained(tmp_path, memory)
-    assert found["tracker"] == [{"kind": "polyaxon", "host": "https://polyaxon.example.com"}]
-    assert rows(found)["tracked"] == "in the run folder, polyaxon (host=https://polyaxon.example.com)"
-
-
-def test_a_run_that_is_not_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYAXON_HOST", "https://polyaxon.example.com")
-    monkeypatch.setenv("POLYAXON_IS_OFFLINE", "true")
-    assert rows(explained(tmp_path, ReplayMemory(100, batch_size=10)))["tracked"] == "in the run folder"
-    monkeypatch.setenv("POLYAXON_NO_OP", "true")
-    found = explained(tmp_path, ReplayMemory(100, batch_size=10))
-    assert found["tracker"] is None
-    assert rows(found)["tracked"] == "no, disabled by POLYAXON_NO_OP"
-
-
-def test_limits_together(tmp_path: Path) -> None:
     found = rows(explained(tmp_path, ReplayMemory(100, batch_size=10), max_timesteps=5_000, max_episodes=30))
     assert found["ends after"] == "5,000 timesteps, or 30 episodes"
+
+
+def test_where_a_run_is_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> tuple[Any, str]:
+        found = explained(tmp_path, ReplayMemory(100, batch_size=10))
+        return found["tracker"], rows(found)["tracked"]
+
+    here, host = "in the run folder", "https://polyaxon.example.com"
+    assert told() == ([], here)
+    monkeypatch.setenv("POLYAXON_HOST", host)
+    assert told() == ([{"kind": "polyaxon", "host": host}], f"{here}, polyaxon (host={host})")
+    monkeypatch.setenv("POLYAXON_IS_OFFLINE", "true")
+    assert told() == ([], here)
+    monkeypatch.setenv("POLYAXON_NO_OP", "true")
+    assert told() == (None, "no, disabled by POLYAXON_NO_OP")
 
 
 def test_spaces() -> None:
@@ -209,3 +200,38 @@ def test_a_real_one(tmp_path: Path) -> None:
         "run folder": str(tmp_path),
     }
     assert found["memory"]["bytes"] >= 1000 * (2 * 4 * 4 + 8 + 4 + 1 + 1)
+
+
+# -- the table of results ---------------------------------------------------------------------------------------------
+
+EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
+
+
+def printed(folder: Path, evaluation: dict[str, float] | None = None) -> dict[str, str]:
+    """What is printed: labels and values, which two or more spaces part."""
+    result = Result("my_run", folder, 1234, 50_000, 24_501, 61.25, 816.4, evaluation)
+    console = Console(width=100, file=io.StringIO())
+    console.print(table(result))
+    title, *lines = console.file.getvalue().split("\n")  # type: ignore[attr-defined]  # it is the StringIO
+    assert title.strip() == result.name
+    return dict(re.split(r" {2,}", line.strip()) for line in lines if line.strip())
+
+
+def test_the_table(tmp_path: Path) -> None:
+    returns = [0.0] * 50 + [10.0] * 50 + [20.0] * 50
+    (tmp_path / EPISODES).write_text("header\n" + "".join(f"1,10,{value},10,0.1\n" for value in returns))
+    assert printed(tmp_path, EVALUATION) == {
+        "episodes": "1,234",
+        "timesteps": "50,000",
+        "updates": "24,501",
+        "seconds": "61.2",
+        "timesteps/s": "816",
+        "training return, last 100 episodes": "15.00",
+        "evaluation return, 100 episodes": "487.25 ± 12.50",
+    }
+
+
+def test_the_table_of_a_run_without_episodes(tmp_path: Path) -> None:
+    found = printed(tmp_path)
+    assert found["training return, last 0 episodes"] == "-"
+    assert not any(label.startswith("evaluation") for label in found)

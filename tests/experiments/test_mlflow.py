@@ -5,7 +5,6 @@ import math
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,13 +19,13 @@ import pytest
 
 from axonrl.experiments.tracking.journal import Journal
 from axonrl.experiments.tracking.mlflow import MLflowError, MLflowTracker
-from axonrl.tests.experiments.sharing import StubServer, tracked_run
+from axonrl.tests.experiments.sharing import StubServer, free_port, tracked_run, wait
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's stores, at import
 
 UUID = "0123456789abcdef0123456789abcdef"
 INPUTS = {"rate": 0.5, "train.max_timesteps": 40, "environment.id": "CartPole-v1", "hooks": [], "empty": None}
-LENGTH = "rollout/length"
+URI, LENGTH = "sqlite:///fake", "rollout/length"
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +38,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-class FakeMLflow:
+class Store:
     """What ``MlflowClient`` offers a tracker, in memory. The test of a real server shows what MLflow itself does."""
 
     tracking_uri = "fake"
@@ -95,16 +94,12 @@ class FakeMLflow:
         self.files[name] = text
 
 
-FAKE: dict[str, FakeMLflow] = {}
-"""The store of the running test, by its address."""
-
-
 @pytest.fixture
-def uri(monkeypatch: pytest.MonkeyPatch) -> str:
-    store = FakeMLflow()
-    monkeypatch.setitem(FAKE, store.tracking_uri, store)
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Where the trackers of a test push to."""
+    store = Store()
     monkeypatch.setattr("axonrl.experiments.tracking.mlflow._connect", lambda _: store)
-    return store.tracking_uri
+    return store
 
 
 @pytest.fixture
@@ -129,39 +124,14 @@ def begin(journal: Journal, **inputs: Any) -> None:
     journal.status("running")
 
 
-def client(uri: str) -> Any:
-    if uri in FAKE:
-        return FAKE[uri]
-    from mlflow import MlflowClient
-
-    return MlflowClient(uri)
+def runs(store: Any, experiment: str = "axonrl") -> list[Any]:
+    return list(store.search_runs([store.get_experiment_by_name(experiment).experiment_id]))
 
 
-def runs(uri: str, experiment: str = "axonrl") -> list[Any]:
-    mlflow = client(uri)
-    return list(mlflow.search_runs([mlflow.get_experiment_by_name(experiment).experiment_id]))
-
-
-def held(uri: str, name: str) -> list[tuple[int, float]]:
+def held(store: Any, name: str) -> list[tuple[int, float]]:
     """Step and value of all that MLflow holds of a metric."""
-    (run,) = runs(uri)
-    return sorted((metric.step, metric.value) for metric in client(uri).get_metric_history(run.info.run_id, name))
-
-
-def files(uri: str) -> dict[str, str]:
-    """Path and content of every artifact."""
-    if uri in FAKE:
-        return dict(FAKE[uri].files)
-    (run,) = runs(uri)
-    mlflow, found = client(uri), {}
-    left = [None]
-    while left:
-        for info in mlflow.list_artifacts(run.info.run_id, left.pop()):
-            if info.is_dir:
-                left.append(info.path)
-            else:
-                found[info.path] = Path(mlflow.download_artifacts(run.info.run_id, info.path)).read_text()
-    return found
+    (run,) = runs(store)
+    return sorted((metric.step, metric.value) for metric in store.get_metric_history(run.info.run_id, name))
 
 
 class Sent:
@@ -174,7 +144,7 @@ class Sent:
         """Name and step of each value."""
         self.losing = 0
         """The answer to that batch from now on is lost, although it arrives."""
-        for kind in (MlflowClient, FakeMLflow):
+        for kind in (MlflowClient, Store):
             monkeypatch.setattr(kind, "log_batch", self._watched(kind.log_batch))
 
     def _watched(self, real: Callable[..., Any]) -> Callable[..., None]:
@@ -197,32 +167,26 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 
 
 def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
-    uri: str, folder: Path, journal: Journal, sent: Sent
+    store: Store, folder: Path, journal: Journal, sent: Sent
 ) -> None:
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
     tracker.push(run)
     for step in (10, 20, 30):
         journal.write(step=step, metrics={"rollout/return": step / 10, "train/loss": 0.5})
         run.read()
         tracker.push(run)
         tracker.push(run)
-    assert held(uri, "rollout/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
-    assert held(uri, "train/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
+    assert held(store, "rollout/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
+    assert held(store, "train/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
     assert len(sent.metrics) == 6
-
-
-def test_the_time_of_a_value_is_the_journals(uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={LENGTH: 5.0})
-    run = tracked_run(folder)
-    MLflowTracker(uri).push(run)
-    (found,) = runs(uri)
-    (value,) = client(uri).get_metric_history(found.info.run_id, LENGTH)
-    assert value.timestamp == round(run.points[0].time * 1000)
+    (found,) = runs(store)  # the times are the journal's
     assert found.info.start_time == round(run.statuses[0].time * 1000)
+    times = [value.timestamp for value in store.get_metric_history(found.info.run_id, "train/loss")]
+    assert times == [round(point.time * 1000) for point in run.points if point.name == "train/loss"]
 
 
 def test_episodes_of_the_same_length_that_end_together_are_all_there(
-    uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     journal = Journal(folder)
@@ -230,19 +194,21 @@ def test_episodes_of_the_same_length_that_end_together_are_all_there(
     for _ in range(3):
         journal.write(step=500, metrics={LENGTH: 125.0})
     journal.write(step=1000, metrics={LENGTH: 125.0})
-    tracker = MLflowTracker(uri)
+    tracker = MLflowTracker(URI)
     tracker.push(tracked_run(folder))
     journal.write(step=1000, metrics={LENGTH: 125.0})
     journal.close()
     tracker.push(tracked_run(folder))
-    MLflowTracker(uri).push(tracked_run(folder))
-    assert held(uri, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
+    MLflowTracker(URI).push(tracked_run(folder))
+    assert held(store, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
 
 
-def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, folder: Path, journal: Journal) -> None:
+def test_what_a_resume_takes_back_and_measures_again_is_there_once(
+    store: Store, folder: Path, journal: Journal
+) -> None:
     for step in (10, 20, 30):
         journal.write(step=step, metrics={"rollout/return": float(step)})
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
     tracker.push(run)
     begin(journal)
     journal.write(cut=15, update=0, episode=0)
@@ -253,18 +219,18 @@ def test_what_a_resume_takes_back_and_measures_again_is_there_once(uri: str, fol
     journal.write(step=40, metrics={"rollout/return": 40.0})
     run.read()
     tracker.push(run)
-    MLflowTracker(uri).push(tracked_run(folder))
-    assert held(uri, "rollout/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
-    assert held(uri, "train/loss") == [(20, 0.5)]
+    MLflowTracker(URI).push(tracked_run(folder))
+    assert held(store, "rollout/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
+    assert held(store, "train/loss") == [(20, 0.5)]
 
 
 @pytest.mark.parametrize(
     ("batch", "same"), [(2, True), (3, False)], ids=["in the middle, same process", "the last one, next process"]
 )
 def test_a_batch_whose_answer_is_lost_is_not_sent_again(
-    uri: str, folder: Path, journal: Journal, sent: Sent, batch: int, same: bool
+    store: Store, folder: Path, journal: Journal, sent: Sent, batch: int, same: bool
 ) -> None:
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
     tracker.push(run)
     for step in range(1050):
         journal.write(step=step, metrics={"rollout/return": 1.0, LENGTH: 7.0})
@@ -272,106 +238,93 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     sent.losing = batch
     with pytest.raises(MLflowError, match="the answer was lost"):
         tracker.push(run)
-    (tracker if same else MLflowTracker(uri)).push(run)
-    assert held(uri, "rollout/return") == [(step, 1.0) for step in range(1050)]
-    assert held(uri, LENGTH) == [(step, 7.0) for step in range(1050)]
+    (tracker if same else MLflowTracker(URI)).push(run)
+    assert held(store, "rollout/return") == [(step, 1.0) for step in range(1050)]
+    assert held(store, LENGTH) == [(step, 7.0) for step in range(1050)]
     assert sorted(sent.metrics) == [(name, step) for name in (LENGTH, "rollout/return") for step in range(1050)]
 
 
-def test_values_that_are_no_numbers_are_kept(uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={"train/loss": math.nan, "train/td": math.inf})
+def test_values_that_are_no_numbers_are_kept_and_names_that_mlflow_refuses_written_otherwise(
+    store: Store, folder: Path, journal: Journal
+) -> None:
+    journal.write(step=1, metrics={"train/loss (actor)": math.nan, "train/../x": math.inf, "train//y": 3.0})
     for _ in range(2):
-        MLflowTracker(uri).push(tracked_run(folder))
-    ((_, loss),) = held(uri, "train/loss")
+        MLflowTracker(URI).push(tracked_run(folder))
+    ((_, loss),) = held(store, "train/loss _actor_")
     assert math.isnan(loss)
-    assert held(uri, "train/td") == [(1, math.inf)]
-
-
-def test_names_that_mlflow_refuses_are_written_otherwise(uri: str, folder: Path, journal: Journal) -> None:
-    journal.write(step=1, metrics={"train/loss (actor)": 1.0, "train/../x": 2.0, "train//y": 3.0})
-    MLflowTracker(uri).push(tracked_run(folder))
-    (run,) = runs(uri)
-    assert run.data.metrics == {"train/loss _actor_": 1.0, "train_.._x": 2.0, "train__y": 3.0}
+    assert held(store, "train_.._x") == [(1, math.inf)]
+    assert held(store, "train__y") == [(1, 3.0)]
 
 
 # -- the run's own data -----------------------------------------------------------------------------------------------
 
 
-def test_name_description_and_params(uri: str, folder: Path, journal: Journal) -> None:
-    begin(journal, long="x" * 7000, **{f"more.{index}": index for index in range(150)})
-    MLflowTracker(uri, "mine").push(tracked_run(folder))
-    (run,) = runs(uri, "mine")
-    assert run.info.run_name == "tried"
-    assert run.data.tags["mlflow.note.content"] == "a try"
-    assert run.data.tags["axonrl.uuid"] == UUID
+def test_name_description_and_params(store: Store, folder: Path, journal: Journal) -> None:
+    group = {"name": "pole", "uuid": "9f" * 16}
+    inputs = INPUTS | {"long": "x" * 7000, **{f"more.{index}": index for index in range(150)}}
+    journal.write(run={"uuid": UUID, "name": "pole-3", "description": "a try", "inputs": inputs, "group": group})
+    MLflowTracker(URI, "mine").push(tracked_run(folder))
+    (run,) = runs(store, "mine")
+    assert run.info.run_name == "pole-3"
+    tags = [run.data.tags[name] for name in ("mlflow.note.content", "axonrl.uuid", "axonrl.group")]
+    assert tags == ["a try", UUID, "pole-9f9f9f9f"]
     expected = {"rate": "0.5", "train.max_timesteps": "40", "environment.id": "CartPole-v1", "hooks": "[]"}
     expected |= {"empty": "null", "long": "x" * 6000} | {f"more.{index}": str(index) for index in range(150)}
     assert run.data.params == expected
 
 
-def test_one_of_many_runs_has_a_tag_of_their_group(uri: str, folder: Path, journal: Journal) -> None:
-    group = {"name": "pole", "uuid": "9f" * 16}
-    journal.write(run={"uuid": UUID, "name": "pole-seed-3", "description": "", "inputs": {}, "group": group})
-    MLflowTracker(uri).push(tracked_run(folder))
-    (found,) = runs(uri)
-    assert (found.info.run_name, found.data.tags["axonrl.group"]) == ("pole-seed-3", "pole-9f9f9f9f")
-
-
-def test_params_that_change_stay_as_they_were_and_new_ones_come(uri: str, folder: Path, journal: Journal) -> None:
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
-    tracker.push(run)
+def test_params_that_change_stay_as_they_were_and_new_ones_come(store: Store, folder: Path, journal: Journal) -> None:
+    MLflowTracker(URI).push(tracked_run(folder))
     begin(journal, **{"train.max_timesteps": 80, "evaluate.episodes": 4})
-    run.read()
-    tracker.push(run)
-    MLflowTracker(uri).push(run)
-    (found,) = runs(uri)
-    assert found.data.params["train.max_timesteps"] == "40"
-    assert found.data.params["evaluate.episodes"] == "4"
+    for _ in range(2):
+        MLflowTracker(URI).push(tracked_run(folder))
+    params = runs(store)[0].data.params
+    assert (params["train.max_timesteps"], params["evaluate.episodes"]) == ("40", "4")
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "expected"),
-    [("succeeded", "", "FINISHED"), ("failed", "ValueError: no", "FAILED"), ("stopped", "by Ctrl-C", "KILLED")],
+    ("status", "message", "expected"), [("succeeded", "", "FINISHED"), ("failed", "ValueError: no", "FAILED")]
 )
 def test_a_run_ends_and_goes_on(
-    uri: str, folder: Path, journal: Journal, status: str, message: str, expected: str
+    store: Store, folder: Path, journal: Journal, status: str, message: str, expected: str
 ) -> None:
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
 
     def seen() -> tuple[str, str]:
         run.read()
         tracker.push(run)
-        (found,) = runs(uri)
+        (found,) = runs(store)
+        ended = found.info.end_time
+        assert ended == (None if found.info.status == "RUNNING" else round(run.statuses[-1].time * 1000))
         return found.info.status, found.data.tags.get("axonrl.message", "")
 
     assert seen() == ("RUNNING", "")
     journal.status(status, message)
     assert seen() == (expected, message)
-    assert runs(uri)[0].info.end_time == round(run.statuses[-1].time * 1000)
     journal.status("resuming")
     assert seen() == ("RUNNING", "")
-    for _ in range(2):
-        tracker = MLflowTracker(uri)  # told of a whole session at once
-        journal.status("running")
-        journal.status(status, message)
-        assert seen() == (expected, message)
-        assert runs(uri)[0].info.end_time == round(run.statuses[-1].time * 1000)
+    tracker = MLflowTracker(URI)  # told of a whole session at once
+    for one in ("running", "stopped", "running", status):
+        journal.status(one, message)
+    assert seen() == (expected, message)
+    journal.status("stopped", "by Ctrl-C")
+    assert seen() == ("KILLED", "by Ctrl-C")
 
 
 def test_the_end_comes_after_all_that_came_before_it(
-    uri: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    store: Store, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal.write(step=1, metrics={LENGTH: 5.0})
     journal.status("succeeded")
-    tracker = MLflowTracker(uri)
+    tracker = MLflowTracker(URI)
     monkeypatch.setattr(tracker, "_push_files", lambda *_: exec("raise OSError('no more')"))
     with pytest.raises(MLflowError, match="no more"):
         tracker.push(tracked_run(folder))
-    assert runs(uri)[0].info.status == "RUNNING"
+    assert runs(store)[0].info.status == "RUNNING"
 
 
-def test_outputs_are_metrics_at_the_timestep_of_the_session(uri: str, folder: Path, journal: Journal) -> None:
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+def test_outputs_are_metrics_at_the_timestep_of_the_session(store: Store, folder: Path, journal: Journal) -> None:
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
     for timesteps, mean in ((40, 9.0), (80, 9.5)):
         journal.write(step=timesteps, metrics={LENGTH: 5.0})
         journal.write(outputs={"timesteps": timesteps, "final_episode_return_mean": mean})
@@ -381,21 +334,21 @@ def test_outputs_are_metrics_at_the_timestep_of_the_session(uri: str, folder: Pa
         journal.status("succeeded")
         run.read()
         tracker.push(run)
-        MLflowTracker(uri).push(run)
+        MLflowTracker(URI).push(run)
         begin(journal)
-    assert held(uri, "final_episode_return_mean") == [(40, 9.0), (80, 9.5)]
-    assert held(uri, "timesteps") == [(40, 40.0), (80, 80.0)]
+    assert held(store, "final_episode_return_mean") == [(40, 9.0), (80, 9.5)]
+    assert held(store, "timesteps") == [(40, 40.0), (80, 80.0)]
 
 
-def test_files_and_log_come_along_and_again_when_they_change(uri: str, folder: Path, journal: Journal) -> None:
+def test_files_and_log_come_along_and_again_when_they_change(store: Store, folder: Path, journal: Journal) -> None:
     (folder / "videos").mkdir()
     for name in ("experiment.yml", "best.safetensors", "videos/one.mp4", "lock"):
         (folder / name).write_text(f"{name} 1")
     journal.write(log="the first line")
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
     tracker.push(run)
     kept = {name: f"{name} 1" for name in ("experiment.yml", "best.safetensors", "videos/one.mp4")}
-    found = files(uri)
+    found = dict(store.files)
     assert found.pop("log.txt").endswith("Z the first line\n")
     assert found == kept
     (folder / "best.safetensors").write_text("better")
@@ -403,20 +356,20 @@ def test_files_and_log_come_along_and_again_when_they_change(uri: str, folder: P
     journal.write(log="the second line")
     run.read()
     tracker.push(run)
-    found = files(uri)
+    found = dict(store.files)
     lines = [line.partition(" ")[2] for line in found.pop("log.txt").splitlines()]
     assert lines == ["the first line", "the second line"]
     assert found == kept | {"best.safetensors": "better", "learning_curve.png": "a picture"}
 
 
 def test_what_did_not_change_is_not_sent_again(
-    uri: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    store: Store, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "experiment.yml").write_text("name: tried")
     journal.write(step=1, metrics={LENGTH: 5.0})
     journal.write(log="a line")
     journal.status("succeeded")
-    tracker, run = MLflowTracker(uri), tracked_run(folder)
+    tracker, run = MLflowTracker(URI), tracked_run(folder)
     tracker.push(run)
     monkeypatch.setattr(tracker, "_client", None)
     monkeypatch.setattr("axonrl.experiments.tracking.mlflow._connect", lambda _: object())
@@ -426,46 +379,32 @@ def test_what_did_not_change_is_not_sent_again(
 # -- a server ---------------------------------------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """The address of a real one, on a free port."""
     address = f"http://127.0.0.1:{(port := free_port())}"
-    where = [
-        "--port",
-        str(port),
-        "--backend-store-uri",
-        f"sqlite:///{tmp_path}/mlflow.db",
-        "--artifacts-destination",
-        str(tmp_path / "artifacts"),
-    ]
+    where = f"--port {port} --backend-store-uri sqlite:///{tmp_path}/mlflow.db --artifacts-destination {tmp_path}/kept"
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where],
+            [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where.split()],
             env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
+
+    def answers() -> bool:
+        assert process.poll() is None, (tmp_path / "server.log").read_text()
+        with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
+            return True
+        return False
+
     try:
-        wait_for(f"{address}/health", process)
+        wait(answers)
         yield address
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(address, timeout=5):
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"the server ended with {process.returncode}")
 
 
 @pytest.mark.server
@@ -477,6 +416,8 @@ def test_a_real_server_holds_the_run_once(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    from mlflow import MlflowClient
+
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     (folder / "best.safetensors").write_text("the best")
     tracker, run = MLflowTracker(), tracked_run(folder)
@@ -501,18 +442,20 @@ def test_a_real_server_holds_the_run_once(
     tracker.push(run)
     MLflowTracker().push(run)
     assert capfd.readouterr() == ("", "")  # what a tracker prints would be taken for a message to the user
-    values = held(server, "rollout/return")
+    there = MlflowClient(server)
+    values = held(there, "rollout/return")
     assert [step for step, _ in values] == [*range(1600)]
-    assert held(server, LENGTH) == [(1600, 125.0)] * 3
-    assert held(server, "train/td") == [(1600, sys.float_info.max)] * 3  # MLflow's infinity
-    assert held(server, "train/loss _actor_") == [(1600, 1.0)] * 3
+    assert held(there, LENGTH) == [(1600, 125.0)] * 3
+    assert held(there, "train/td") == [(1600, sys.float_info.max)] * 3  # MLflow's infinity
+    assert held(there, "train/loss _actor_") == [(1600, 1.0)] * 3
     assert len(sent.metrics) == 1600 + 2 + 9
     assert [step for step, value in values if math.isnan(value)] == [7]
-    assert held(server, "final_episode_return_mean") == [(1600, 9.0)]
-    (found,) = runs(server)
+    assert held(there, "final_episode_return_mean") == [(1600, 9.0)]
+    (found,) = runs(there)
     assert found.info.status == "FINISHED"
     assert found.data.params["long"] == "x" * 6000
-    assert {*files(server)} == {"best.safetensors", "log.txt"}
+    kept = there.list_artifacts(found.info.run_id)
+    assert sorted(one.path for one in kept) == ["best.safetensors", "log.txt"]
 
 
 def refusal(uri: str, folder: Path) -> str:
@@ -532,7 +475,6 @@ def refusal(uri: str, folder: Path) -> str:
             "requires a login: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
         ),
         (403, "", "denies access to the experiment 'axonrl'"),
-        (500, "", "answers with error 500"),
         (503, "", "answers with error 503"),
     ],
 )
@@ -558,39 +500,43 @@ def test_waiting_is_short_and_telemetry_off_unless_the_user_says_otherwise(
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
 
 
-def test_no_message_quotes_a_secret(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{port}")
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "also hidden\n")  # requests refuses such a header, and quotes it
+@pytest.mark.parametrize(
+    ("user", "query", "token", "trouble"),
+    [
+        # requests refuses such a header, and quotes it
+        (
+            "me:hidden@",
+            "",
+            "also hidden\n",
+            "asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break",
+        ),
+        ("", "?Token=hidden", "", "reached: connection refused"),
+    ],
+)
+def test_no_message_quotes_a_secret(
+    user: str, query: str, token: str, trouble: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{user}127.0.0.1:{free_port()}{query}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{address}")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", token)
     with pytest.raises(MLflowError) as caught:
         MLflowTracker().push(tracked_run(folder))
-    assert "hidden" not in str(caught.value)
-    trouble = "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break"
-    assert str(caught.value) == f"MLflow at http://***@127.0.0.1:{port} {trouble}"
+    shown = address.replace("me:hidden", "***").replace("hidden", "***")
+    assert str(caught.value) == f"MLflow at http://{shown} cannot be {trouble}"
 
 
-def test_no_message_quotes_a_secret_of_an_address(
-    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "uri", "more"),
+    [
+        ("mlflow", "sqlite:///mlflow.db", '; pip install "axonrl[mlflow]" installs it'),
+        ("psycopg2", "postgresql+psycopg2://host/database", ""),
+    ],
+)
+def test_a_missing_package_is_named(
+    module: str, uri: str, more: str, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = f"http://127.0.0.1:{free_port()}?Token="
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{address}hidden")
-    with pytest.raises(MLflowError) as caught:
-        MLflowTracker().push(tracked_run(folder))
-    assert str(caught.value) == f"MLflow at {address}*** cannot be reached: connection refused"
-
-
-def test_a_missing_package_is_named(folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    expected = "MLflow needs the module 'mlflow', which is not installed"
-    assert refusal("sqlite:///mlflow.db", folder) == f'{expected}; pip install "axonrl[mlflow]" installs it'
-
-
-def test_a_missing_driver_of_a_database_is_named(
-    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg2", None)
-    told = refusal("postgresql+psycopg2://host/database", folder)
-    assert told == "MLflow needs the module 'psycopg2', which is not installed"
+    monkeypatch.setitem(sys.modules, module, None)
+    assert refusal(uri, folder) == f"MLflow needs the module '{module}', which is not installed{more}"
 
 
 # -- what an experiment file gives it ---------------------------------------------------------------------------------

@@ -16,28 +16,17 @@ def make(**changes: Any) -> Experiment:
     return Experiment.model_validate(values | changes)
 
 
+def changes(folder: Path, changed: Experiment) -> list[str]:
+    """What is not allowed to change when the run is resumed."""
+    with pytest.raises(ChangedExperimentError) as caught:
+        records.prepare(folder, changed, resume=True)
+    return list(caught.value.changes)
+
+
 AWKWARD = [
-    *(
-        "1e-4",
-        "0o17",
-        "yes",
-        "null",
-        "",
-        "~",
-        ".nan",
-        "1e999",
-        "007",
-        "a: b",
-        "# no",
-        "- x",
-        "&a",
-        "*a",
-        "!t",
-        "=",
-        "<<",
-    ),
-    *(" edge ", "line\nline\n", "tab\t", "ümläut ☃", "'quoted' \"twice\"", "x" * 300, "two words " * 40, "\0\x1b"),
-    *("2024-01-01", "12:30:00"),
+    *("1e-4", "0o17", "yes", "null", "", "~", ".nan", "1e999", "007", "a: b", "# no", "- x", "&a", "*a", "!t", "="),
+    *("<<", " edge ", "line\nline\n", "tab\t", "ümläut ☃", "'quoted' \"twice\"", "\0\x1b", "2024-01-01", "12:30:00"),
+    *("x" * 300, "two words " * 40),
 ]
 
 
@@ -84,12 +73,8 @@ def test_an_existing_folder_is_refused(tmp_path: Path, content: str, message: st
         records.prepare(tmp_path, make(), resume=False)
     assert caught.value.file == str(tmp_path)
     assert str(caught.value) == message.format(tmp_path)
-
-
-def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
     with pytest.raises(RunFolderError):
-        records.prepare(tmp_path / "file", make(), resume=False)
+        records.prepare(tmp_path / content, make(), resume=False)  # a file
 
 
 def test_an_empty_folder_is_free(tmp_path: Path) -> None:
@@ -98,22 +83,19 @@ def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     assert records.read_experiment(tmp_path).seed == 1
 
 
-@pytest.mark.parametrize("content", [None, "notes.txt"])
-def test_nothing_to_resume(tmp_path: Path, content: str | None) -> None:
-    folder = tmp_path / "run"
-    if content:
-        folder.mkdir()
-        (folder / content).touch()
-    with pytest.raises(RunFolderError, match=r"has no run to resume. Start a new one without --resume."):
-        records.prepare(folder, make(), resume=True)
+def test_nothing_to_resume(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(RunFolderError, match=r"has no run to resume. Start a new one without --resume."):
+            records.prepare(folder, make(), resume=True)
+    with pytest.raises(RunFolderError, match=r"is not a run folder: experiment.yml is missing."):
+        records.read_experiment(tmp_path)
 
 
 def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
     begun = records.prepare(tmp_path, make(), resume=False)
     assert records.prepare(tmp_path, make(), resume=True).seed == begun.seed
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(tmp_path, make(seed=1), resume=True)
-    assert caught.value.changes == [f"seed ({begun.seed} -> 1)"]
+    assert changes(tmp_path, make(seed=1)) == [f"seed ({begun.seed} -> 1)"]
 
 
 def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
@@ -142,38 +124,24 @@ def test_what_learned_from_data_alone_may_go_on_with_more_updates_and_in_the_env
     records.prepare(tmp_path, make(seed=1, learn={**learn, "max_steps": 20}, train=None), resume=True)
     records.prepare(tmp_path, make(seed=1, learn=learn, train={"first_update": 5, "max_timesteps": 10}), resume=True)
     other = make(seed=1, learn={**learn, "data": "b.npz"}, train={"first_update": 6, "max_timesteps": 20})
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(tmp_path, other, resume=True)
-    assert caught.value.changes == ["learn.data ('a.npz' -> 'b.npz')", "train.first_update (5 -> 6)"]
+    assert changes(tmp_path, other) == ["learn.data ('a.npz' -> 'b.npz')", "train.first_update (5 -> 6)"]
 
 
 def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
-    agent = {"model_fn": "dqn", "params": {"hidden": [64, 64], "rate": 0.1}, "memory": {"kind": "replay", "size": 10}}
-    changed = {"model_fn": "dqn", "params": {"hidden": [64], "double": True}, "memory": {"kind": "replay", "size": 20}}
+    memory = {"kind": "replay", "size": 10}
+    agent = {"model_fn": "dqn", "params": {"hidden": [64, 64], "rate": 0.1, "a": 1}, "memory": memory}
+    params = {"hidden": [64], "double": True, "a": True}  # true is not one
+    changed = {"model_fn": "dqn", "params": params, "memory": {"kind": "replay", "size": 20}}
     before = make(seed=1, agent=agent)
     records.prepare(tmp_path, before, resume=False)
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(
-            tmp_path, make(seed=1, agent=changed, train={"first_update": 50}, hooks=[{"kind": "progress"}]), resume=True
-        )
-    assert caught.value.changes == [
+    after = make(seed=1, agent=changed, train={"first_update": 50}, hooks=[{"kind": "progress"}])
+    assert changes(tmp_path, after) == [
         "agent.params.hidden.1 (64 -> absent)",
         "agent.params.rate (0.1 -> absent)",
+        "agent.params.a (1 -> true)",
         "agent.memory.size (10 -> 20)",
         "train.first_update (35 -> 50)",
         "agent.params.double (absent -> true)",
         "hooks.0.kind (absent -> 'progress')",
     ]
     assert records.read_experiment(tmp_path) == before
-
-
-def test_true_is_not_one(tmp_path: Path) -> None:
-    records.prepare(tmp_path, make(seed=1, agent={"model_fn": "dqn", "params": {"a": 1}}), resume=False)
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(tmp_path, make(seed=1, agent={"model_fn": "dqn", "params": {"a": True}}), resume=True)
-    assert caught.value.changes == ["agent.params.a (1 -> true)"]
-
-
-def test_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"is not a run folder: experiment.yml is missing."):
-        records.read_experiment(tmp_path)

@@ -2,12 +2,11 @@
 
 import argparse
 import contextlib
+import functools
 import json
-import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ import pytest
 
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands import seeds as commands
+from axonrl.experiments.commands.cli import main
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.language.writing import to_yaml
@@ -25,7 +25,7 @@ from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.tracking.journal import KILLED
 from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.tests.experiments.sharing import command, tracked_run, weights
+from axonrl.tests.experiments.sharing import command, tracked_run, tracking, wait, weights
 
 USERS = '''
 """A tracker and a hook of a user's, beside the experiment file; who imports them needs no TensorFlow."""
@@ -99,12 +99,13 @@ hooks: [progress, "users:Trouble"]
 """
 
 
-TRACKED: Any = {name: value for name, value in os.environ.items() if name != "POLYAXON_NO_OP"}
-
-
 def axonrl(place: Path, *arguments: str, plan: Mapping[str, Sequence[Any]] | None = None, env: Any = None) -> Any:
     (place / "plan.json").write_text(json.dumps(plan or {}))
     return subprocess.run(command(*arguments), cwd=place, capture_output=True, text=True, check=False, env=env)
+
+
+def compile_arguments(place: Path, **more: Any) -> argparse.Namespace:
+    return argparse.Namespace(file=str(place / "pole.yml"), params=[], sets=[], debug=False, **more)
 
 
 @pytest.fixture(scope="module")
@@ -118,20 +119,41 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def first(place: Path) -> Any:
-    """Three seeds, of which the second fails and the third is killed."""
-    plan = {"5": ("raise", 120), "6": ("kill", 150)}
-    return axonrl(place, "run", "pole.yml", "--seeds", "3", "--jobs", "2", "--json", plan=plan, env=TRACKED)
+def program(place: Path) -> groups.Group:
+    """Three seeds, compiled in another process; none has begun."""
+    group = groups.prepare(place / "runs/pole", load(place / "pole.yml", sets={"seeds": "3"})[0], resume=False)
+    assert commands._compile(group, group.seeds, compile_arguments(place)) == 0
+    return group
 
 
 @pytest.fixture(scope="module")
-def second(place: Path, first: Any) -> Any:
-    """They are resumed, with one more, which is compiled here; the first one has lost its picture."""
-    wanted = {"file": str(place / "pole.yml"), "params": [], "sets": [], "debug": False, "command_line": []}
-    directory = str(place / "runs" / "pole" / "compiled")
-    assert commands._compile_here(argparse.Namespace(**wanted, directory=directory, seeds=[9])) == 0
+def first(place: Path, program: groups.Group) -> Any:
+    """Three seeds, of which the second fails and the third is killed."""
+    plan = {"5": ("raise", 120), "6": ("kill", 150)}
+    words = ("run", "pole.yml", "--resume", "--seeds", "3", "--jobs", "2", "--json")
+    return axonrl(place, *words, plan=plan, env=tracking())
+
+
+@pytest.fixture(scope="module")
+def one_more(place: Path, first: Any) -> bytes:
+    """A fourth seed is compiled, in this process; the program before."""
+    folder = place / "runs" / "pole" / "compiled"
+    before = (folder / "program.tflite").read_bytes()
+    wanted = compile_arguments(place, command_line=[], directory=str(folder), seeds=[9])
+    assert commands._compile_here(wanted) == 0
+    return before
+
+
+@pytest.fixture(scope="module")
+def second(place: Path, one_more: bytes) -> Any:
+    """They are resumed, with the fourth; the first one has lost its picture."""
     (place / "runs" / "pole" / "seed-4" / "learning_curve.png").unlink()
-    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=TRACKED)
+    return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=tracking())
+
+
+def test_another_process_compiles_for_all_seeds(program: groups.Group) -> None:
+    kept = {path.stem for path in (program.compiled / "weights").iterdir()}
+    assert kept >= {f"seed-{seed}" for seed in (4, 5, 6)}
 
 
 def test_a_seed_that_fails_or_is_killed_does_not_stop_the_others(place: Path, first: Any) -> None:
@@ -146,6 +168,11 @@ def test_a_seed_that_fails_or_is_killed_does_not_stop_the_others(place: Path, fi
     assert f"Seed 5 failed: the disk is on fire. The last lines of {output}:" in first.stderr
     assert "trouble at 120" in (place / output).read_text()
     assert "1 of 3 seeds have finished. Continue with: axonrl run pole.yml" in first.stderr
+
+
+def test_one_more_seed_shares_the_program(program: groups.Group, one_more: bytes) -> None:
+    assert (program.compiled / "program.tflite").read_bytes() == one_more
+    assert (program.compiled / "weights" / "seed-9.safetensors").is_file()
 
 
 def test_resuming_goes_on_with_those_that_are_unfinished(place: Path, second: Any) -> None:
@@ -190,7 +217,7 @@ def test_each_seed_is_the_run_that_it_would_be_alone(
     """Traced and converted in this process; seed 6 was killed, and seed 9 came later."""
     monkeypatch.syspath_prepend(place)
     monkeypatch.chdir(place)
-    for seed in ("4", "6", "9"):
+    for seed in ("6", "9"):
         experiment, document = load(place / "pole.yml", sets={"seed": seed})
         alone = runner.run(experiment, document, tmp_path / seed)
         folder = place / "runs" / "pole" / f"seed-{seed}"
@@ -204,27 +231,24 @@ def test_each_seed_is_the_run_that_it_would_be_alone(
 
 @pytest.fixture
 def compiled(place: Path, second: Any, tmp_path: Path) -> Path:
-    """Three of the seeds before any has begun, compiled."""
+    """Two of the seeds before any has begun, compiled."""
     for name in ("users.py", "seeds_model.py", "pole.yml", "runs/pole/seeds.yml", "runs/pole/compiled"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (place / name).is_dir() else shutil.copy)(place / name, tmp_path / name)
     file = tmp_path / "runs" / "pole" / "seeds.yml"
-    file.write_text(file.read_text().replace("\n- 9", ""))
+    file.write_text(file.read_text().replace("\n- 9", "").replace("\n- 5", ""))
     return tmp_path
 
 
-def begun(place: Path, what: str, when: int) -> Any:
-    """A resumed start, of which two seeds wait in the middle of their training."""
-    (place / "plan.json").write_text(json.dumps(dict.fromkeys("456", (what, when))))
+def begun(place: Path, what: str, when: int, jobs: int) -> Any:
+    """A resumed start, of which as many seeds wait in the middle of their training."""
+    (place / "plan.json").write_text(json.dumps(dict.fromkeys("46", (what, when))))
     for path in place.glob("begun-*"):
         path.unlink()
-    resume = command("run", "pole.yml", "--resume", "--jobs", "2")
+    resume = command("run", "pole.yml", "--resume", "--jobs", str(jobs))
     process = subprocess.Popen(resume, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
-    while len(list(place.glob("begun-*"))) < 2:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait(lambda: len(list(place.glob("begun-*"))) == jobs or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     return process
 
 
@@ -233,61 +257,61 @@ def statuses(place: Path) -> dict[str, str]:
     return {seed: one["status"] for seed, one in found.items()}
 
 
-def wait_for_end(folder: Path) -> None:
-    """Until no process trains this run any more."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with contextlib.suppress(CheckpointError), CheckpointStore(folder).lock():
-            return
-        time.sleep(0.01)
-    raise TimeoutError(folder)
+def has_ended(folder: Path) -> bool:
+    """Does no process train this run any more?"""
+    with contextlib.suppress(CheckpointError), CheckpointStore(folder).lock():
+        return True
+    return False
 
 
-def test_ctrl_c_then_kill_then_to_the_end(compiled: Path, place: Path) -> None:
+def test_ctrl_c_then_kill_then_to_the_end(
+    compiled: Path, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Each seed has the weights of the run that was never stopped."""
     group = compiled / "runs" / "pole"
-    process = begun(compiled, "wait", 50)
+    process = begun(compiled, "wait", 50, jobs=1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "axonrl: Ctrl-C: stopping and saving. Repeat to stop at once." in errors
-    assert "Stopped by Ctrl-C. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
-    assert statuses(compiled) == {"4": "stopped", "5": "stopped", "6": "waiting"}
+    assert "Stopped by Ctrl-C. 0 of 2 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
+    assert statuses(compiled) == {"4": "stopped", "6": "waiting"}
     assert not (group / "seed-6").exists()
-    process = begun(compiled, "wait", 80)
-    before = {seed: CheckpointStore(group / f"seed-{seed}").newest() for seed in (4, 5)}
+    process = begun(compiled, "wait", 80, jobs=1)
+    store = CheckpointStore(group / "seed-4")
+    before = store.newest()
     process.kill()
     process.communicate()
-    for seed, newest in before.items():  # they notice, save and end
-        wait_for_end(group / f"seed-{seed}")
-        after = CheckpointStore(group / f"seed-{seed}").newest()
-        assert newest is not None
-        assert after is not None
-        assert after > newest
-    done = axonrl(compiled, "run", "pole.yml", "--resume", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "TensorFlow" not in done.stderr
-    for seed in (4, 5, 6):
+    wait(lambda: has_ended(group / "seed-4"))  # it notices, saves and ends
+    after = store.newest()
+    assert before is not None
+    assert after is not None
+    assert after > before
+    (compiled / "plan.json").unlink()
+    monkeypatch.chdir(compiled)
+    assert main(["run", "pole.yml", "--resume"]) == 0
+    assert "TensorFlow" not in capfd.readouterr().err
+    for seed in (4, 6):
         assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
 
 
 def test_a_second_signal_ends_at_once(compiled: Path) -> None:
-    process = begun(compiled, "deaf", 50)
+    process = begun(compiled, "deaf", 50, jobs=2)
     process.send_signal(signal.SIGINT)
     while "stopping and saving" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 143, errors
-    assert "Stopped at once by SIGTERM. 0 of 3 seeds have finished. Continue with: axonrl run pole.yml" in errors
-    for seed in (4, 5):
-        wait_for_end(compiled / "runs" / "pole" / f"seed-{seed}")
+    assert "Stopped at once by SIGTERM. 0 of 2 seeds have finished. Continue with: axonrl run pole.yml" in errors
+    for seed in (4, 6):
+        wait(functools.partial(has_ended, compiled / "runs" / "pole" / f"seed-{seed}"))
 
 
 def test_a_damaged_program_is_compiled_again(
     compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In another process, with the weights of all seeds that are to be run."""
+    """With the weights of all seeds that are to be run."""
     group = groups.prepare(compiled / "runs" / "pole", load(compiled / "pole.yml")[0], resume=True)
     asked: list[Any] = []
 
@@ -295,7 +319,7 @@ def test_a_damaged_program_is_compiled_again(
         asked.append((json.loads(command[-1])["seeds"], group.compiled.exists()))
         return subprocess.Popen(["true"], stdout=subprocess.PIPE, text=True)
 
-    arguments = argparse.Namespace(file="pole.yml", params=[], sets=[], debug=False)
+    arguments = compile_arguments(compiled)
     monkeypatch.setattr(commands, "subprocess", SimpleNamespace(Popen=started, PIPE=subprocess.PIPE))
     assert commands._compile(group, [6, 4], arguments) == 0
     assert asked == []
@@ -314,14 +338,13 @@ def test_trackers_with_a_server_follow(compiled: Path, place: Path) -> None:
     group = compiled / "runs" / "pole"
     with (compiled / "pole.yml").open("a") as file:
         file.write('tracker: ["users:Server"]\n')
-    done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "3", plan={"6": ("wait", 50)}, env=TRACKED)
+    done = axonrl(compiled, "run", "pole.yml", "--resume", "--jobs", "2", plan={"6": ("wait", 50)}, env=tracking())
     assert done.returncode == 143, done.stderr
-    assert statuses(compiled) == {"4": "finished", "5": "finished", "6": "stopped"}
+    assert statuses(compiled) == {"4": "finished", "6": "stopped"}
     assert "axonrl: seed 6: stopped, 50 timesteps: enough of it" in done.stderr
     assert json.loads((compiled / "pole-seed-6.json").read_text()) == ["stopped", False]
-    for seed in (4, 5):
-        assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
-        assert json.loads((compiled / f"pole-seed-{seed}.json").read_text()) == ["succeeded", True]
+    assert weights(group / "seed-4") == weights(place / "runs" / "pole" / "seed-4")
+    assert json.loads((compiled / "pole-seed-4.json").read_text()) == ["succeeded", True]
     warning = "tracker users:Server: OSError: the server is down; retrying, and training continues"
     assert sum(line.endswith(warning) for line in done.stderr.splitlines() if line.startswith("axonrl: seed")) == 1
 

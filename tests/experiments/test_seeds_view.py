@@ -17,6 +17,7 @@ from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.seeds import report
 from axonrl.experiments.seeds.group import FAILED, FINISHED, Group, Outcome
 from axonrl.experiments.seeds.views import SeedsView
+from axonrl.tests.hooks.conftest import FakeClock
 
 DONE = Outcome(FINISHED, 12, 300, 130, 1.25, 21.5)
 BROKEN = Outcome(FAILED, message="the disk is on fire")
@@ -31,18 +32,10 @@ def group(run_file: Path, tmp_path: Path) -> Group:
     return Group(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {})
 
 
-class Clock:
-    """Says what it was told."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_plain_lines(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
     """Start and end at once, the status every five seconds."""
-    clock = Clock()
+    clock = FakeClock()
+    clock.now = 0.0
     with SeedsView(group, [4, 7, 9], clock=clock).opened() as view:
         view.started(4)
         view.status(4, "timestep 10/20", 0.5)
@@ -91,29 +84,28 @@ def test_the_table_and_what_the_seeds_say_together(group: Group) -> None:
     assert ["4", "finished", "12", "300", "1.2", "21.50"] in rows
     assert ["7", "failed", "-", "-", "-", "-"] in rows
     assert ["9", "waiting", "-", "-", "-", "-"] in rows
-    first, second, _ = (" ".join(line.split()) for line in report.lines(group))
+    first, second, few = (" ".join(line.split()) for line in report.lines(group))
     assert first == "mean of 1 seed: 21.50 (95 % interval: 21.50 to 21.50)"
     assert second.startswith("interquartile mean of 1 seed: 21.50")
-    assert report.as_json(group)["together"]["mean"] == {"value": 21.5, "low": 21.5, "high": 21.5}
-
-
-@pytest.mark.parametrize(("finished", "few"), [(1, True), (10, False)])
-def test_few_seeds_are_told(finished: int, few: bool, group: Group) -> None:
-    group.outcomes = {seed: DONE if seed < finished else BROKEN for seed in range(12)}
-    assert report.as_json(group)["few_seeds"] is few
-    told = [line for line in report.lines(group) if line.startswith("warning")]
-    assert len(told) == few
-    assert all(f"only {finished} seed" in line and "--seeds 10" in line for line in told)
+    assert few.startswith("warning")
+    assert "only 1 seed" in few
+    assert "--seeds 10" in few
+    found = report.as_json(group)
+    assert (found["together"]["mean"], found["few_seeds"]) == ({"value": 21.5, "low": 21.5, "high": 21.5}, True)
+    group.outcomes = {seed: DONE if seed < 10 else BROKEN for seed in range(12)}
+    assert report.as_json(group)["few_seeds"] is False
+    assert not [line for line in report.lines(group) if line.startswith("warning")]
 
 
 @pytest.mark.parametrize(
     ("text", "seed", "seeds"),
-    [("3", 0, [0, 1, 2]), ("3", 5, [5, 6, 7]), ("100-102", 5, [100, 101, 102]), ("0-1,9", 0, [0, 1, 9])],
+    [("3", 0, [0, 1, 2]), ("100-102", 5, [100, 101, 102]), ("0-1,9", 0, [0, 1, 9])],
 )
 def test_the_option(run_file: Path, text: str, seed: int, seeds: list[int]) -> None:
     found = experiment(run_file, as_yaml(text)).seeds
     assert found is not None
     assert listed(found, seed) == seeds
+    assert listed(3, 5) == [5, 6, 7]
 
 
 @pytest.mark.parametrize("text", ["", "9-7", "1-99999999999"])
@@ -126,38 +118,27 @@ def test_an_invalid_option(text: str) -> None:
 def test_an_invalid_value_in_the_file(run_file: Path, value: str) -> None:
     with pytest.raises(ExperimentError, match="seeds: must be the number of seeds, 1 to 1,000, or a list of different"):
         experiment(run_file, value)
+    assert experiment(run_file, '"${limit}"').seeds == 20
 
 
 def test_seeds_in_words() -> None:
     assert [told(seeds) for seeds in ([3], [3, 4], [3, 4, 5], [3, 5, 4])] == ["3", "3, 4", "3 to 5", "3, 5, 4"]
 
 
-def test_a_file_with_params_in_its_seeds(run_file: Path) -> None:
-    assert experiment(run_file, '"${limit}"').seeds == 20
-
-
-def test_what_a_damaged_record_of_results_says(group: Group, tmp_path: Path, run_file: Path) -> None:
-    given = experiment(run_file, "2")
-    made = groups.prepare(tmp_path / "new", given, resume=False)
+def test_the_outcome_of_each_seed_is_kept_and_a_damaged_record_refused(tmp_path: Path, run_file: Path) -> None:
+    folder, given = tmp_path / "new", experiment(run_file, "2")
+    made = groups.prepare(folder, given, resume=False)
     assert made.unfinished() == [0, 1]
-    (tmp_path / "new" / "seeds.json").write_text("{")
-    with pytest.raises(ExperimentError, match=r"seeds\.json is damaged: .*Remove it: finished seeds are found again"):
-        groups.prepare(tmp_path / "new", given, resume=True)
-    (tmp_path / "new" / "seeds.json").write_text(
-        '{"group": {"uuid": "0"}, "not_compiled": "", "seeds": {"0": {"status": "asleep"}}}'
-    )
-    with pytest.raises(ExperimentError, match=r"seeds\.json is damaged: .*unknown status 'asleep'"):
-        groups.prepare(tmp_path / "new", given, resume=True)
-
-
-def test_the_outcome_of_each_seed_is_kept(tmp_path: Path, run_file: Path) -> None:
-    given: Any = experiment(run_file, "2")
-    made = groups.prepare(tmp_path / "new", given, resume=False)
     made.ended(1, BROKEN)
-    again = groups.prepare(tmp_path / "new", experiment(run_file, "[5]"), resume=True)
+    again = groups.prepare(folder, experiment(run_file, "[5]"), resume=True)
     assert again.identity == made.identity
     assert again.outcomes == {0: Outcome(), 1: BROKEN, 5: Outcome()}
-    assert load(tmp_path / "new" / "seeds.yml")[0].seeds == [0, 1, 5]
+    assert load(folder / "seeds.yml")[0].seeds == [0, 1, 5]
+    unknown = '{"group": {"uuid": "0"}, "not_compiled": "", "seeds": {"0": {"status": "asleep"}}}'
+    for text, message in (("{", "Remove it: finished seeds are found again"), (unknown, "unknown status 'asleep'")):
+        (folder / "seeds.json").write_text(text)
+        with pytest.raises(ExperimentError, match=rf"seeds\.json is damaged: .*{message}"):
+            groups.prepare(folder, given, resume=True)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -186,15 +167,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_what_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     assert refused(capsys, "run", "file.yml", *arguments).startswith(said)
     assert not Path("runs").exists()
-
-
-@pytest.mark.parametrize("command", ["compile"])
-def test_each_command_that_takes_a_file_takes_seeds(
-    run_file: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    more = {"check": [], "compile": ["-o", "compiled"], "submit": ["--dry-run"]}[command]
-    said = refused(capsys, command, "file.yml", *more, "--seeds", "3,9", "--seed", "5")
-    assert said.startswith("axonrl: error: --set seed=5: seed: is where a number of seeds begins")
+    if "--seed" in arguments:
+        assert refused(capsys, "compile", "file.yml", "-o", "compiled", *arguments).startswith(said)
 
 
 def test_a_folder_of_many_runs_is_no_run_folder(

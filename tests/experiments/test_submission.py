@@ -10,8 +10,8 @@ import yaml
 
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.language.schema import load
+from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.operation import operation
-from axonrl.experiments.tracking.trackers import choices, make_trackers
 from axonrl.version import __version__
 
 FILE = """\
@@ -68,20 +68,16 @@ def file(workplace: Path) -> Path:
     return path
 
 
-def test_declared_params_are_typed_inputs(file: Path) -> None:
-    assert made(file)["component"]["inputs"] == [
+def test_declared_params_are_typed_inputs_and_given_ones_those_of_the_operation(file: Path) -> None:
+    operation = made(file, {"rate": "0.5"})
+    assert operation["component"]["inputs"] == [
         {"name": "steps", "type": "int", "value": 20, "isOptional": True},
         {"name": "rate", "type": "float", "value": 0.001, "isOptional": True},
         {"name": "greedy", "type": "bool", "value": False, "isOptional": True},
         {"name": "note", "type": "str", "value": "yes", "isOptional": True},
     ]
-    assert "params" not in made(file)
-
-
-def test_given_params_are_those_of_the_operation(file: Path) -> None:
-    operation = made(file, {"rate": "0.5"})
     assert operation["params"] == {"rate": {"value": 0.5}}
-    assert operation["component"]["inputs"][1]["value"] == 0.001
+    assert "params" not in made(file)
 
 
 def test_the_command_is_the_one_of_a_laptop(file: Path) -> None:
@@ -91,17 +87,6 @@ def test_the_command_is_the_one_of_a_laptop(file: Path) -> None:
         *("axonrl", "run", "/in/experiment.yml", "--model-dir", "/out/my.run", "--auto-resume"),
         *("-P", "steps=20", "-P", "rate=0.25", "-P", "greedy=True", "-P", "note=two words"),
     ]
-
-
-def test_a_submitted_run_is_tracked_where_it_was_submitted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.write_text(f"{FILE}tracker: {{host: 'http://localhost:8000'}}\n")
-    experiment = load(file)[0]
-    monkeypatch.setenv("POLYAXON_HOST", "http://polyaxon-api:80")
-    assert [name for name, _ in make_trackers(choices(experiment))] == ["polyaxon at http://localhost:8000"]
-    monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{'0' * 32}")
-    assert [name for name, _ in make_trackers(choices(experiment))] == ["polyaxon at http://polyaxon-api:80"]
-    monkeypatch.delenv("POLYAXON_HOST")
-    assert [name for name, _ in make_trackers(choices(experiment))] == ["polyaxon at http://localhost:8000"]
 
 
 def test_the_file_arrives_as_it_was_written(file: Path, tmp_path: Path) -> None:
@@ -117,91 +102,47 @@ def test_the_file_arrives_as_it_was_written(file: Path, tmp_path: Path) -> None:
     assert there.train.first_update == 7
 
 
-def test_a_file_without_a_name_keeps_that_of_its_file(file: Path) -> None:
+def test_the_name_of_the_file_and_what_is_included_travel_too(file: Path) -> None:
     file.write_text(FILE.replace("name: my.run\n", ""))
-    renamed = file.rename(file.with_name("other.yml"))
-    content = made(renamed)["component"]["run"]["init"][0]["file"]["content"]
-    assert yaml.safe_load(content)["name"] == "other"
-
-
-def test_what_is_included_travels_too(file: Path) -> None:
     (file.parent / "more.yml").write_text("include: experiment.yml\nseed: 3\n")
-    content = made(file.parent / "more.yml")["component"]["run"]["init"][0]["file"]["content"]
-    values = yaml.safe_load(content)
-    assert (values["seed"], values["environment"]) == (3, {"id": "CartPole-v1"})
+    values = yaml.safe_load(made(file.parent / "more.yml")["component"]["run"]["init"][0]["file"]["content"])
+    assert (values["name"], values["seed"], values["environment"]) == ("more", 3, {"id": "CartPole-v1"})
     assert "include" not in values
 
 
-def test_image_environment_and_resources(file: Path) -> None:
+def test_image_environment_and_resources(file: Path, tmp_path: Path) -> None:
     file.write_text(FILE + SUBMIT)
     container = made(file)["component"]["run"]["container"]
     assert container["image"] == "registry.example.com/rl:1"
-    assert container["env"] == [
-        {"name": "OMP_NUM_THREADS", "value": "2"},
-        {"name": "DEBUG", "value": "true"},
-        {"name": "NAME", "value": "text"},
+    assert [(one["name"], one["value"]) for one in container["env"]] == [
+        *(("OMP_NUM_THREADS", "2"), ("DEBUG", "true"), ("NAME", "text"))
     ]
     limits = {"cpu": "0.5", "memory": "4Gi", "nvidia.com/gpu": 1}
     assert container["resources"] == {"requests": limits, "limits": limits}
-
-
-def test_the_resolved_section_can_be_read_again(file: Path, tmp_path: Path) -> None:
-    from axonrl.experiments.language.writing import to_yaml
-
-    file.write_text(FILE + SUBMIT)
     experiment = load(file)[0]
     again = tmp_path / "again.yml"
     again.write_text(to_yaml(experiment.model_dump()))
     assert load(again)[0].submit == experiment.submit
 
 
-@pytest.mark.parametrize("more", [SUBMIT + MATRIX.removeprefix("submit:\n")])
-def test_polyaxon_checks_the_operation(
-    more: str, file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    file.write_text(FILE + more)
+def test_polyaxon_checks_the_operation(file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file.write_text(FILE + SUBMIT + MATRIX)
     assert main(["submit", str(file), "--dry-run"]) == 0
     printed = tmp_path / "operation.yml"
     printed.write_text(capsys.readouterr().out)
-    polyaxon = Path(sys.executable).with_name("polyaxon")
+    command = [str(Path(sys.executable).with_name("polyaxon")), "check", "-f", str(printed)]
     environment = {"PATH": "", "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [polyaxon, "check", "-f", printed], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Polyaxonfile valid" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("section", "line", "message"),
-    [
-        (
-            "matrix:\n    kind: grid\n    params:\n      rat: {kind: choice, value: [1]}",
-            5,
-            "matrix.params.rat: no param 'rat' is declared under 'params'; did you mean 'rate'?",
-        ),
-        (
-            "matrix:\n    kind: mapping\n    values:\n    - {rat: 1}",
-            5,
-            "matrix.values.0.rat: no param 'rat' is declared",
-        ),
-        ("matrix:\n    params: {rate: {kind: choice, value: [1]}}", 2, "matrix.kind: this key is required"),
-        ("matrix:\n    kind: mapping\n    concurency: 2\n    values: [{rate: 1}]", 4, "matrix.concurency: unknown key"),
-        (
-            "matrix:\n    kind: grid\n    params:\n      rate:\n        kind: choice",
-            5,
-            "matrix.params.rate.value: this key is required",
-        ),
-    ],
-)
-def test_mistakes_name_file_line_and_key(
-    section: str, line: int, message: str, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file.write_text(f"{FILE}# a comment\n{section}\n")
+def test_mistakes_name_file_line_and_key(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(FILE + MATRIX.replace("rate:", "rat:"))
     assert main(["submit", str(file), "--dry-run"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"axonrl: error: {file}:{len(FILE.splitlines()) + line}: {message}")
-    assert said.count("\n") == 1
+    message = "matrix.params.rat: no param 'rat' is declared under 'params'; did you mean 'rate'?\n"
+    line = len(FILE.splitlines()) + 4
+    assert capsys.readouterr().err == f"axonrl: error: {file}:{line}: {message}"
 
 
 def test_all_mistakes_of_the_section_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,30 +176,29 @@ def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "rate={{ rate }}" in command
 
 
-def test_a_param_that_the_matrix_varies_cannot_be_given(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text(FILE + MATRIX)
-    assert main(["submit", str(file), "--dry-run", "-P", "rate=1"]) == 2
-    assert (
-        capsys.readouterr().err == "axonrl: error: -P rate=1: rate: the matrix in the file already varies this param\n"
-    )
-
-
 @pytest.mark.parametrize(
-    ("param", "message"),
+    ("param", "option", "message"),
     [
         (
             "globals: 1",
-            "params.globals: a param of this name cannot be submitted: Polyaxon reserves globals, params, connections",
+            "steps=1",
+            "{}:6: params.globals: a param of this name cannot be submitted: Polyaxon reserves globals, params,"
+            " connections",
         ),
-        ("mark: '{{ x }}'", "params.mark: must not contain '{{' or '{%', which Polyaxon would replace, got '{{ x }}'"),
+        (
+            "mark: '{{ x }}'",
+            "steps=1",
+            "{}:6: params.mark: must not contain '{{' or '{%', which Polyaxon would replace, got '{{ x }}'",
+        ),
+        ("more: 1", "rate=1", "-P rate=1: rate: the matrix in the file already varies this param"),
     ],
 )
 def test_params_that_mean_something_to_polyaxon(
-    param: str, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+    param: str, option: str, message: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file.write_text(FILE.replace("  rate: 1e-3\n", f"  rate: 1e-3\n  {param}\n"))
-    assert main(["submit", str(file), "--dry-run"]) == 2
-    assert capsys.readouterr().err == f"axonrl: error: {file}:6: {message}\n"
+    file.write_text(FILE.replace("  rate: 1e-3\n", f"  rate: 1e-3\n  {param}\n") + MATRIX)
+    assert main(["submit", str(file), "--dry-run", "-P", option]) == 2
+    assert capsys.readouterr().err == f"axonrl: error: {message.replace('{}', str(file))}\n"
 
 
 @pytest.mark.docs

@@ -8,9 +8,9 @@ import pytest
 
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.polyaxon.client import connect
-from axonrl.tests.experiments.browser import browse
 from axonrl.tests.polyaxon_agent import carry_out
 from axonrl.tests.polyaxon_server import PolyaxonServer
+from axonrl.tests.serving.browser import browsing
 
 PROJECT = "submissions"
 EXPERIMENT = """\
@@ -63,13 +63,10 @@ def test_a_submitted_run_is_queued_with_its_inputs(submitted: str, capsys: pytes
     assert capsys.readouterr().out == ""
 
 
-def test_a_run_can_be_stopped(submitted: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_can_be_stopped_until_it_has_ended(submitted: str, host: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stop", submitted]) == 0
     assert capsys.readouterr().out == "stopping\n"  # until an agent says that it has stopped
     assert status(submitted, capsys)["status"] == "stopping"
-
-
-def test_a_run_that_has_ended_is_not_stopped(submitted: str, host: str, capsys: pytest.CaptureFixture[str]) -> None:
     condition = {"condition": {"type": "failed", "status": "True"}}
     connect(host).runs_v1.create_run_status("default", PROJECT, submitted[-32:], body=condition)
     assert main(["stop", submitted]) == 0
@@ -110,12 +107,9 @@ def test_what_the_server_does_not_have(
     assert capsys.readouterr().err == f"axonrl: error: {host} has no run {'0' * 32} in the project default/{PROJECT}\n"
 
 
-def test_a_matrix_is_accepted(
-    host: str, workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("POLYAXON_HOST", host)
+def test_a_matrix_is_accepted(submitted: str, host: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     matrix = "matrix: {kind: grid, params: {rate: {kind: choice, value: [0.1, 0.2]}}}\n"
-    (workplace / "sweep.yml").write_text(EXPERIMENT + matrix)
+    (workplace / "sweep.yml").write_text(f"include: experiment.yml\n{matrix}")
     assert main(["submit", "sweep.yml", "--project", PROJECT]) == 0
     run = connect(host).runs_v1.get_run("default", PROJECT, capsys.readouterr().out.rstrip("\n")[-32:])
     assert run.kind == "matrix"
@@ -123,5 +117,6 @@ def test_a_matrix_is_accepted(
 
 @pytest.mark.browser
 def test_the_web_page_shows_the_run(submitted: str, tmp_path: Path) -> None:
-    done = browse(submitted, tmp_path)
-    assert "my-pole" in done.stdout
+    with browsing(tmp_path / "browser") as browser:
+        browser.go(submitted)
+        browser.wait("document.body.innerText.includes('my-pole')")

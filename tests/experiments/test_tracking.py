@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.language.schema import load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
 from axonrl.experiments.tracking import follower, recording
-from axonrl.experiments.tracking.follower import Pusher, complete, follow
+from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import KILLED, Group, Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
@@ -259,15 +259,6 @@ def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> N
     assert pusher.done
 
 
-def test_a_run_that_was_killed_has_failed(folder: Path, journal: Journal) -> None:
-    run = TrackedRun(folder)
-    complete(run, [OfflineRun()])
-    complete(run, [OfflineRun()])
-    assert [status.status for status in run.statuses] == ["created", "running", "failed"]
-    assert run.statuses[-1].message == KILLED
-    assert run_data(folder)["status"] == "failed"
-
-
 def statuses(folder: Path) -> list[tuple[str, str]]:
     return [(one.status, one.message) for one in tracked_run(folder).statuses]
 
@@ -282,19 +273,6 @@ def no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
         def finish(self) -> None: ...
 
     monkeypatch.setattr(recording, "_Follower", Nobody)
-
-
-def test_a_run_that_a_process_follows(folder: Path) -> None:
-    experiment = load(folder / "experiment.yml")[0]
-    with tracked(folder, experiment) as tracking:
-        logging.getLogger("axonrl").warning("something is odd")
-        tracking.outputs({"episodes": 7})
-    run = tracked_run(folder)
-    assert (run.name, run.inputs["rate"], len(run.uuid)) == ("tried", 0.5, 32)
-    assert statuses(folder) == [("created", ""), ("succeeded", "")]
-    assert run.lines[0].text == "something is odd"
-    data = run_data(folder, run.uuid)
-    assert (data["status"], data["outputs"]) == ("succeeded", {"episodes": 7})
 
 
 @pytest.mark.usefixtures("no_follower")
@@ -364,20 +342,16 @@ def test_nothing_is_tracked_where_polyaxon_is_told_to_do_nothing(folder: Path, m
     assert [path.name for path in folder.iterdir()] == ["experiment.yml"]
 
 
-@pytest.mark.usefixtures("no_follower")
-def test_a_submitted_run_has_the_identity_of_its_submission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{UUID}")
-    with tracked(folder, load(folder / "experiment.yml")[0]):
-        pass
-    assert tracked_run(folder).uuid == UUID
-
-
-def test_one_of_many_runs_has_a_tag_of_their_group(
+def test_a_submitted_run_has_its_identity_and_one_of_many_a_tag_of_their_group(
     folder: Path, no_follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And none of them is the run that Polyaxon started for all of them."""
+    """And none of many is the run that Polyaxon started for all of them."""
     monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.cart.runs.{UUID}")
     experiment, group = load(folder / "experiment.yml")[0], Group("tried", "9f" * 16)
+    with tracked(folder, experiment):
+        pass
+    assert tracked_run(folder).uuid == UUID
+    (folder / "journal.jsonl").unlink()
     with tracked(folder, experiment, group):
         pass
     with tracked(folder, experiment):  # resumed alone
@@ -392,16 +366,15 @@ def test_one_of_many_runs_has_a_tag_of_their_group(
 
 def test_the_data_of_a_run_is_replaced_whole(folder: Path, journal: Journal) -> None:
     """Who has opened it reads on in the old file, never in half of the new one."""
-    run = tracked_run(folder)
-    offline = OfflineRun()
+    run, offline = tracked_run(folder), OfflineRun()
     offline.write(run)
-    path = folder / "polyaxon" / "runs" / run.uuid / "run.plx.json"
+    path = run_path(run) / "run.plx.json"
     before = path.read_bytes()
     with path.open("rb") as opened:
         run.description = "another"
         offline.write(run)
         assert opened.read() == before
-    assert run_data(folder, run.uuid)["description"] == "another"
+    assert run_data(folder)["description"] == "another"
     assert not (folder / "polyaxon" / ".run.tmp").exists()
 
 
@@ -420,15 +393,6 @@ def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None
     uuid = tracked_run(folder).uuid
     wait(lambda: run_data(folder, uuid)["status"] == "failed")
     assert statuses(folder)[-1] == ("failed", KILLED)
-
-
-def experiment_with(tracker: str, folder: Path) -> Experiment:
-    """The experiment with a tracker, in the folder of its run, too."""
-    file = folder.parent / "file.yml"
-    file.write_text(f"{EXPERIMENT}\ntracker: {tracker}")
-    experiment = load(file)[0]
-    (folder / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
-    return experiment
 
 
 STARTING = """
@@ -450,17 +414,29 @@ class Mine:
 """
 
 
-def test_users_trackers_of_which_one_starts_a_process(
+def test_a_run_that_a_process_follows_with_trackers_of_which_one_starts_another(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process inherits the follower's output, and runs for an hour; nobody waits for it."""
+    """That inherits the follower's output, and runs for an hour; nobody waits for it."""
     (tmp_path / "users_trackers.py").write_text(STARTING)
     monkeypatch.syspath_prepend(tmp_path)
-    trackers = "['users_trackers:Starting', {kind: 'users_trackers:Mine', name: told.txt}]"
-    with tracked(folder, experiment_with(trackers, folder)):
+    (tmp_path / "file.yml").write_text(
+        f"{EXPERIMENT}\ntracker: ['users_trackers:Starting', {{kind: 'users_trackers:Mine', name: told.txt}}]"
+    )
+    experiment = load(tmp_path / "file.yml")[0]
+    (folder / "experiment.yml").write_text(to_yaml(experiment.model_dump()))
+    with tracked(folder, experiment) as tracking:
+        logging.getLogger("axonrl").warning("something is odd")
+        tracking.outputs({"episodes": 7})
         wait((folder / "pid.txt").exists)
     os.kill(int((folder / "pid.txt").read_text()), signal.SIGKILL)  # it is still there
     assert (folder / "told.txt").read_text() == "succeeded"
+    run = tracked_run(folder)
+    assert (run.name, run.inputs["rate"], len(run.uuid)) == ("tried", 0.5, 32)
+    assert statuses(folder) == [("created", ""), ("succeeded", "")]
+    assert run.lines[0].text == "something is odd"
+    data = run_data(folder, run.uuid)
+    assert (data["status"], data["outputs"]) == ("succeeded", {"episodes": 7})
 
 
 def test_which_trackers_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,11 +445,15 @@ def test_which_trackers_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.write_text(f"{EXPERIMENT}\n{section}")
         return [name for name, _ in make_trackers(choices(load(file)[0]))]
 
-    assert names("") == []
-    assert names("tracker: {project: me/rl}") == []
-    assert names("tracker: {host: 'http://there:8000'}") == ["polyaxon at http://there:8000"]
+    there = "tracker: {host: 'http://there:8000'}"
+    assert names("") == names("tracker: {project: me/rl}") == []
+    assert names(there) == ["polyaxon at http://there:8000"]
     monkeypatch.setenv("POLYAXON_HOST", "http://here:8000")
     assert names("") == names("tracker: {project: me/rl}") == ["polyaxon at http://here:8000"]
     assert names("tracker: [mlflow, {host: 'http://there:8000'}]") == ["mlflow", "polyaxon at http://there:8000"]
+    monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.rl.runs.{UUID}")  # where it was submitted
+    assert names(there) == ["polyaxon at http://here:8000"]
+    monkeypatch.delenv("POLYAXON_HOST")
+    assert names(there) == ["polyaxon at http://there:8000"]
     monkeypatch.setenv("POLYAXON_IS_OFFLINE", "true")
-    assert names("tracker: {host: 'http://there:8000'}") == []
+    assert names(there) == []

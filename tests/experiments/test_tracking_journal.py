@@ -1,6 +1,7 @@
-"""The journal: what is written into it, and what a run is that is read from it."""
+"""The journal and messages: what is written into it, and what a run is that is read from it."""
 
 import errno
+import io
 import json
 import logging
 import math
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
+from axonrl.experiments.tracking.messages import Message, parse, write
 from axonrl.facts import BeginFacts, EndFacts, UpdateFacts
 from axonrl.hooks import Hooks
 from axonrl.tests.experiments.sharing import tracked_run
@@ -173,19 +175,23 @@ def test_a_full_disk_hurts_nothing_and_loses_nothing(
     (message,) = caplog.messages
     assert message == f"{tmp_path / JOURNAL} cannot be written (No space left on device); training continues"
     assert len(tracked_run(tmp_path).lines) < 5
+
+    def lines() -> list[str]:
+        return [line.text for line in tracked_run(tmp_path).lines if line.text.startswith("line")]
+
     room = 10**6
     journal.write(log="line 5")
-    lines = [line.text for line in tracked_run(tmp_path).lines if line.text.startswith("line")]
-    assert lines == [f"line {number}" for number in range(6)]
-
-
-def test_the_log_is_in_the_journal(tmp_path: Path) -> None:
-    handler = JournalHandler(Journal(tmp_path))
-    logger = logging.getLogger("axonrl.test")
-    logger.addHandler(handler)
-    logger.warning("%d of them", 3)
-    logger.removeHandler(handler)
-    assert [line.text for line in tracked_run(tmp_path).lines] == ["3 of them"]
+    assert lines() == [f"line {number}" for number in range(6)]
+    room = 0
+    journal.write(log="line 6")
+    room = 10**6
+    journal.close()  # where it is tried again
+    assert lines() == [f"line {number}" for number in range(7)]
+    room = 0
+    journal = Journal(tmp_path)
+    journal.write(log="line 7")
+    journal.close()
+    assert caplog.messages[-1] == f"{tmp_path / JOURNAL} is missing its last lines: the disk was full"
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -195,3 +201,18 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptu
     journal.close()
     (message,) = caplog.messages
     assert "cannot be written (Is a directory); training continues" in message
+
+
+# -- the lines between the process that follows a run and the one that trains -----------------------------------------
+
+
+def test_a_message_is_a_line_of_json() -> None:
+    out = io.StringIO()
+    write(out, Message("stop", "stopped at\nthe server"))
+    assert json.loads(out.getvalue()) == {"type": "stop", "text": "stopped at\nthe server"}
+    assert parse(out.getvalue()) == Message("stop", "stopped at\nthe server")
+
+
+@pytest.mark.parametrize("line", ["stop: a library", '{"type": "stop"}', "[" * 100_000])
+def test_anything_else_is_a_warning(line: str) -> None:
+    assert parse(line) == Message("warning", line)

@@ -10,7 +10,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Memory
-from axonrl.tests.memories.transitions import specs_of, timestep
+from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 
 
 @pytest.fixture
@@ -34,17 +34,9 @@ def built(specs: Mapping[str, SpecTree]) -> Callable[..., Any]:
 def step() -> Callable[..., None]:
     """Stores one transition from observation ``now`` to ``following``; the action is the number of ``now``."""
 
-    def store(
-        memory: Memory,
-        now: float,
-        following: float,
-        reward: float = 0.0,
-        terminated: bool = False,
-        truncated: bool = False,
-    ) -> None:
-        ends = {"terminated": terminated, "truncated": truncated}
+    def store(memory: Memory, now: float, following: float, **rest: Any) -> None:
         stored, then = np.array([now], np.float32), np.array([following], np.float32)
-        memory.step(**timestep(stored, then, action=int(now), reward=reward, **ends))
+        memory.step(**timestep(stored, then, action=int(now), **rest))
 
     return store
 
@@ -53,23 +45,9 @@ def step() -> Callable[..., None]:
 def extend() -> Callable[..., None]:
     """The same for a vector step: every argument is a list with one value for each environment."""
 
-    def store(
-        memory: Memory,
-        now: list[float],
-        following: list[float],
-        reward: list[float] | None = None,
-        terminated: list[bool] | None = None,
-        truncated: list[bool] | None = None,
-        mask: list[bool] | None = None,
-    ) -> None:
-        memory.extend(
-            None if mask is None else np.array(mask),
-            observation=np.array(now, np.float32)[:, None],
-            action=np.array(now).astype(np.int64),
-            reward=np.zeros(len(now)) if reward is None else np.array(reward),
-            terminated=np.zeros(len(now), np.bool_) if terminated is None else np.array(terminated),
-            truncated=np.zeros(len(now), np.bool_) if truncated is None else np.array(truncated),
-            next_observation=np.array(following, np.float32)[:, None],
-        )
+    def store(memory: Memory, now: Any, following: Any, mask: Any = None, **rest: Any) -> None:
+        stored, then = (np.array(values, np.float32)[:, None] for values in (now, following))
+        given = {key: np.array(value) for key, value in {"action": now, **rest}.items()}
+        memory.extend(None if mask is None else np.array(mask), **timesteps(stored, then, len(now), **given))
 
     return store

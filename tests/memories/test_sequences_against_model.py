@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.contracts import ArraySpec, SpecTree
 from axonrl.memories import Prioritized, SequenceMemory
+from axonrl.tests.memories import test_memory_against_model
+from axonrl.tests.memories.test_memory_against_model import FRAMES, World
 from axonrl.tests.memories.transitions import specs_of
 
 DISCOUNT, ALPHA, BETA, EPSILON, ETA = 0.75, 0.5, 0.25, 0.125, 0.75
@@ -14,20 +16,20 @@ TIMESTEPS, BATCH_SIZE, STEPS = 40, 4, 240
 
 
 class Case(NamedTuple):
-    """Lanes; length, burn-in and overlap; masks (never, later, always); frames in a stack; sampler."""
+    """Lanes; length, burn-in and overlap; masks (never, later, always); axis of frames; sampler."""
 
     num_envs: int
     length: int
     burn_in: int
     overlap: int
     masked: str
-    stack: int | None
+    axis: int | None
     prioritized: bool
 
 
 CASES = [
     Case(1, 4, 3, 2, "never", None, True),
-    Case(1, 5, 2, 4, "always", 2, True),
+    Case(1, 5, 2, 4, "always", 1, True),
     Case(3, 4, 5, 1, "never", None, True),
     Case(3, 1, 2, 0, "later", 2, False),
     Case(3, 6, 1, 3, "always", None, True),
@@ -35,24 +37,12 @@ CASES = [
 ]
 
 
-class Model:
+class Model(test_memory_against_model.Model):
     """One list of all transitions of each lane, of which the last ``TIMESTEPS`` count."""
 
     def __init__(self, case: Case) -> None:
+        super().__init__(case.num_envs)
         self.case = case
-        self.rows: list[list[Any]] = [[] for _ in range(case.num_envs)]
-        self.priorities: dict[Any, float] = {}
-        self.maximum = 1.0
-        self.rng = np.random.default_rng(1)
-
-    def extend(self, mask: Any, batch: Any) -> None:
-        for rows, stored, lane in zip(self.rows, mask, range(len(mask)), strict=True):
-            if stored:
-                now = {key: value[lane] for key, value in batch.items() if key != "state"}
-                now["state"] = batch["state"]["h"][lane]
-                if rows and rows[-1]["next_observation"].tolist() != now["observation"].tolist():
-                    rows[-1]["truncated"] |= not rows[-1]["terminated"]
-                rows.append(now)
 
     def sequences(self, lane: int) -> list[tuple[int, int, int]]:
         """All that were ever complete: (first timestep trained on, timesteps of burn-in, timesteps trained on)."""
@@ -123,44 +113,13 @@ class Model:
             self.maximum = max(self.maximum, priority)
 
 
-class World:
-    """Episodes of random lengths that terminate, are truncated, or are cut without a word."""
-
-    def __init__(self, case: Case) -> None:
-        self.rng, self.case, self.serial = np.random.default_rng(7), case, 0
-        self.observation = self.observe()
-
-    def observe(self) -> Any:
-        frame = self.rng.integers(0, 9, (self.case.num_envs, 1)).astype(np.float32)
-        return frame if self.case.stack is None else np.repeat(frame, self.case.stack, 1)
-
-    def step(self) -> dict[str, Any]:
-        n, stack = self.case.num_envs, self.case.stack
-        end = self.rng.choice(4, n, p=[0.88, 0.05, 0.04, 0.03])
-        following = self.observe()
-        if stack is not None:
-            following = np.concatenate([self.observation[:, 1:], following[:, -1:]], 1)
-        self.serial += 1
-        stored = {
-            "observation": self.observation,
-            "action": np.arange(n) + n * self.serial,
-            "reward": self.rng.integers(-4, 5, n).astype(np.float32),
-            "terminated": end == 1,
-            "truncated": end == 2,
-            "next_observation": following,
-            "state": {"h": np.repeat(self.serial + np.arange(n)[:, None] / 8, 2, 1).astype(np.float32)},
-        }
-        begun = np.where((end > 0)[:, None], self.observe() + 10, following)  # never the observation before
-        self.observation = begun.astype(np.float32)
-        return stored
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_sequences_are_those_of_the_model(case: Case) -> None:
-    world, model, masks = World(case), Model(case), np.random.default_rng(3)
-    specs = {
-        **specs_of(ArraySpec((case.stack or 1,), np.float32)),
-        "state": {"h": ArraySpec((2,), np.float32)},
+    world, model = World(case.num_envs, case.axis), Model(case)
+    shapes = {None: (2,), 1: (FRAMES, 2), 2: (2, FRAMES)}
+    specs: dict[str, SpecTree] = {
+        **specs_of(ArraySpec(shapes[case.axis], np.float32)),
+        **{"state": {"h": ArraySpec((2,), np.float32)}, "serial": ArraySpec((), np.int64)},
     }
 
     def made(seed: int) -> SequenceMemory:
@@ -173,7 +132,7 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
             overlap=case.overlap,
             eta=ETA,
             discount=DISCOUNT,
-            frame_stack=case.stack,
+            frame_stack=None if case.axis is None else FRAMES,
             sampler=sampler,
         )
         memory.build(specs, case.num_envs, np.random.default_rng(seed))
@@ -181,9 +140,9 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
 
     memory, sampled = made(1), 0
     for step in range(STEPS):
-        batch = world.step()
         partial = case.masked == "always" or (case.masked == "later" and step > STEPS // 2)
-        mask = masks.random(case.num_envs) < 0.7 if partial else np.ones(case.num_envs, np.bool_)
+        batch, mask = world.timestep(partial)
+        batch["state"] = {"h": np.stack([batch["serial"], -batch["serial"]], 1).astype(np.float32)}
         if case.num_envs == 1 and not partial:
             memory.step(
                 **{k: v["h"][0] if k == "state" else v[0] for k, v in batch.items()}
@@ -191,7 +150,7 @@ def test_sequences_are_those_of_the_model(case: Case) -> None:
             )
         else:
             memory.extend(mask, **batch)
-        model.extend(mask, batch)
+        model.extend(mask, {**batch, "state": batch["state"]["h"]})
         candidates = model.candidates()
         assert memory.can_sample() == (len(candidates) >= BATCH_SIZE)
         if step % 3 or not memory.can_sample():

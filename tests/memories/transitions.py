@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.errors import ArgumentError
+from axonrl.memories import Memory
+
+
+class NewestMemory(Memory):
+    """The example of Memory's docstring."""
+
+    def sample(self) -> Any:
+        return self.gather(np.arange(len(self) - self.batch_size, len(self)))
 
 
 def specs_of(observation: SpecTree) -> dict[str, SpecTree]:
@@ -27,9 +39,9 @@ def timestep(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
     return {"observation": now, "next_observation": following, **rest, **changes}
 
 
-def timesteps(now: Any, following: Any, **changes: Any) -> dict[str, Any]:
-    """What ``extend`` takes: the same for each lane."""
-    rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(len(now)))
+def timesteps(now: Any, following: Any, lanes: int | None = None, **changes: Any) -> dict[str, Any]:
+    """What ``extend`` takes: the same for each lane. Of dictionaries say how many these are."""
+    rest = dict.fromkeys(("action", "reward", "terminated", "truncated"), np.zeros(lanes or len(now)))
     return timestep(now, following, **{**rest, **changes})
 
 
@@ -54,3 +66,12 @@ def numbers(values: Any) -> list[Any]:
     """[B] or [B, 1] as a list."""
     flat: list[Any] = np.asarray(values).reshape(-1).tolist()
     return flat
+
+
+@contextlib.contextmanager
+def refused(argument: str, *fragments: str) -> Iterator[None]:
+    """An ArgumentError is raised that names this argument, and whose message has these parts."""
+    with pytest.raises(ArgumentError) as caught:
+        yield
+    assert caught.value.argument == argument
+    assert [fragment for fragment in fragments if fragment not in str(caught.value)] == []

@@ -128,8 +128,6 @@ CHILD = """
 import sys
 sys.modules["tensorflow"] = sys.modules["keras"] = None  # to import them raises
 from axonrl.runtimes import Policy
-from axonrl.policies.boundary import ObservationsIn
-from axonrl.policies.description import Part
 import gymnasium
 policy = Policy.load(sys.argv[1])
 env = gymnasium.make("CartPole-v1")

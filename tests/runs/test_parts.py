@@ -56,31 +56,6 @@ def test_what_is_no_longer_needed_is_not_written_again(tmp_path: Path) -> None:
     assert items(folder) == [{"a": (27, 61)}]
 
 
-def test_series_side_by_side(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
-    store.save({"x": numbers(("a", 0, 4), ("b", 7, 9)), "y": {"z": numbers(("c", 3, 5))}})
-    folder = store.save({"x": numbers(("a", 1, 4), ("a2", 4, 6), ("b", 7, 10)), "y": {"z": numbers(("d", 3, 5))}})
-
-    assert items(folder)[1] == {"a2": (4, 6), "b": (9, 10), "d": (3, 5)}
-    index, state = store.load()  # type: ignore[misc]
-    assert index == 2
-    assert state["x"].tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
-    assert state["y"]["z"].tolist() == [3, 4]
-
-
-def test_another_process_links_what_it_has_read(tmp_path: Path) -> None:
-    first = CheckpointStore(tmp_path).save({"x": numbers(("a", 0, 9))})
-    fresh = CheckpointStore(tmp_path).save({"x": numbers(("a", 0, 9))})  # it has checked nothing
-    assert not (fresh / "part-00000001.safetensors").exists()
-
-    store = CheckpointStore(tmp_path)
-    _, state = store.open()  # type: ignore[misc]
-    third = store.save({"x": state["x"], "y": numbers(("b", 0, 1))})
-    assert (third / "part-00000002.safetensors").samefile(fresh / "part-00000002.safetensors")
-    assert items(third)[1] == {"b": (0, 1)}
-    assert items(first) == [{"a": (0, 9)}]
-
-
 def test_items_that_no_part_holds(tmp_path: Path) -> None:
     """Nothing that axonrl writes: files whose hashes are right, and that do not fit together."""
     store = CheckpointStore(tmp_path)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from axonrl.runs import programs
 from axonrl.runs.programs import ProgramCache
 from axonrl.runtimes import choosing
 from axonrl.runtimes.litert.conversion import convert
-from axonrl.tests.estimators.dying import DYING
+from axonrl.tests.estimators.dying import DYING, run_dying
 from axonrl.tests.estimators.fakes import Counting, agent, differences, snapshot
 from axonrl.tests.runs.states import truncate
 
@@ -93,19 +91,6 @@ def test_without_a_run_nothing_is_written_until_there_is_one(tmp_path: Path) -> 
     (folder / "litert" / "actor.safetensors").unlink()
     cache.keep()  # once is enough
     assert list((folder / "litert").iterdir()) == []
-
-
-def test_a_file_that_was_cut_is_said_and_made_again(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache, path = ProgramCache(run / "litert"), run / "litert" / "actor.safetensors"
-    cache("actor", "k", returning(CONTENT))
-    whole = path.read_bytes()
-    for length in (0, 1, 7, 8, 9, 100, len(whole) - len(CONTENT), len(whole) - 1):
-        caplog.clear()
-        path.write_bytes(whole[:length])
-        assert cache("actor", "k", returning(CONTENT)) == CONTENT
-        [message] = said(caplog, logging.WARNING)
-        assert message.startswith(f"{path} is damaged, and is made again: ")
-        assert path.read_bytes() == whole
 
 
 def test_no_flipped_bit_gives_another_program(
@@ -183,15 +168,7 @@ for k in range(1, 100):
 
 
 def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(run: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", CRASHING, str(run / "litert")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # fork with one thread only
-    )
-    assert result.stderr == ""  # a damaged file would have been said
-    lines = result.stdout.splitlines()
+    lines = run_dying(CRASHING, str(run / "litert"))
     assert lines[0] == "made"  # killed before anything was there
     assert lines[-2:] == ["9", "0"]  # killed after it was in place; not killed
     assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]

@@ -25,11 +25,6 @@ def test_the_interval_of_two_runs_is_that_of_their_four_draws() -> None:
     assert interval([0.0, 1.0]) == (0.5, 0.0, 1.0)
 
 
-def test_the_bounds_of_three_runs() -> None:
-    """One in 27 draws is three times the lowest, so the 2.5 % quantile is that: 3.7 % of the draws lie there."""
-    assert interval([0.0, 3.0, 9.0]) == (4.0, 0.0, 9.0)
-
-
 def test_the_bounds_of_five_runs() -> None:
     """Of 3125 draws of 0, 0, 0, 0, 1 the ones follow the binomial distribution: 2.5 % and 97.5 % are none and three.
 

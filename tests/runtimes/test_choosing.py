@@ -18,7 +18,7 @@ from axonrl.policies.reasons import Choice, Reason
 from axonrl.runs.programs import shared
 from axonrl.runtimes import choosing
 from axonrl.runtimes.choosing import choose
-from axonrl.runtimes.litert.conversion import ConversionError, convert
+from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.tests.runtimes.networks import COUNTERS, Make
@@ -234,23 +234,6 @@ def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> Non
     assert choice.runtimes == BOTH_LITERT
 
 
-def test_a_recorded_executor_that_cannot_run_any_more_is_an_error(
-    traced: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: Any) -> bytes:
-        raise ConversionError("LiteRT has no kernel for Abacus")
-
-    monkeypatch.setenv("AXONRL_CACHE", "")
-    monkeypatch.setattr(choosing, "convert", refuse)
-    program, train = traced()
-    message = (
-        r"^This run of .*\.model started with its actor and learner in LiteRT, which cannot run it now: it does not"
-        r" convert \(LiteRT has no kernel for Abacus\)\. Resume it with the versions that it started with\.$"
-    )
-    with pytest.raises(ValueError, match=message):
-        choose(program, train, "auto", BOTH_LITERT, shared)
-
-
 # -- the cache --------------------------------------------------------------------------------------------------------
 
 
@@ -268,15 +251,6 @@ def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> N
     assert "failed to" in choice.why["learner"].detail
     assert cache.asked == ["actor-and-learner", "actor", "learner"]
     assert [name for name, _ in cache.contents] == ["actor"]
-
-
-def test_what_is_in_the_cache_is_not_converted(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Keeping()
-    chosen(traced(), cache=cache)
-    monkeypatch.setenv("AXONRL_CACHE", "")
-    monkeypatch.setattr(choosing, "convert", lambda *arguments: pytest.fail("converted"))
-    executor, _ = chosen(traced(), cache=cache)
-    assert isinstance(executor, LiteRTExecutor)
 
 
 def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,9 +84,6 @@ def frames(count: int) -> Any:
     return np.random.default_rng(7).integers(0, 256, (count, 8, 8, 2)).astype(np.uint8)
 
 
-# -- where a weight is ------------------------------------------------------------------------------------------------
-
-
 def test_a_weight_in_the_order_and_the_unit_of_the_file() -> None:
     kernel = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     place = Placement("kernel", 0, (1, 0), 0.5)
@@ -104,9 +101,6 @@ def test_weights_are_written_where_they_belong_and_nowhere_else() -> None:
 def test_placements_as_json() -> None:
     places = (Placement("a/b", 12, (3, 0, 1, 2), 1 / 255), Placement("c", 0, ()))
     assert patching.from_json(patching.to_json(places)) == places
-
-
-# -- freezing ---------------------------------------------------------------------------------------------------------
 
 
 def test_written_over_weights_give_the_file_that_a_conversion_gives(program: Program) -> None:
@@ -164,9 +158,6 @@ def test_an_actor_without_weights_says_so(trace: Trace) -> None:
     actor = FrozenActor(freeze(trace(spare), keeping), ["action", "values"], None)
     with pytest.raises(ValueError, match="set_weights comes before act"):
         actor.act(np.ones((1, 4), np.float32))
-
-
-# -- which kind -------------------------------------------------------------------------------------------------------
 
 
 def test_constants_where_that_pays_and_variables_elsewhere(program: Program, trace: Trace, caplog: Any) -> None:

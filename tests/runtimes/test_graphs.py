@@ -54,7 +54,6 @@ def in_cond_in_while(variable: Any) -> Any:
     "change",
     [
         lambda v: v.assign_add([1.0, 1.0, 1.0]),
-        lambda v: v.scatter_nd_update([[0]], [1.0]),
         lambda v: v[1].assign(2.0),
         lambda v: tf.raw_ops.ResourceApplyGradientDescent(var=v.handle, alpha=0.1, delta=[1.0, 1.0, 1.0]),
         in_inner_function,

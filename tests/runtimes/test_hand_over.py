@@ -100,22 +100,6 @@ def test_a_layer_in_a_closure(trace: Make, batch_specs: Make) -> None:
         trace(model_fn)  # it is built by now
 
 
-def test_a_target_network_in_a_closure(trace: Make, batch_specs: Make) -> None:
-    target = keras.layers.Dense(2, name="target")
-
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        online = keras.layers.Dense(2, name="online")
-        q = online(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
-        return minimize(tf.reduce_mean(q - target(features)), online.trainable_variables)
-
-    trace(model_fn).trace_train(batch_specs(8))  # what it has created is this program's
-    program = trace(model_fn)
-    with pytest.raises(ValueError, match="uses the variable target/kernel:0 that it did not create: build layers"):
-        program.trace_train(batch_specs(8))
-
-
 def test_a_variable_created_outside(trace: Make) -> None:
     outside = tf.Variable(tf.ones([4, 2]), name="outside")
     call = tf.function(lambda x: x @ outside)  # also where only a function that it calls uses it

@@ -42,9 +42,6 @@ def rewritten(function: Callable[..., Any], *specs: Any) -> tuple[set[str], Call
     return {node.op for body in definition.library.function for node in body.node_def}, run
 
 
-# -- gradients ---------------------------------------------------------------------------------------------------------
-
-
 SLICES = {
     "last column": lambda x: x[:, -1],
     "from the end": lambda x: x[-3:-1],
@@ -108,9 +105,6 @@ def test_an_op_whose_type_is_the_default_one_is_found_where_defaults_are_left_ou
     assert set(node.attr) == {"f", "Tin", "Tout"}
 
 
-# -- functions --------------------------------------------------------------------------------------------------------
-
-
 def absolute_error(ours: Make, theirs: Callable[[float], float], x: Any) -> float:
     x = np.asarray(x, np.float32)
     return float(np.max(np.abs(ours(x).numpy().astype(np.float64) - [theirs(float(value)) for value in x])))
@@ -139,9 +133,6 @@ def test_functions_keep_their_digits_near_0_and_far_from_it() -> None:
     wide = np.linspace(-80, 1e3, 2_001)
     assert relative_error(arithmetic.softplus, lambda x: max(x, 0) + math.log1p(math.exp(-abs(x))), wide) < 1e-5
     assert absolute_error(arithmetic.atanh, math.atanh, np.linspace(-0.99, 0.99, 501)) < 1e-6
-
-
-# -- in LiteRT --------------------------------------------------------------------------------------------------------
 
 
 def plus_0(x: Any) -> Any:

@@ -14,6 +14,8 @@ import tensorflow as tf
 from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.noise import Request
+from axonrl.runs.programs import shared
+from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, minimize, predict
 
@@ -101,30 +103,26 @@ def noisy(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
     order = noise.permutation(3)
     uniform = noise.uniform([], 5, 6)
     tf.Variable(0.0, name="count").assign_add(1.0)  # what creates variables is called twice
-    weight.assign_sub(weight)
+    weight.assign_sub(0.5 * weight)
     metrics, td_error = {"normal": normal[1], "uniform": uniform, "first": order[0]}, tf.gather(labels["reward"], order)
     return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(normal), metrics=metrics, td_error=td_error)
 
 
-def test_noise_becomes_inputs(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_noise_becomes_inputs(runtime: str, trace: Make, batch_specs: Make, batch_of: Make) -> None:
     specs = batch_specs(3)
     program = trace(learning(noisy))
-    executor = TensorFlowExecutor(program)
     train = program.trace_train(specs)
     assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
     assert train.metrics == ("normal", "uniform", "first")
     assert train.not_exact == ()
 
-    executor = TensorFlowExecutor(program, train)
-    batch = batch_of(specs)
-    for draws in (
-        [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)],
-        [request.draw(np.random.default_rng(0)) for request in train.noise],
-    ):
-        result = executor.train(batch, COUNTERS, draws)
-        assert result.scalars.tolist() == [draws[0].sum(), draws[0][1], draws[2], draws[1][0]]
-        assert result.td_error is not None
-        np.testing.assert_array_equal(result.td_error, batch["reward"][draws[1]])
+    executor, batch = choose(program, train, runtime, None, shared)[0], batch_of(specs)
+    draws = [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)]
+    result = executor.train(batch, COUNTERS, draws)
+    assert result.scalars.tolist() == [4, 2.5, 5.25, 2]
+    assert result.td_error is not None
+    np.testing.assert_array_equal(result.td_error, batch["reward"][draws[1]])
 
 
 def test_noise_of_unknown_size_is_refused(trace: Make, batch_specs: Make) -> None:

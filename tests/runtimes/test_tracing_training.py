@@ -74,16 +74,6 @@ def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, bat
     assert result.scalars[1] == pytest.approx(0.01)
 
 
-def test_a_train_op_is_run(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
-        train_op = weight.assign_add(tf.ones_like(weight))
-        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), train_op=tf.group(train_op))
-
-    specs = batch_specs(3)
-    weights = trained(trace(learning(train)), specs, *[batch_of(specs)] * 2).get_weights()
-    np.testing.assert_array_equal(weights["0000.weight"], np.array(START, np.float32) + 2)
-
-
 def test_a_training_that_assigns_nothing_is_refused(trace: Make, batch_specs: Make) -> None:
     def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         keras.optimizers.SGD(0.1)  # made, but not applied

@@ -12,7 +12,6 @@ from axonrl.serving.workers.messages import BEAT, Frame, encode, read
 from axonrl.serving.workers.settings import WorkerSettings
 from axonrl.serving.workers.worker import Worker
 
-SMALL: dict[str, Any] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
 DATA = {"state": [0.0] * 4, "action": [1], "reward": 1.0, "next_state": [1.0] * 4, "done": False}
 STEP = json.dumps({"step_data": DATA}).encode()
 ACT = json.dumps([0.0] * 4).encode()

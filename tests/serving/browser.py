@@ -25,6 +25,14 @@ NO_CALLS = (
 PATIENCE = 30.0
 
 
+def chromium() -> str:
+    """The program; skips, and on CI fails, where there is none."""
+    if CHROMIUM is None:
+        message = "NO CHROMIUM HERE: the web page was not looked at"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+    return CHROMIUM
+
+
 class Browser:
     """One page of a browser. ``errors`` has what its console said: exceptions, errors and warnings."""
 
@@ -124,16 +132,11 @@ class Browser:
 @contextlib.contextmanager
 def browsing(folder: Path) -> Iterator[Browser]:
     """A browser with an empty profile; skips, and on CI fails, where there is none."""
-    if CHROMIUM is None:
-        message = "NO CHROMIUM HERE: the service's web page was not looked at"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    commands, answers = os.pipe(), os.pipe()
+    program, commands, answers = chromium(), os.pipe(), os.pipe()
     arguments = [*QUIET.split(), *NO_CALLS.split(), f"--user-data-dir={folder}", "--remote-debugging-pipe"]
     as_it_expects = f'exec "$0" "$@" 3<&{commands[0]} 4>&{answers[1]}'
     process = subprocess.Popen(
-        ["bash", "-c", as_it_expects, CHROMIUM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        ["bash", "-c", as_it_expects, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, pass_fds=(commands[0], answers[1]), start_new_session=True,
     )  # fmt: skip
     try:

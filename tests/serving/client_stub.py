@@ -135,8 +135,10 @@ class Clock:
     def __init__(self) -> None:
         self.now, self.slept = 1000.0, list[float]()
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
+
+    monotonic = time = perf_counter = __call__
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -159,6 +161,11 @@ def running() -> Iterator[Stub]:
 
 def connect(stub: Stub, **more: Any) -> RemoteAgent:
     return RemoteAgent("a", url=stub.url, access_token="axp_secret", **more)
+
+
+def told(stub: Stub, **more: Any) -> RemoteAgent:
+    """One that need not ask for anything."""
+    return connect(stub, **{"state_size": 4, "action_size": 2, "agent_model": "dqn", **more})
 
 
 def agent_of(stub: Stub, **changes: Any) -> RemoteAgent:

@@ -1,6 +1,7 @@
 """Fixtures: databases of both kinds, hashing that takes no time, and compiled programs that are built once for all."""
 
-import os
+import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,21 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from axonrl.serving.accounts import Database, passwords
-from axonrl.serving.catalogue import Recipe, recipe
+from axonrl.serving import RemoteAgent, catalogue
+from axonrl.serving.accounts import Accounts, Database, passwords
+from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.workers import building
 
-from .client_stub import Stub
+from .client_stub import Stub, agent_of
 from .client_stub import running as stub_running
-from .hosted import Host
+from .commands import Commands
+from .for_accounts import Hands, with_alice
+from .gateway_fakes import Service as Gateway
+from .gateway_fakes import gateway
+from .hosted import DQN, Host, feed
 from .postgresql import PostgreSQL, running
-from .service import FAULTS, SMALL, Service, serving
+from .service import Service, quiet, serving
 
 
 @pytest.fixture(scope="session")
@@ -33,12 +40,24 @@ def built(programs: Path) -> Callable[..., Recipe]:
     """Make the recipe of an agent, and its program with initial weights for its seed."""
 
     def make(model: str, config: Mapping[str, Any]) -> Recipe:
-        made = recipe(model, {"seed": 0, **config})
+        made = catalogue.recipe(model, {"seed": 0, **config})
         with FileLock(programs / f"{made.family}.lock"):
             building.build(made, programs)
         return made
 
     return make
+
+
+@pytest.fixture
+def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """On the folder ``data``, which is not there yet."""
+    return Commands(tmp_path / "data", capsys, monkeypatch)
+
+
+@pytest.fixture
+def recipe(built: Callable[..., Recipe]) -> bytes:
+    """A small DQN's, as a worker is told it."""
+    return json.dumps(built("dqn", DQN).to_json()).encode()
 
 
 @pytest.fixture
@@ -48,25 +67,41 @@ def host(programs: Path, tmp_path: Path) -> Iterator[Host]:
     host.close()
 
 
+@pytest.fixture(scope="module")
+def learned(
+    built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Host, HostedAgent]]:
+    """A DQN that has had 30 steps, and its host; the tests do not change it."""
+    with contextlib.closing(Host(programs, tmp_path_factory.mktemp("learned"))) as host:
+        agent = host.open("a", built("dqn", DQN))
+        feed(agent, 0, 30)
+        yield host, agent
+
+
 @pytest.fixture(scope="session")
 def served_once(
     built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One service for all tests that need one, whose disk fails as the file ``faults`` beside its data says."""
-    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
-    folder = tmp_path_factory.mktemp("service")
-    path = os.pathsep.join(filter(None, (str(FAULTS), os.environ.get("PYTHONPATH"))))
-    environment = {"PYTHONPATH": path, "FAULTS": str(folder / "faults")}
-    with serving(folder / "data", programs, environment=environment) as started:
+    """One service for all tests that need one."""
+    built("dqn", DQN)
+    with serving(tmp_path_factory.mktemp("service") / "data", programs) as started:
         yield started
 
 
 @pytest.fixture
-def service(served_once: Service) -> Service:
-    """It runs at the beginning of each test."""
+def server(served_once: Service) -> Iterator[Service]:
+    """It runs at the beginning of each test, and says of nothing that it was unexpected."""
     if served_once.process is None or served_once.process.poll() is not None:
         served_once.start()
-    return served_once
+    with quiet(served_once):
+        yield served_once
+
+
+@pytest.fixture
+def service() -> Iterator[Gateway]:
+    """A gateway with fakes behind it."""
+    with gateway() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +133,31 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
+def clock() -> Hands:
+    """The accounts' clock."""
+    return Hands()
+
+
+@pytest.fixture
+def accounts(quick_hashes: None, database: Database, clock: Hands) -> Accounts:
+    """With alice's."""
+    return with_alice(database, clock)
+
+
+@pytest.fixture
+def owner(accounts: Accounts) -> str:
+    """Alice's id."""
+    return accounts.user("alice").id
+
+
+@pytest.fixture
 def stub() -> Iterator[Stub]:
     """A service that answers what a test tells it to."""
     with stub_running() as stub:
         yield stub
+
+
+@pytest.fixture
+def agent(stub: Stub) -> RemoteAgent:
+    """A client of it that knows its agent."""
+    return agent_of(stub)

@@ -1,6 +1,8 @@
 """What the tests of accounts share."""
 
 import datetime as dt
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +29,12 @@ class Hands:
 
     def move(self, **by: float) -> None:
         self.time += dt.timedelta(**by)
+
+
+def at_once(call: Callable[[int], object], count: int) -> None:
+    """In so many threads, each with its number."""
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(call, range(count)))
 
 
 def with_alice(database: Database, clock: Hands | None = None, folder: Path | None = None) -> Accounts:

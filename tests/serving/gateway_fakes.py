@@ -244,11 +244,16 @@ class Service:
         self._folder.cleanup()
 
 
+def gateway(sets: Mapping[str, str] | None = None, **more: Any) -> contextlib.closing[Service]:
+    """A service, until the end of the context."""
+    return contextlib.closing(Service(sets, **more))
+
+
 @contextlib.contextmanager
 def with_cart(settings: Mapping[str, str]) -> Iterator[Service]:
     """A service in which alice has an agent ``cart``."""
-    with contextlib.closing(Service(settings)) as service:
-        assert service("POST", AGENTS, {"name": "cart", "model": "dqn", "config": CARTPOLE}).status == 201
+    with gateway(settings) as service:
+        assert create(service).status == 201
         yield service
 
 

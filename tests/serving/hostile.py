@@ -53,12 +53,13 @@ def joined(header: dict[str, Any], behind: bytes) -> bytes:
 def damaged(content: bytes, path: Path) -> dict[str, tuple[bytes, str]]:
     """Files in the place of one with arrays of ``float32``, and the codes with which they must be refused."""
     header, behind = parts(content)
-    name, _ = _alike(header)
+    name, other = _alike(header)
     begin, end = header[name]["data_offsets"]
 
     def with_entry(**more: Any) -> bytes:
         return joined({**header, name: {**header[name], **more}}, behind)
 
+    overlapping = {"data_offsets": header[name]["data_offsets"]}
     nan = bytearray(behind)
     nan[begin : begin + 4] = b"\x00\x00\xc0\x7f"
     return {
@@ -72,16 +73,7 @@ def damaged(content: bytes, path: Path) -> dict[str, tuple[bytes, str]]:
         "another dtype": (with_entry(dtype="I32"), "state_mismatch"),
         "another shape": (with_entry(shape=[1, *header[name]["shape"]]), "state_mismatch"),
         "NaN": (joined(header, bytes(nan)), "invalid_value"),
-    }
-
-
-def misplaced(content: bytes) -> dict[str, tuple[bytes, str]]:
-    """Files whose arrays lie over each other, or do not fill it."""
-    header, behind = parts(content)
-    one, other = _alike(header)
-    overlapping = {**header, other: {**header[other], "data_offsets": header[one]["data_offsets"]}}
-    return {
-        "overlapping offsets": (joined(overlapping, behind), "unsafe_state"),
+        "overlapping offsets": (joined({**header, other: {**header[other], **overlapping}}, behind), "unsafe_state"),
         "bytes of no array": (content + b"\x00" * 8, "unsafe_state"),
     }
 

@@ -1,6 +1,8 @@
 """A service as its users run it: `axonrl serve` in a process of its own, which ends with the tests."""
 
 import contextlib
+import http.client
+import json
 import os
 import re
 import secrets
@@ -15,7 +17,8 @@ from typing import Any, Final, TypeVar
 from unittest import mock
 
 from axonrl.serving import RemoteAgent
-from axonrl.serving.accounts import Accounts, open_service, passwords
+from axonrl.serving.accounts import Accounts, AgentRows, open_service, passwords
+from axonrl.serving.accounts.tables import Agent
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.programs import program_of
 
@@ -57,12 +60,15 @@ class Server:
         assert self.process is not None
         return self.process.pid
 
+    def command(self) -> list[str]:
+        """What it is started with."""
+        return [*CLI, "serve", "--data", str(self.data), "--port", str(self.port), *self._options]
+
     def start(self: _Server) -> _Server:
         """Returns when the server has said where it is; after the first time, on the same port."""
-        command = [*CLI, "serve", "--data", str(self.data), "--port", str(self.port), *self._options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
                 env={**os.environ, **self._environment},
             )  # fmt: skip
         line = self._first_line()
@@ -90,21 +96,37 @@ class Server:
         """Have it save everything and end; its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self._reap()
+        return self.ended()
 
     def kill(self, *, workers: bool = True) -> None:
         """Kill -9 the gateway, as if the machine had failed, and its workers too; else they end when they see it."""
         for pid in [self.pid, *(self.children() if workers else ())]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._reap()
+        self.ended()
+
+    def ask(
+        self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None, **more: str
+    ) -> tuple[int, dict[str, str], Any]:
+        """A request without the client, sent once: status, headers, JSON or bytes."""
+        head = {"Content-Type": "application/json", **more}
+        head |= {} if token is None else {"Authorization": f"Bearer {token}"}
+        head |= {} if key is None else {"Idempotency-Key": key}
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, sent, head)
+            answer = connection.getresponse()
+            content, headers = answer.read(), {name.lower(): value for name, value in answer.getheaders()}
+        is_json = content and "json" in headers.get("content-type", "")
+        return answer.status, headers, json.loads(content) if is_json else content
 
     def end(self) -> None:
         """Whatever happened, no process remains."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
 
-    def _reap(self) -> int:
+    def ended(self) -> int:
+        """Its exit code, when it has ended."""
         assert self.process is not None
         assert self.process.stdout is not None
         code = self.process.wait(_SECONDS)
@@ -143,17 +165,23 @@ def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None 
     Returns:
         A token of hers.
     """
-    with mock.patch.dict(passwords.PARAMETERS, memory_cost=8, time_cost=1):
-        opened = open_service(data, database)
-        try:
-            accounts = Accounts(opened)
-            accounts.add_user("alice", PASSWORD)
-            text, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"])
-        finally:
-            opened.close()
+    cheap = mock.patch.dict(passwords.PARAMETERS, memory_cost=8, time_cost=1)
+    with cheap, contextlib.closing(open_service(data, database)) as opened:
+        accounts = Accounts(opened)
+        accounts.add_user("alice", PASSWORD)
+        text, _ = accounts.create_token("alice", "tests", ["read", "act", "learn", "manage"])
     for recipe in recipes:
         copy_program(recipe, programs, data)
     return text
+
+
+def with_agent(data: Path) -> Agent:
+    """The row of alice's agent ``cart``, which has no folder yet."""
+    with contextlib.closing(open_service(data)) as opened:
+        rows = AgentRows(opened)
+        agent = rows.add(Accounts(opened).user("alice").id, "cart", "dqn", "", {})
+        rows.set_status(agent.id, "ready")
+        return agent
 
 
 def copy_program(recipe: Recipe, programs: Path, data: Path) -> None:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import http.server
-import json
-import socketserver
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from axonrl.serving import RemoteAgent
 
 from .live import Server, agent, prepared, running
 
 SMALL: Final[dict[str, Any]] = {"seed": 0, "hidden_layers": [8], "batch_size": 8, "buffer_size": 500}
-FAULTS: Final = Path(__file__).with_name("faulty")
 
 
 class Service(Server):
@@ -62,21 +56,10 @@ class Service(Server):
         return agent(self, self.token, name, **more)
 
     def ask(
-        self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None
+        self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None, **more: str
     ) -> tuple[int, dict[str, str], Any]:
-        """A request without the client, sent once: status, headers, JSON."""
-        head = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
-        head |= {} if key is None else {"Idempotency-Key": key}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-            connection.request(method, path, sent, head)
-            answer = connection.getresponse()
-            content = answer.read()
-            headers = {name.lower(): value for name, value in answer.getheaders()}
-            return answer.status, headers, json.loads(content) if content else None
-        finally:
-            connection.close()
+        """As alice, unless a token is given."""
+        return super().ask(method, path, body, key, token or self.token, **more)
 
     def ready(self) -> int:
         """The status of ``/readyz``."""
@@ -120,67 +103,18 @@ def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-class _Forwarding(http.server.BaseHTTPRequestHandler):
-    """Hands each request on, and drops the answers to some of them."""
-
-    protocol_version = "HTTP/1.1"
-    server: _Proxy
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = urllib.request.Request(
-            self.server.target + self.path, body or None, dict(self.headers), method="POST"
-        )
-        self._forward(request)
-
-    def do_GET(self) -> None:
-        self._forward(urllib.request.Request(self.server.target + self.path, None, dict(self.headers)))
-
-    def _forward(self, request: urllib.request.Request) -> None:
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                status, content = answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                status, content = error.code, error.read()
-        except OSError:
-            self.close_connection = True
-            return
-        with self.server.guard:
-            self.server.answers += 1
-            dropped = self.server.answers % 3 == 0
-        if dropped:
-            self.close_connection = True
-            return
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *what: object) -> None:
-        pass
-
-
-class _Proxy(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
-
-    def __init__(self, target: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Forwarding)
-        self.target = target
-        self.answers = 0
-        self.guard = threading.Lock()
-
-
 @contextlib.contextmanager
-def dropping(target: str) -> Iterator[tuple[str, _Proxy]]:
-    """A proxy in front of a server that drops every third answer: its address, and itself."""
-    proxy = _Proxy(target)
-    thread = threading.Thread(target=proxy.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{proxy.server_port}", proxy
-    finally:
-        proxy.shutdown()
-        thread.join()
-        proxy.server_close()
+def dropping() -> Iterator[list[int]]:
+    """Every third answer is lost on its way to a client of this process; the statuses of all that a service gave."""
+    statuses, respond = list[int](), http.client.HTTPConnection.getresponse
+
+    def lost(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+        answer = respond(connection)
+        statuses.append(answer.status)
+        if len(statuses) % 3 == 0:
+            connection.close()
+            raise ConnectionResetError
+        return answer
+
+    with mock.patch.object(http.client.HTTPConnection, "getresponse", lost):
+        yield statuses

@@ -6,6 +6,9 @@ from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import RefusedError, limits, passwords
 from axonrl.serving.accounts.limits import LoginLimits
 
+from .client_stub import Clock
+from .raising import raised
+
 
 def test_the_parameters_are_owasps() -> None:
     assert passwords.PARAMETERS == {"memory_cost": 19 * 1024, "time_cost": 2, "parallelism": 1}
@@ -23,11 +26,10 @@ def test_the_parameters_are_owasps() -> None:
     ],
 )
 def test_a_password_is_refused_without_being_told(password: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        passwords.accept("alice", password)
-    assert error.value.argument == "password"
-    assert error.value.value is None
-    assert str(password) not in str(error.value)
+    error = raised(ArgumentError, passwords.accept, "alice", password)
+    assert error.argument == "password"
+    assert error.value is None
+    assert str(password) not in str(error)
 
 
 def test_a_password_is_taken_as_it_is() -> None:
@@ -63,9 +65,7 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         thread.start()
     try:
         assert all(inside.acquire(timeout=60) for _ in threads)
-        with pytest.raises(RefusedError) as error:
-            known.hash("a third one")
-        assert error.value.code == "unavailable"
+        assert raised(RefusedError, known.hash, "a third one").code == "unavailable"
     finally:
         go.set()
         for thread in threads:
@@ -74,14 +74,6 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
-
-
-class Seconds:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def wait(limits: LoginLimits, name: str, address: str) -> int | None:
@@ -93,7 +85,7 @@ def wait(limits: LoginLimits, name: str, address: str) -> int | None:
 
 
 def test_five_failures_in_fifteen_minutes_for_a_name_and_an_address() -> None:
-    clock = Seconds()
+    clock = Clock()
     limits = LoginLimits(clock)
     for _ in range(5):
         assert wait(limits, "alice", "10.0.0.1") == 0
@@ -107,7 +99,7 @@ def test_five_failures_in_fifteen_minutes_for_a_name_and_an_address() -> None:
 
 
 def test_twenty_failures_a_minute_for_an_address() -> None:
-    clock = Seconds()
+    clock = Clock()
     limits = LoginLimits(clock)
     assert [wait(limits, f"user{number}", "10.0.0.1") for number in range(21)] == [*[0] * 20, 60]
     clock.now += 60
@@ -115,14 +107,13 @@ def test_twenty_failures_a_minute_for_an_address() -> None:
 
 
 def test_success_is_no_failure_but_sixty_a_minute_are_too_many() -> None:
-    limits = LoginLimits(Seconds())
+    limits = LoginLimits(Clock())
     for number in range(60):
         limits.begin("alice", f"10.0.0.{number % 3}")
         limits.succeeded("alice", f"10.0.0.{number % 3}")
     limits.begin("alice", "10.0.0.1")
-    with pytest.raises(RefusedError) as error:
-        limits.succeeded("alice", "10.0.0.1")
-    assert (error.value.code, error.value.retry_after) == ("rate_limited", 60)
+    error = raised(RefusedError, limits.succeeded, "alice", "10.0.0.1")
+    assert (error.code, error.retry_after) == ("rate_limited", 60)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +129,7 @@ def test_what_one_address_is(address: str, counted: str) -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_MOST_KEYS", 100)
-    clock = Seconds()
+    clock = Clock()
     counted = LoginLimits(clock)
     for number in range(1000):
         clock.now += 0.1

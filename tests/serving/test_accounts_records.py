@@ -1,5 +1,4 @@
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -7,7 +6,8 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, Audit, By, Database, Idempotency, RefusedError
 
-from .for_accounts import PASSWORD, Hands, on_both, with_alice
+from .for_accounts import PASSWORD, Hands, at_once, on_both
+from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -18,7 +18,6 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
 
 
-@on_both
 def test_an_entry_is_in_the_table_and_in_the_file(database: Database, tmp_path: Path) -> None:
     audit = Audit(database, tmp_path, clock=Hands())
     audit.write("state.read", BY, "cart", bytes=5)
@@ -62,84 +61,57 @@ def test_what_is_older_than_four_hundred_days_is_forgotten(database: Database, t
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_writers_at_once_lose_no_line(tmp_path: Path) -> None:
-    opened, clock = Database.open(tmp_path / "service.db"), Hands()
-    audits = [Audit(opened, tmp_path, clock=clock) for _ in range(4)]
+def test_writers_at_once_lose_no_line(database: Database, tmp_path: Path) -> None:
+    clock = Hands()
+    audits = [Audit(database, tmp_path, clock=clock) for _ in range(4)]
 
-    def write(audit: Audit) -> None:
+    def write(number: int) -> None:
         for _ in range(10):
-            audit.write("login")
-            audit.prune()
+            audits[number].write("login")
+            audits[number].prune()
 
-    threads = [threading.Thread(target=write, args=(audit,)) for audit in audits]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(write, 4)
     assert len(lines(tmp_path)) == len(audits[0].entries()) == 40
-    opened.close()
-
-
-@on_both
-def test_pages_of_entries(database: Database) -> None:
-    audit = Audit(database)
-    for number in range(5):
-        audit.write(str(number))
-    newest = audit.entries(limit=2)
-    assert [row.what for row in newest] == ["4", "3"]
-    assert [row.what for row in audit.entries(limit=2, before=newest[-1].id)] == ["2", "1"]
 
 
 # -- idempotency ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def user_id(database: Database) -> str:
-    return with_alice(database).user("alice").id
-
-
 @on_both
-def test_the_first_answer_is_given_again(database: Database, user_id: str) -> None:
+def test_the_first_answer_is_given_again(database: Database, owner: str) -> None:
     keys = Idempotency(database, clock=Hands())
-    assert keys.begin(user_id, "k", "digest") is None
-    assert keys.begin(user_id, "k", "digest") == (None, b"")  # under way
-    keys.finish(user_id, "k", 201, b'{"name": "cart"}')
-    assert keys.begin(user_id, "k", "digest") == (201, b'{"name": "cart"}')
-    with pytest.raises(RefusedError) as error:
-        keys.begin(user_id, "k", "another")
-    assert error.value.code == "idempotency_key_reused"
+    assert keys.begin(owner, "k", "digest") is None
+    assert keys.begin(owner, "k", "digest") == (None, b"")  # under way
+    keys.finish(owner, "k", 201, b'{"name": "cart"}')
+    assert keys.begin(owner, "k", "digest") == (201, b'{"name": "cart"}')
+    assert raised(RefusedError, keys.begin, owner, "k", "another").code == "idempotency_key_reused"
     bob = Accounts(database).add_user("bob", PASSWORD).id
     assert keys.begin(bob, "k", "another") is None  # it is an account's own
-    keys.forget(user_id, "k")
-    assert keys.begin(user_id, "k", "another") is None
+    keys.forget(owner, "k")
+    assert keys.begin(owner, "k", "another") is None
 
 
-@on_both
-def test_a_key_is_remembered_for_a_day(database: Database, user_id: str) -> None:
+def test_a_key_is_remembered_for_a_day(database: Database, owner: str) -> None:
     clock = Hands()
     keys = Idempotency(database, clock=clock)
-    keys.begin(user_id, "k", "digest")
-    keys.finish(user_id, "k", 201, b"")
+    keys.begin(owner, "k", "digest")
+    keys.finish(owner, "k", 201, b"")
     clock.move(hours=24)
     keys.tidy()
-    assert keys.begin(user_id, "k", "digest") == (201, b"")
+    assert keys.begin(owner, "k", "digest") == (201, b"")
     clock.move(seconds=1)
-    assert keys.begin(user_id, "k", "digest") is None
+    assert keys.begin(owner, "k", "digest") is None
 
 
 @pytest.mark.parametrize("key", ["x" * 256, "é\n"])
-def test_a_key_is_printable_ascii(database: Database, user_id: str, key: str) -> None:
+def test_a_key_is_printable_ascii(database: Database, owner: str, key: str) -> None:
     with pytest.raises(ArgumentError):
-        Idempotency(database).begin(user_id, key, "digest")
+        Idempotency(database).begin(owner, key, "digest")
 
 
 @on_both
-def test_of_many_at_once_one_is_the_first(database: Database, user_id: str) -> None:
+def test_of_many_at_once_one_is_the_first(database: Database, owner: str) -> None:
     keys, answers = Idempotency(database), []
-    threads = [threading.Thread(target=lambda: answers.append(keys.begin(user_id, "k", "digest"))) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda number: answers.append(keys.begin(owner, "k", "digest")), 5)
     assert answers.count(None) == 1
     assert answers.count((None, b"")) == 4  # type: ignore[arg-type]

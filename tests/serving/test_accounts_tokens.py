@@ -8,6 +8,7 @@ from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, Re
 from axonrl.serving.accounts.granting import to_json
 
 from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
+from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -27,8 +28,7 @@ def test_tokens_differ() -> None:
 
 
 @on_both
-def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
-    accounts = with_alice(database)
+def test_a_made_token_is_shown_once_and_listed(accounts: Accounts) -> None:
     text, row = accounts.create_token("alice", "game", ["learn", "act"], ["cart"], 3600)
     (grant,) = accounts.active_tokens().values()
     assert (grant.kind, set(grant.scopes), set(grant.agents or ())) == ("made", {"act", "learn"}, {"cart"})
@@ -53,27 +53,22 @@ def test_a_made_token_is_shown_once_and_listed(database: Database) -> None:
         ({"expires_in": 365 * 86_400 + 1}, "expires_in"),
     ],
 )
-def test_a_wrong_argument_makes_no_token(database: Database, given: dict[str, Any], argument: str) -> None:
-    accounts = with_alice(database)
-    with pytest.raises(ArgumentError) as error:
-        accounts.create_token("alice", **{"name": "game", **given})
-    assert error.value.argument == argument
+def test_a_wrong_argument_makes_no_token(accounts: Accounts, given: dict[str, Any], argument: str) -> None:
+    assert raised(ArgumentError, accounts.create_token, "alice", **{"name": "game", **given}).argument == argument
     assert accounts.tokens() == []
 
 
-def test_only_an_administrator_gives_the_metrics_away(database: Database) -> None:
-    accounts = with_alice(database)
+def test_only_an_administrator_gives_the_metrics_away(accounts: Accounts) -> None:
     _, row = accounts.create_token("alice", "prometheus", ["metrics"], by_administrator=True)
     assert row.scopes == ["metrics"]
     with pytest.raises(ArgumentError):
         accounts.create_token("alice", "game", ["admin"], by_administrator=True)
 
 
-@on_both
-def test_of_expired_tokens_only_the_newest_are_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_expired_tokens_only_the_newest_are_read(
+    accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(granting, "_MOST_EXPIRED", 2)
-    clock = Hands()
-    accounts = with_alice(database, clock)
     made = [accounts.create_token("alice", "game", expires_in=seconds)[0] for seconds in (30, 10, 20)]
     clock.move(seconds=60)
     assert accounts.expired_tokens() == {tokens.digest(made[0]): "made", tokens.digest(made[2]): "made"}
@@ -91,9 +86,7 @@ def test_a_token_is_for_a_thousand_agents_at_most(database: Database) -> None:
     assert [one.name for one in rows.of(owner, only=agents)] == ["a7", "a999"]
 
 
-def test_made_tokens_end_after_ninety_days(database: Database) -> None:
-    clock = Hands()
-    accounts = with_alice(database, clock)
+def test_made_tokens_end_after_ninety_days(database: Database, accounts: Accounts, clock: Hands) -> None:
     accounts.create_token("alice", "game")
     clock.move(days=89, hours=23)
     assert len(accounts.active_tokens()) == 1
@@ -106,9 +99,7 @@ def test_made_tokens_end_after_ninety_days(database: Database) -> None:
 
 
 @on_both
-def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None:
-    clock = Hands()
-    accounts = with_alice(database, clock)
+def test_a_login_ends_when_idle_or_after_thirty_days(accounts: Accounts, clock: Hands) -> None:
     digest = tokens.digest(accounts.login("alice", PASSWORD, ""))
     clock.move(hours=11)
     assert set(accounts.active_tokens()) == {digest}
@@ -130,9 +121,7 @@ def test_a_login_ends_when_idle_or_after_thirty_days(database: Database) -> None
     assert accounts.active_tokens() == {}  # 721 hours
 
 
-def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
-    clock = Hands()
-    accounts = with_alice(database, clock)
+def test_a_login_of_the_web_page_reads_only(accounts: Accounts, clock: Hands) -> None:
     cookie = accounts.web_login("alice", PASSWORD, "")
     assert cookie.startswith("axw_")
     (grant,) = accounts.active_tokens().values()
@@ -148,14 +137,11 @@ def test_a_login_of_the_web_page_reads_only(database: Database) -> None:
 
 
 @on_both
-def test_a_token_is_revoked_by_its_owner(database: Database) -> None:
-    accounts = with_alice(database)
+def test_a_token_is_revoked_by_its_owner(accounts: Accounts) -> None:
     accounts.add_user("bob", PASSWORD)
     _, row = accounts.create_token("alice", "game")
     for token_id, user in ((row.id, "bob"), ("nosuch", "alice"), ("' OR 1=1", None), ("a\0", None)):
-        with pytest.raises(RefusedError) as error:
-            accounts.revoke_token(token_id, user=user)
-        assert error.value.code == "not_found"
+        assert raised(RefusedError, accounts.revoke_token, token_id, user=user).code == "not_found"
     assert len(accounts.active_tokens()) == 1
     accounts.revoke_token(row.id, user="alice")
     accounts.revoke_token(row.id, user="alice")
@@ -164,19 +150,14 @@ def test_a_token_is_revoked_by_its_owner(database: Database) -> None:
     assert accounts.tokens("bob") == []
 
 
-def test_an_account_has_a_hundred_tokens(database: Database) -> None:
-    accounts = with_alice(database)
+def test_an_account_has_a_hundred_tokens(accounts: Accounts) -> None:
     made = [accounts.create_token("alice", f"{number}")[1] for number in range(100)]
-    with pytest.raises(RefusedError) as error:
-        accounts.create_token("alice", "one more")
-    assert error.value.code == "quota_exceeded"
+    assert raised(RefusedError, accounts.create_token, "alice", "one more").code == "quota_exceeded"
     accounts.revoke_token(made[0].id)
     accounts.create_token("alice", "one more")
 
 
-def test_logins_that_ended_long_ago_are_forgotten(database: Database) -> None:
-    clock = Hands()
-    accounts = with_alice(database, clock)
+def test_logins_that_ended_long_ago_are_forgotten(accounts: Accounts, clock: Hands) -> None:
     accounts.login("alice", PASSWORD, "")
     accounts.create_token("alice", "game", expires_in=60)
     clock.move(days=31)

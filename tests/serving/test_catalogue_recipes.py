@@ -11,17 +11,13 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.catalogue import Recipe, described, recipe
 
+from .raising import raised
+
 SIZES = {"state_size": 4, "action_size": 2}
 
 
 def made(model: str, **config: Any) -> Recipe:
     return recipe(model, {**SIZES, "seed": 0, **config})
-
-
-def refused(model: str, **config: Any) -> ArgumentError:
-    with pytest.raises(ArgumentError) as caught:
-        made(model, **config)
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -146,7 +142,7 @@ def test_a_programs_digest_has_the_versions_in_it(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_what_is_wrong_is_named(model: str, config: Mapping[str, Any], argument: str, told: str) -> None:
-    error = refused(model, **config)
+    error = raised(ArgumentError, made, model, **config)
     assert error.argument == argument
     assert told in str(error)
 

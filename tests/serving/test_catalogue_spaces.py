@@ -12,17 +12,13 @@ from axonrl.environments import spaces
 from axonrl.errors import ArgumentError
 from axonrl.serving.catalogue import Recipe, recipe
 
+from .raising import raised
+
 UNBOUNDED = {"type": "Box", "dtype": "float32", "shape": [2], "low": "-inf", "high": "inf"}
 
 
 def made(model: str, **config: Any) -> Recipe:
     return recipe(model, {"seed": 0, **config})
-
-
-def refused(model: str, **config: Any) -> ArgumentError:
-    with pytest.raises(ArgumentError) as caught:
-        made(model, **config)
-    return caught.value
 
 
 def test_sizes() -> None:
@@ -69,22 +65,12 @@ def test_a_described_space() -> None:
         ({"discrete": 1}, "discrete"),
         ({"discrete": True, "is_discrete": True}, "is_discrete"),
         ({"action_low": -1}, "action_low"),
+        *(({"model": "ddpg", "action_low": low}, "action_low") for low in (1, [0], [[0, 0]])),
     ],
 )
-def test_wrong_sizes(config: dict[str, Any], argument: str) -> None:
-    assert refused("dqn", **{"state_size": 4, "action_size": 2, **config}).argument == argument
-
-
-@pytest.mark.parametrize(
-    ("config", "argument"),
-    [
-        ({"action_low": 1}, "action_low"),
-        ({"action_low": [0]}, "action_low"),
-        ({"action_low": [[0, 0]]}, "action_low"),
-    ],
-)
-def test_wrong_bounds(config: dict[str, Any], argument: str) -> None:
-    assert refused("ddpg", state_size=4, action_size=2, **config).argument == argument
+def test_wrong_sizes_and_bounds(config: dict[str, Any], argument: str) -> None:
+    given = {"model": "dqn", "state_size": 4, "action_size": 2, **config}
+    assert raised(ArgumentError, made, **given).argument == argument
 
 
 def nested(times: int) -> dict[str, Any]:
@@ -112,4 +98,5 @@ def nested(times: int) -> dict[str, Any]:
     ids=lambda space: str(space)[:60],
 )
 def test_wrong_described_spaces(space: Any) -> None:
-    assert refused("dqn", observation_space=space, action_size=2).argument == "observation_space"
+    wrong = raised(ArgumentError, made, "dqn", observation_space=space, action_size=2)
+    assert wrong.argument == "observation_space"

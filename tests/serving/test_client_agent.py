@@ -16,6 +16,7 @@ from axonrl.serving import (
     EncodedAgentState,
     InvalidRequest,
     NotFound,
+    RemoteAgent,
     ServiceError,
     wait_until_agent_exists,
     wait_until_agent_is_active,
@@ -24,7 +25,8 @@ from axonrl.serving.catalogue import hosted
 from axonrl.serving.client import waiting
 from axonrl.serving.client.errors import ArgumentError
 
-from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, agent_of, connect, problem
+from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, connect, problem
+from .raising import raised
 
 # -- creating and removing --------------------------------------------------------------------------------------------
 
@@ -82,10 +84,9 @@ def test_create_with_a_space(stub: Stub) -> None:
 def test_create_refuses_without_a_request(
     stub: Stub, arguments: tuple[Any, Any, Any], argument: str, told: str
 ) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        connect(stub).create_agent(*arguments)
-    assert caught.value.argument == argument
-    assert told in str(caught.value)
+    caught = raised(ArgumentError, connect(stub).create_agent, *arguments)
+    assert caught.argument == argument
+    assert told in str(caught)
     assert stub.asked == []
 
 
@@ -106,9 +107,7 @@ def test_errors_of_create(stub: Stub) -> None:
     )
     agent = connect(stub, lr=-1)
     for code in ("name_taken", "quota_exceeded"):
-        with pytest.raises(Conflict) as conflict:
-            agent.create_agent(4, 2, "dqn")
-        assert conflict.value.code == code
+        assert raised(Conflict, agent.create_agent, 4, 2, "dqn").code == code
     with pytest.raises(InvalidRequest) as invalid:
         agent.create_agent(4, 2, "dqn")
     error = invalid.value
@@ -122,13 +121,10 @@ def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
     stub.replies.extend([Reply(201, creating), Reply(200, creating), Reply(200, AGENT)])
     assert connect(stub).create_agent(4, 2, "dqn")["status"] == "ready"
     stub.replies.extend([Reply(201, creating), Reply(200, {**AGENT, "status": "failed"})])
-    with pytest.raises(ServiceError) as caught:
-        connect(stub).create_agent(4, 2, "dqn")
-    assert caught.value.code == "agent_failed"
+    assert raised(ServiceError, connect(stub).create_agent, 4, 2, "dqn").code == "agent_failed"
 
 
-def test_remove(stub: Stub) -> None:
-    agent = agent_of(stub)
+def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     with pytest.warns(RuntimeWarning):
         assert agent.remove(agent_name="b") is False
     with pytest.raises(ArgumentError):
@@ -202,16 +198,14 @@ def test_info_loss_and_episodes(stub: Stub) -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"[]"])
 def test_an_answer_of_another_service_is_an_error(stub: Stub, body: bytes) -> None:
     stub.replies.append(Reply(200, body))
-    with pytest.raises(ServiceError) as caught:
-        connect(stub).info()
-    assert (caught.value.status, caught.value.code) == (200, "invalid_answer")
+    caught = raised(ServiceError, connect(stub).info)
+    assert (caught.status, caught.code) == (200, "invalid_answer")
 
 
 def test_an_error_that_is_no_problem_is_shown(stub: Stub) -> None:
     stub.replies.append(Reply(405, b"Not here", {"X-Request-Id": "r9"}))
-    with pytest.raises(ServiceError) as caught:
-        connect(stub).info()
-    assert (caught.value.status, caught.value.detail, caught.value.request_id) == (405, "Not here", "r9")
+    caught = raised(ServiceError, connect(stub).info)
+    assert (caught.status, caught.detail, caught.request_id) == (405, "Not here", "r9")
 
 
 # -- states -----------------------------------------------------------------------------------------------------------
@@ -235,12 +229,9 @@ def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError):
         agent.upload_state(SNAPSHOT)  # type: ignore[arg-type]
     stub.replies.extend([Reply(200, {**SNAPSHOT, "encoded_buffer": None}), problem(422, "state_mismatch")])
-    with pytest.raises(ServiceError) as invalid:
-        agent.get_state()
-    assert invalid.value.code == "invalid_answer"
-    with pytest.raises(InvalidRequest) as caught:
-        agent.upload_state(EncodedAgentState(**SNAPSHOT))  # type: ignore[arg-type]
-    assert caught.value.code == "state_mismatch"
+    assert raised(ServiceError, agent.get_state).code == "invalid_answer"
+    state = EncodedAgentState(**SNAPSHOT)  # type: ignore[arg-type]
+    assert raised(InvalidRequest, agent.upload_state, state).code == "state_mismatch"
     for content in ("{", "[]", json.dumps({**SNAPSHOT, "model": 3}), "\x80\x04"):
         (tmp_path / "s.json").write_text(content)
         with pytest.raises(ValueError, match=r"s\.json"):

@@ -17,6 +17,7 @@ from axonrl.serving import (
 from axonrl.serving.client.errors import ArgumentError
 
 from .client_stub import ACCEPTED, AGENT, LOST, STATE, Reply, Stub, problem
+from .raising import raised
 
 KNOWN: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn", "environment": "e"}
 
@@ -97,9 +98,7 @@ def test_a_refused_login(stub: Stub) -> None:
         async with connect(stub, username="u", password="secret password") as agent:
             await agent.info()
 
-    with pytest.raises(AuthenticationError) as caught:
-        asyncio.run(ask())
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(raised(AuthenticationError, asyncio.run, ask()))
     with pytest.raises(ArgumentError):
         connect(stub, pasword="secret")
 

@@ -11,6 +11,8 @@ import pytest
 from axonrl.serving.client import values
 from axonrl.serving.client.errors import ArgumentError
 
+from .raising import raised
+
 NAN, INF = float("nan"), float("inf")
 
 
@@ -56,9 +58,7 @@ def test_states_that_are_taken(given: object, size: Any, expected: object) -> No
     ],
 )
 def test_states_that_are_refused(given: object, size: Any, place: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        values.state(given, size)
-    assert caught.value.argument == place
+    assert raised(ArgumentError, values.state, given, size).argument == place
 
 
 def test_a_list_that_holds_itself_is_refused() -> None:
@@ -89,16 +89,12 @@ def test_actions_are_always_lists(given: object, size: int | None, expected: obj
     ],
 )
 def test_actions_that_are_refused(given: object, size: int | None, place: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        values.action(given, size)
-    assert caught.value.argument == place
+    assert raised(ArgumentError, values.action, given, size).argument == place
 
 
 def test_flags() -> None:
     assert [values.flag(given, "done") for given in (np.False_, 1, np.array(0))] == [False, True, False]
-    with pytest.raises(ArgumentError) as caught:
-        values.flag(2, "done")
-    assert caught.value.argument == "done"
+    assert raised(ArgumentError, values.flag, 2, "done").argument == "done"
 
 
 @pytest.mark.parametrize("given", [-0.1, 1.01])
@@ -109,15 +105,11 @@ def test_noise_out_of_range(given: object) -> None:
 
 @pytest.mark.parametrize("given", [2.0, True, (2, 0)])
 def test_sizes_that_are_none(given: object) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        values.size(given, "state_size")
-    assert caught.value.argument == "state_size"
+    assert raised(ArgumentError, values.size, given, "state_size").argument == "state_size"
 
 
 def test_hyperparameters_keep_their_kind() -> None:
     given = {"a": True, "b": None, "c": "relu", "d": np.float32(0.5), "e": (64, np.int64(64)), "f": {"g": np.True_}}
     expected = {"a": True, "b": None, "c": "relu", "d": 0.5, "e": [64, 64], "f": {"g": True}}
     assert values.setting(given, "config") == expected
-    with pytest.raises(ArgumentError) as caught:
-        values.setting({"lr": NAN}, "config")
-    assert caught.value.argument == "config.lr"
+    assert raised(ArgumentError, values.setting, {"lr": NAN}, "config").argument == "config.lr"

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,17 @@ import pytest
 import safetensors.numpy
 
 from axonrl import Agent, RunConfig
-from axonrl.experiments.commands.cli import main
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 from axonrl.runs import record
-from axonrl.serving.accounts import Accounts, AgentRows, open_service
 from axonrl.serving.catalogue import Recipe, parameters, recipe
 from axonrl.serving.catalogue.reversing import config_of
 from axonrl.serving.hosting.agent import HostedAgent
-from axonrl.serving.hosting.opening import open_stepper
 from axonrl.serving.hosting.programs import program_of
 
-from .hosted import DQN, Built, body, timesteps
-from .live import agent, prepared, served
+from .commands import Commands
+from .hosted import DQN, Built, Host, body, timesteps
+from .live import agent, prepared, served, with_agent
 from .postgresql import PostgreSQL
 from .service import SMALL
 
@@ -36,27 +33,6 @@ pytestmark = pytest.mark.usefixtures("quick_hashes")
 
 PARAMS = {"hidden": [8], "learning_rate": 3e-4, "target_update_rate": 0.002, "max_gradient_norm": 10.0}
 OBSERVATIONS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-
-
-class Commands:
-    """Runs commands on the folder ``data``."""
-
-    def __init__(self, data: Path, told: pytest.CaptureFixture[str]) -> None:
-        self.data, self._told = data, told
-
-    def __call__(self, *words: str) -> tuple[int, str, str]:
-        code = main(["service", *words, "--data", str(self.data)])
-        return (code, *self._told.readouterr())
-
-    def json(self, *words: str, code: int = 0) -> Any:
-        found, out, err = self(*words, "--json")
-        assert found == code, err
-        return json.loads(out)
-
-
-@pytest.fixture
-def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Commands:
-    return Commands(tmp_path / "data", capsys)
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +88,9 @@ def readable_by_others(folder: Path) -> list[Path]:
     return [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o077]
 
 
-@contextlib.contextmanager
-def opened(path: Path, programs: Path) -> Iterator[HostedAgent]:
+def opened(path: Path, programs: Path) -> contextlib.closing[HostedAgent]:
     """An agent's folder, as a worker opens it."""
-    agent = HostedAgent.open(path, lambda made, fresh: open_stepper(made, programs, fresh))
-    yield agent
-    agent.close()
+    return contextlib.closing(Host(programs, path.parent).open(path.name))
 
 
 def told_episodes(run: Path) -> int:
@@ -240,7 +213,7 @@ def test_a_backup_while_steps_arrive_has_all_that_was_acknowledged_before(
     assert readable_by_others(target / "agents") == []  # programs are links to what this test has written
     assert after > before  # or this tests nothing
     shutil.rmtree(commands.data)
-    restored = Commands(target, commands._told)
+    restored = commands.on(target)
     assert restored.json("verify") == {"agents": 1, "damages": []}
     (row,) = restored.json("list-agents")
     with opened(target / "agents" / row["id"], target / "programs") as mine:
@@ -274,28 +247,15 @@ def test_postgresql_is_left_to_its_own_tool(commands: Commands, postgresql: Post
 @pytest.fixture
 def damaged(commands: Commands, built: Built, programs: Path) -> Path:
     """The folder of an agent with two checkpoints, and 20 records in its journal."""
-    agents_recipe = built("dqn", DQN)
-    prepared(commands.data, programs, agents_recipe)
-    database = open_service(commands.data)
-    rows = AgentRows(database)
-    row = rows.add(Accounts(database).user("alice").id, "cart", "dqn", "", agents_recipe.config)
-    rows.set_status(row.id, "ready")
-    database.close()
-    path = commands.data / "agents" / row.id
-    hosted = HostedAgent.open(path, lambda made, fresh: open_stepper(made, programs, fresh), agents_recipe)
+    prepared(commands.data, programs)
+    row = with_agent(commands.data)
+    hosted = Host(programs, commands.data / "agents").open(row.id, built("dqn", DQN))
     for k in range(40):  # in records of one size
-        fixed: dict[str, Any] = {
-            "state": [0.0] * 4,
-            "action": [0],
-            "reward": float(k),
-            "next_state": [1.0] * 4,
-            "done": False,
-        }
-        hosted.step(body(k, **fixed), None)
+        hosted.step(body(k, state=[0.0] * 4, action=[0], reward=float(k), next_state=[1.0] * 4, done=False), None)
         if k in (9, 19):
             hosted.save()
     hosted.abandon()
-    return path
+    return hosted._folder.path
 
 
 def test_damage_is_reported_by_file_and_offset(commands: Commands, damaged: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,18 +9,11 @@ import pytest
 from axonrl.serving.gateway.app import application
 from axonrl.serving.gateway.page import Page
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service
+from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service, create
 
 API = "/api/v1"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 NEW = "another long password"
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def login(service: Service, name: str = "alice", password: str = PASSWORD, peer: str = "1.2.3.4") -> Reply:
@@ -86,7 +78,7 @@ def test_another_password_ends_the_other_logins(service: Service) -> None:
 
 def test_one_s_own_account(service: Service) -> None:
     service.rooms.accounts.set_quota("alice", {"agents": 3})
-    service("POST", f"{API}/agents", {"name": "a", "model": "dqn", "config": CARTPOLE})
+    create(service)
     service.run(service.gateway.tokens.refresh)
     me = service("GET", f"{API}/users/me").json
     assert (me["role"], me["quotas"]["agents"], me["quotas"]["steps_per_second"]) == ("user", 3, 1000)
@@ -186,7 +178,7 @@ def test_a_user_who_is_disabled_can_do_nothing_at_once(service: Service) -> None
 
 def test_a_removed_user_s_agents_are_removed(service: Service) -> None:
     for name in ("a", "b"):
-        service("POST", f"{API}/agents", {"name": name, "model": "dqn", "config": CARTPOLE})
+        create(service, name)
     assert [one["name"] for one in service("GET", f"{API}/users/alice/agents", user="root").json] == ["a", "b"]
     assert service("DELETE", f"{API}/users/alice/agents/a", user="root").json == {"removed": "a"}
     assert service("GET", f"{API}/users/alice/agents/a", user="root").code == "not_found"
@@ -207,8 +199,7 @@ def test_the_audit_log(service: Service) -> None:
 
 
 def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
-    made = {"name": "cart", "model": "dqn", "config": CARTPOLE}
-    first, second = (service("POST", f"{API}/agents", {**made, "name": name}).json["id"] for name in ("a", "b"))
+    first, second = (create(service, name).json["id"] for name in "ab")
     alice = service.rooms.accounts.user("alice").id
     calls: list[tuple[str, str, Any, list[tuple[str, str, dict[str, Any]]]]] = [
         ("GET", "/users", None, [("user.list", "", {})]),
@@ -241,7 +232,7 @@ def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
 
 
 def test_what_the_command_line_marked_is_removed_while_the_server_runs(service: Service) -> None:
-    id = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE}).json["id"]
+    id = create(service).json["id"]
     service("POST", f"{API}/agents/cart/act", [0])
     service.rooms.rows.mark_removed(id)
     service.run(service.gateway.finish_removals)
@@ -250,7 +241,7 @@ def test_what_the_command_line_marked_is_removed_while_the_server_runs(service: 
 
 
 def test_use_is_noted(service: Service) -> None:
-    id = service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE}).json["id"]
+    id = create(service).json["id"]
     assert service("GET", f"{API}/agents/cart").json["last_active"] is None
     service("POST", f"{API}/agents/cart/act", [0])
     service.run(service.gateway.note_used)

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
@@ -111,8 +103,7 @@ def test_what_a_worker_refuses_is_a_problem(service: Service) -> None:
     assert service("POST", f"{AGENTS}/cart/step", STEP).code == "internal"
 
 
-def test_steps_are_limited_for_each_agent_and_batches_count_whole() -> None:
-    service = Service()
+def test_steps_are_limited_for_each_agent_and_batches_count_whole(service: Service) -> None:
     service.rooms.accounts.set_quota("alice", {"steps_per_second": 5})
     service.run(service.gateway.tokens.refresh)
     create(service)
@@ -123,7 +114,6 @@ def test_steps_are_limited_for_each_agent_and_batches_count_whole() -> None:
     assert 9 <= int(refused.headers["retry-after"]) <= 10
     assert service("POST", f"{AGENTS}/other/step", STEP).status == 200
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
-    service.close()
 
 
 def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> None:

@@ -12,6 +12,7 @@ from axonrl.serving.gateway.incoming import Head, body_of
 from axonrl.serving.gateway.problems import ProblemError
 
 from .gateway_fakes import Service, with_cart
+from .raising import raised
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -59,9 +60,7 @@ def test_a_body_that_does_not_say_how_long_it_is_has_its_limit_too(parts: list[i
     async def receive() -> Message:
         return messages.pop(0)
 
-    with pytest.raises(ProblemError) as refused:
-        asyncio.run(body_of(receive, Head([]), 10))
-    assert refused.value.code == "body_too_large"
+    assert raised(ProblemError, asyncio.run, body_of(receive, Head([]), 10)).code == "body_too_large"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from axonrl.serving.accounts import RefusedError
 from axonrl.serving.gateway.problems import ProblemError
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Service, with_cart
+from .gateway_fakes import CARTPOLE, PASSWORD, Service, gateway, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -54,35 +54,34 @@ def test_other_tokens_are_refused(service: Service) -> None:
 
 
 def test_an_expired_token_is_called_expired_as_long_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    service = Service()
-    accounts, refresh = service.rooms.accounts, service.gateway.tokens.refresh
-    made, row = accounts.create_token("alice", "game", ["act"], expires_in=3600)
-    login, cookie = accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")
-    service.run(refresh)
-    assert service("POST", ACT, [0], user=made).code == "not_found"
-    monkeypatch.setattr(accounts, "_clock", lambda: dt.datetime.now(dt.timezone.utc) + dt.timedelta(days=31))
-    with monkeypatch.context() as later:
-        in_an_hour = time.time() + 3600
-        later.setattr(time, "time", lambda: in_an_hour)
-        assert service("POST", ACT, [0], user=made).code == "token_expired"  # nobody has asked the database since
-    for _ in range(2):
+    with gateway() as service:
+        accounts, refresh = service.rooms.accounts, service.gateway.tokens.refresh
+        made, row = accounts.create_token("alice", "game", ["act"], expires_in=3600)
+        login, cookie = accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")
         service.run(refresh)
-        for text in (made, login):
-            refused = service("POST", ACT, [0], user=text)
-            assert (refused.status, refused.code) == (401, "token_expired")
-            assert refused.headers["www-authenticate"] == "Bearer"
-        assert service("POST", ACT, [0], user=cookie).code == "invalid_token"
-        with pytest.raises(ProblemError, match="expired"):
-            service.gateway.tokens.web(cookie.encode())
-        assert service("GET", f"{API}/agents").status == 200  # of 90 days
-    accounts.revoke_token(row.id)
-    service.run(refresh)
-    assert service("POST", ACT, [0], user=made).code == "invalid_token"
-    assert service("POST", ACT, [0], user=login).code == "token_expired"
-    accounts.tidy()  # logins that ended 30 days ago are forgotten
-    service.run(refresh)
-    assert service("POST", ACT, [0], user=login).code == "invalid_token"
-    service.close()
+        assert service("POST", ACT, [0], user=made).code == "not_found"
+        monkeypatch.setattr(accounts, "_clock", lambda: dt.datetime.now(dt.timezone.utc) + dt.timedelta(days=31))
+        with monkeypatch.context() as later:
+            in_an_hour = time.time() + 3600
+            later.setattr(time, "time", lambda: in_an_hour)
+            assert service("POST", ACT, [0], user=made).code == "token_expired"  # nobody has asked the database since
+        for _ in range(2):
+            service.run(refresh)
+            for text in (made, login):
+                refused = service("POST", ACT, [0], user=text)
+                assert (refused.status, refused.code) == (401, "token_expired")
+                assert refused.headers["www-authenticate"] == "Bearer"
+            assert service("POST", ACT, [0], user=cookie).code == "invalid_token"
+            with pytest.raises(ProblemError, match="expired"):
+                service.gateway.tokens.web(cookie.encode())
+            assert service("GET", f"{API}/agents").status == 200  # of 90 days
+        accounts.revoke_token(row.id)
+        service.run(refresh)
+        assert service("POST", ACT, [0], user=made).code == "invalid_token"
+        assert service("POST", ACT, [0], user=login).code == "token_expired"
+        accounts.tidy()  # logins that ended 30 days ago are forgotten
+        service.run(refresh)
+        assert service("POST", ACT, [0], user=login).code == "invalid_token"
 
 
 def test_a_token_for_acting_with_one_agent_does_nothing_else(service: Service) -> None:
@@ -150,29 +149,27 @@ def test_headers_of_every_answer(service: Service) -> None:
 
 
 def test_only_allowed_origins_get_cors_headers() -> None:
-    service = Service({"http.allowed_origins": '["https://game.example.org"]'})
-    ours, other = {"Origin": "https://game.example.org"}, {"Origin": "https://evil.example.org"}
-    preflight = service("OPTIONS", ACT, user=None, headers={**ours, "Access-Control-Request-Method": "POST"})
-    assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (204, ours["Origin"])
-    assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
-    refused = service("POST", ACT, [0], user=None, headers=ours)
-    assert (refused.code, refused.headers["access-control-allow-origin"]) == ("missing_token", ours["Origin"])
-    assert "access-control-allow-credentials" not in refused.headers
-    assert not any(name.startswith("access-control") for name in service("OPTIONS", ACT, headers=other).headers)
-    service.close()
+    with gateway({"http.allowed_origins": '["https://game.example.org"]'}) as service:
+        ours, other = {"Origin": "https://game.example.org"}, {"Origin": "https://evil.example.org"}
+        preflight = service("OPTIONS", ACT, user=None, headers={**ours, "Access-Control-Request-Method": "POST"})
+        assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (204, ours["Origin"])
+        assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
+        refused = service("POST", ACT, [0], user=None, headers=ours)
+        assert (refused.code, refused.headers["access-control-allow-origin"]) == ("missing_token", ours["Origin"])
+        assert "access-control-allow-credentials" not in refused.headers
+        assert not any(name.startswith("access-control") for name in service("OPTIONS", ACT, headers=other).headers)
 
 
 def test_the_address_is_the_peer_s_unless_a_proxy_of_ours_says_otherwise() -> None:
-    service = Service({"listen.behind_proxy": "[10.0.0.0/8]"})
-    given = {"X-Forwarded-For": "6.6.6.6, 7.7.7.7, 10.0.0.2"}
-    service("GET", f"{API}/agents", user=None, headers=given, peer="10.0.0.1")
-    service("GET", f"{API}/agents", user=None, headers=given, peer="9.9.9.9")
-    secure = service("GET", "/livez", headers={"X-Forwarded-Proto": "https"}, peer="10.0.0.1")
-    assert "strict-transport-security" in secure.headers
-    wanted = {("request", "missing_token", "7.7.7.7"), ("request", "missing_token", "9.9.9.9")}
-    while {(one.what, one.outcome, one.address) for one in service.rooms.audit.entries(2)} != wanted:
-        service.run(_a_moment)  # they are written after the answer
-    service.close()
+    with gateway({"listen.behind_proxy": "[10.0.0.0/8]"}) as service:
+        given = {"X-Forwarded-For": "6.6.6.6, 7.7.7.7, 10.0.0.2"}
+        service("GET", f"{API}/agents", user=None, headers=given, peer="10.0.0.1")
+        service("GET", f"{API}/agents", user=None, headers=given, peer="9.9.9.9")
+        secure = service("GET", "/livez", headers={"X-Forwarded-Proto": "https"}, peer="10.0.0.1")
+        assert "strict-transport-security" in secure.headers
+        wanted = {("request", "missing_token", "7.7.7.7"), ("request", "missing_token", "9.9.9.9")}
+        while {(one.what, one.outcome, one.address) for one in service.rooms.audit.entries(2)} != wanted:
+            service.run(_a_moment)  # they are written after the answer
 
 
 async def _a_moment() -> None:
@@ -180,12 +177,12 @@ async def _a_moment() -> None:
 
 
 def test_requests_are_limited_for_each_account() -> None:
-    service = Service({"limits.requests_per_minute": "60"})  # a burst of ten, then one a second
-    answers = [service("GET", f"{API}/service").status for _ in range(11)]
-    assert answers == [200] * 10 + [429]
-    assert service("POST", ACT, [0]).headers["retry-after"] == "1"
-    assert service("GET", f"{API}/service", user="bob").status == 200
-    service.close()
+    with gateway({"limits.requests_per_minute": "60"}) as service:
+        # A burst of ten, then one a second.
+        answers = [service("GET", f"{API}/service").status for _ in range(11)]
+        assert answers == [200] * 10 + [429]
+        assert service("POST", ACT, [0]).headers["retry-after"] == "1"
+        assert service("GET", f"{API}/service", user="bob").status == 200
 
 
 def test_while_the_database_is_down_tokens_that_were_used_go_on(
@@ -217,24 +214,22 @@ def test_while_the_database_is_down_tokens_that_were_used_go_on(
 
 
 def test_readyz_names_the_checks_of_other_rooms() -> None:
-    service = Service(checks={"disk": lambda: "full", "workers": lambda: ""})
-    answer = service("GET", "/readyz", user=None)
-    assert answer.status == 503
-    assert answer.json["checks"] == {"server": "ok", "database": "ok", "disk": "full", "workers": "ok"}
-    service.close()
+    with gateway(checks={"disk": lambda: "full", "workers": lambda: ""}) as service:
+        answer = service("GET", "/readyz", user=None)
+        assert answer.status == 503
+        assert answer.json["checks"] == {"server": "ok", "database": "ok", "disk": "full", "workers": "ok"}
 
 
 def test_metrics_count_requests_by_route_without_names() -> None:
-    service = Service(gauges=lambda: {"loaded_agents": 3.0})
-    service("POST", ACT, [0])
-    service("GET", f"{API}/agents/secretname")
-    text = service("GET", "/metrics", user="root").body.decode()
-    assert 'axonrl_requests_total{route="/api/v1/agents/{name}/act",status="404"} 1.0' in text
-    assert 'axonrl_requests_total{route="/api/v1/agents/{name}",status="404"} 1.0' in text
-    assert 'axonrl_request_seconds_count{route="/api/v1/agents/{name}/act"} 1.0' in text
-    assert "axonrl_loaded_agents 3.0" in text
-    assert not any(name in text for name in ("secretname", "cart", "alice"))
-    service.close()
+    with gateway(gauges=lambda: {"loaded_agents": 3.0}) as service:
+        service("POST", ACT, [0])
+        service("GET", f"{API}/agents/secretname")
+        text = service("GET", "/metrics", user="root").body.decode()
+        assert 'axonrl_requests_total{route="/api/v1/agents/{name}/act",status="404"} 1.0' in text
+        assert 'axonrl_requests_total{route="/api/v1/agents/{name}",status="404"} 1.0' in text
+        assert 'axonrl_request_seconds_count{route="/api/v1/agents/{name}/act"} 1.0' in text
+        assert "axonrl_loaded_agents 3.0" in text
+        assert not any(name in text for name in ("secretname", "cart", "alice"))
 
 
 def test_the_document_describes_the_hot_routes(service: Service) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from axonrl.serving.gateway import replays
 
 from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, Reply, Service
 from .test_gateway_accounts import API, NEW, login
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def test_a_creation_with_a_key_is_answered_again(service: Service) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,13 +11,6 @@ from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, STEP, Service, create
 
 HOSTILE = (*("' OR 1=1 --\0", "../../etc/passwd", "x" * 10_000, "😀"),)
 """Names that are none, as they come out of a path whose %-sequences are decoded."""
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def test_another_user_s_agent_is_as_if_it_were_not_there(service: Service) -> None:

@@ -8,26 +8,28 @@ import json
 import os
 import signal
 import socket
-import subprocess
+import ssl
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
+from axonrl.serving import ServiceUnavailable
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.server import listening
 
-from .gateway_fakes import IN_MEMORY
+from .live import Server, agent, running
+from .raising import raised
 
 ROOT = Path(__file__).parent.parent.parent
 ACT = "/api/v1/agents/cart/act"
 SECONDS = 60.0
 """At most, for what takes less than one on an idle machine."""
-SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8")
+SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8", "http.connections_per_address=0")
 FEW = "http.connections_per_address=5"
 
 
@@ -39,29 +41,21 @@ def free_port() -> int:
 METRICS = free_port()
 
 
-class Server:
-    """A process that serves."""
+class Faked(Server):
+    """A gateway with fakes behind it."""
 
-    def __init__(self, *sets: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
-        self.folder = Path(self._folder.name)
-        paths = os.pathsep.join([str(ROOT / ".build"), str(ROOT)])
-        command = [sys.executable, "-m", "tests.serving.gateway_program", self._folder.name, *sets]
-        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, **pipes)
-        self.token = self.line = ""
-        self.port = 0
+    def __init__(self, folder: Path, *sets: str) -> None:
+        folder.mkdir(exist_ok=True)
+        super().__init__(folder, environment={"PYTHONPATH": os.pathsep.join([str(ROOT / ".build"), str(ROOT)])})
+        self._sets = sets
 
-    def ready(self) -> Server:
-        """Wait for its first line."""
-        if self.line:
-            return self
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.token = self.process.stderr.readline().strip()
-        self.line = self.process.stdout.readline()
-        self.port = int(self.line.rsplit(":", 1)[-1])
-        return self
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "tests.serving.gateway_program", str(self.data), *self._sets]
+
+    @property
+    def token(self) -> str:
+        """Alice's, which it says first."""
+        return self.log.read_text().partition("\n")[0]
 
     def connect(self, address: str = "127.0.0.1") -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS, source_address=(address, 0))
@@ -73,37 +67,18 @@ class Server:
         head = f"{target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.token}\r\nContent-Length: {len(body)}\r\n"
         return f"{head}{more}\r\n".encode() + body
 
-    def ended(self) -> tuple[int, str]:
-        _, errors = self.process.communicate(timeout=SECONDS)
-        return self.process.returncode, errors
 
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-        self._folder.cleanup()
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
+    with running(Faked(tmp_path_factory.mktemp("gateway"), *SHORT, f"metrics.port={METRICS}")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[list[Server]]:
-    """Two, started at once: starting one takes a second."""
-    servers = [Server(*SHORT, f"metrics.port={METRICS}"), Server(FEW)]
-    try:
-        yield servers
-    finally:
-        for server in servers:
-            server.close()
-
-
-@pytest.fixture(scope="module")
-def server(servers: list[Server]) -> Server:
-    return servers[0].ready()
-
-
-@pytest.fixture(scope="module")
-def patient(servers: list[Server]) -> Server:
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
     """With the usual deadlines."""
-    return servers[1].ready()
+    with running(Faked(tmp_path_factory.mktemp("gateway"), FEW)) as server:
+        yield server
 
 
 def read(connection: socket.socket) -> bytes:
@@ -125,8 +100,14 @@ def answer(connection: socket.socket) -> tuple[int, Any]:
     return response.status, json.loads(body)
 
 
-def test_the_first_line_says_where_when_it_is_ready(server: Server) -> None:
-    assert server.line == f"axonrl serving at http://127.0.0.1:{server.port}\n"
+def exchange(server: Faked, sent: bytes) -> tuple[int, Any]:
+    """One request on a connection of its own."""
+    with server.connect() as connection:
+        connection.sendall(sent)
+        return answer(connection)
+
+
+def test_it_is_ready_when_its_first_line_says_where(server: Faked) -> None:
     with server.connect() as connection:
         connection.sendall(server.request("GET /readyz", b""))
         assert answer(connection) == (200, {"status": "ready", "checks": {"server": "ok", "database": "ok"}})
@@ -135,7 +116,7 @@ def test_the_first_line_says_where_when_it_is_ready(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("first", "byte"), [(b"GET /", b"x"), (b"", b"\r\n")])
-def test_headers_have_a_deadline(server: Server, first: bytes, byte: bytes) -> None:
+def test_headers_have_a_deadline(server: Faked, first: bytes, byte: bytes) -> None:
     """It comes while bytes go on coming, and not with the first of them."""
     begun = time.monotonic()
     with server.connect() as connection:
@@ -154,7 +135,7 @@ def test_headers_have_a_deadline(server: Server, first: bytes, byte: bytes) -> N
         assert time.monotonic() - begun > 0.3
 
 
-def test_bodies_have_a_deadline(server: Server) -> None:
+def test_bodies_have_a_deadline(server: Faked) -> None:
     begun = time.monotonic()
     with server.connect() as connection:
         connection.sendall(server.request()[:-1])
@@ -163,7 +144,7 @@ def test_bodies_have_a_deadline(server: Server) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"used"])
-def test_idle_connections_are_closed(server: Server, first: bytes) -> None:
+def test_idle_connections_are_closed(server: Faked, first: bytes) -> None:
     begun = time.monotonic()
     with server.connect() as connection:
         if first:
@@ -173,13 +154,44 @@ def test_idle_connections_are_closed(server: Server, first: bytes) -> None:
         assert time.monotonic() - begun > 0.7
 
 
-def test_a_slow_answer_is_no_slow_request(server: Server) -> None:
+def sends(one: socket.socket) -> bool:
+    """Send another byte; False if the server has closed the connection."""
+    try:
+        one.send(b"x")
+        return one.recv(1000) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def test_500_connections_that_never_finish_are_closed_while_others_act(server: Faked) -> None:
+    """Half of them send a byte of a header now and then, half of a body."""
+    request = server.request(body=b"[" * 500)
+    starts, begun = (request[:100], request[:-500]), time.monotonic()
+    slow = [server.connect() for _ in range(500)]
+    try:
+        for number, one in enumerate(slow):
+            one.sendall(starts[number % 2])
+            one.setblocking(False)
+        left = set(slow)
+        while left:
+            assert time.monotonic() < begun + SECONDS
+            assert exchange(server, server.request()) == (200, {"action": [1]})
+            left = {one for one in left if sends(one)}
+        assert time.monotonic() - begun > 0.3  # they were let in
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_a_slow_answer_is_no_slow_request(server: Faked) -> None:
     with server.connect() as connection:
         connection.sendall(server.request(f"POST {ACT}?noise=1") + b"\r\n")  # as old clients end a body
         assert answer(connection)[0] == 200
 
 
-def test_connections_of_an_address_are_limited(patient: Server) -> None:
+def test_connections_of_an_address_are_limited(patient: Faked) -> None:
     held = [patient.connect("127.0.0.3") for _ in range(5)]
     for connection in held:
         connection.sendall(patient.request("GET /livez", b""))
@@ -213,7 +225,7 @@ def test_connections_of_an_address_are_limited(patient: Server) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_what_is_no_request_is_refused(patient: Server, sent: bytes) -> None:
+def test_what_is_no_request_is_refused(patient: Faked, sent: bytes) -> None:
     with patient.connect() as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
@@ -233,23 +245,19 @@ def test_what_is_no_request_is_refused(patient: Server, sent: bytes) -> None:
         (b"x" * 10_000, 422),
     ],
 )
-def test_a_name_that_is_none_is_refused_by_a_server(patient: Server, name: bytes, status: int) -> None:
+def test_a_name_that_is_none_is_refused_by_a_server(patient: Faked, name: bytes, status: int) -> None:
     head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {patient.token}\r\nConnection: close\r\n".encode()
     targets = [b"GET /api/v1/agents/%s ", b"DELETE /api/v1/agents/%s ", b"GET /api/v1/agents/%s/state ", b"GET /%s "]
     for target in (*targets, b"POST /api/v1/agents/%s/act "):
-        with patient.connect() as connection:
-            connection.sendall(target % name + head + b"Content-Length: 0\r\n\r\n")
-            found, problem = answer(connection)
+        found, problem = exchange(patient, target % name + head + b"Content-Length: 0\r\n\r\n")
         assert (found, problem["status"]) == (status, status), target
-    with patient.connect() as connection:
-        connection.sendall(b"GET /api/v1/agents?after=%s " % name + head + b"\r\n")
-        assert answer(connection)[0] == (400 if status == 400 else 422)
-    with patient.connect() as connection:
-        connection.sendall(patient.request())
-        assert answer(connection) == (200, {"action": [1]})
+    assert exchange(patient, b"GET /api/v1/agents?after=%s " % name + head + b"\r\n")[0] == (
+        400 if status == 400 else 422
+    )
+    assert exchange(patient, patient.request()) == (200, {"action": [1]})
 
 
-def test_what_comes_behind_a_body_is_no_request(patient: Server) -> None:
+def test_what_comes_behind_a_body_is_no_request(patient: Faked) -> None:
     """Where ``Content-Length`` says less than what is sent."""
     with patient.connect() as connection:
         connection.sendall(patient.request() + b'{"step_data": 1}\r\n\r\n')
@@ -257,7 +265,7 @@ def test_what_comes_behind_a_body_is_no_request(patient: Server) -> None:
     assert found in ([b"200", b"400"], [b"400"], [])  # it may be closed without an answer
 
 
-def test_headers_without_end_are_refused(patient: Server) -> None:
+def test_headers_without_end_are_refused(patient: Faked) -> None:
     with patient.connect() as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nX: ")
         for _ in range(3):
@@ -266,7 +274,7 @@ def test_headers_without_end_are_refused(patient: Server) -> None:
         assert read(connection)[:12] == b"HTTP/1.1 413"
 
 
-def test_a_body_that_is_too_large_is_answered_before_it_is_read(patient: Server) -> None:
+def test_a_body_that_is_too_large_is_answered_before_it_is_read(patient: Faked) -> None:
     with patient.connect() as connection:
         head = patient.request(f"POST {ACT.replace('act', 'step')}", b"").replace(b"th: 0", b"th: 100000000")
         connection.sendall(head)
@@ -274,13 +282,14 @@ def test_a_body_that_is_too_large_is_answered_before_it_is_read(patient: Server)
         assert read(connection) == b""
 
 
-def test_a_client_that_sends_too_much_at_once_reads_the_answer(patient: Server) -> None:
-    with patient.connect() as connection:
-        connection.sendall(patient.request(f"POST {ACT.replace('act', 'step')}", b"x" * (2**20 + 1)))
-        assert answer(connection)[1]["code"] == "body_too_large"
+def test_a_client_that_sends_too_much_at_once_reads_the_answer(patient: Faked) -> None:
+    assert (
+        exchange(patient, patient.request(f"POST {ACT.replace('act', 'step')}", b"x" * (2**20 + 1)))[1]["code"]
+        == "body_too_large"
+    )
 
 
-def test_a_chunked_body_without_end_is_refused(patient: Server) -> None:
+def test_a_chunked_body_without_end_is_refused(patient: Faked) -> None:
     with patient.connect() as connection:
         head = patient.request(f"POST {ACT.replace('act', 'step')}", b"")
         connection.sendall(head.replace(b"Content-Length: 0", b"Transfer-Encoding: chunked"))
@@ -293,7 +302,7 @@ def test_a_chunked_body_without_end_is_refused(patient: Server) -> None:
         assert b"body_too_large" in read(connection)
 
 
-def test_several_requests_of_one_connection_are_answered_in_turn(patient: Server) -> None:
+def test_several_requests_of_one_connection_are_answered_in_turn(patient: Faked) -> None:
     with patient.connect() as connection:
         connection.sendall(patient.request(f"POST {ACT}?noise=1") + patient.request("GET /livez", b"") * 2)
         got = b""
@@ -302,7 +311,7 @@ def test_several_requests_of_one_connection_are_answered_in_turn(patient: Server
         assert got.index(b"action") < got.index(b"alive")
 
 
-def test_a_client_may_ask_before_it_sends_its_body(patient: Server) -> None:
+def test_a_client_may_ask_before_it_sends_its_body(patient: Faked) -> None:
     with patient.connect() as connection:
         request = patient.request(more="Expect: 100-continue\r\n")
         connection.sendall(request[:-3])
@@ -311,25 +320,48 @@ def test_a_client_may_ask_before_it_sends_its_body(patient: Server) -> None:
         assert answer(connection) == (200, {"action": [1]})
 
 
-def test_a_second_signal_ends_it_at_once(patient: Server) -> None:
-    server = patient
-    with server.connect() as busy:
-        busy.sendall(server.request()[:-1])  # a request that does not end
-        server.process.send_signal(signal.SIGTERM)
-        while _is_listening(server):  # until the first one has come
+def test_a_second_signal_ends_it_at_once(patient: Faked) -> None:
+    with patient.connect() as busy:
+        busy.sendall(patient.request()[:-1])  # a request that does not end
+        os.kill(patient.pid, signal.SIGTERM)
+        while _is_listening(patient):  # until the first one has come
             pass
-        server.process.send_signal(signal.SIGTERM)
-        code, errors = server.ended()
-        assert code == 143
-        assert "workers stopped" not in errors  # as at the end of all requests
+        assert patient.stop() == 143
+    assert "workers stopped" not in patient.log.read_text()  # as at the end of all requests
 
 
-def _is_listening(server: Server) -> bool:
+def _is_listening(server: Faked) -> bool:
     try:
         server.connect().close()
     except OSError:
         return False
     return True
+
+
+def test_over_tls_a_client_knows_the_server_by_its_authority(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    chain, key, known = (tmp_path / name for name in ("chain.pem", "key.pem", "authority.pem"))
+    made = authority.issue_cert("127.0.0.1")
+    made.private_key_pem.write_to_path(key)
+    for pem in made.cert_chain_pems:
+        pem.write_to_path(chain, append=True)
+    authority.cert_pem.write_to_path(known)
+    key.chmod(0o600)
+    facts: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
+    with running(Faked(tmp_path / "data", f"listen.tls_cert={chain}", f"listen.tls_key={key}")) as server:
+        assert server.scheme == "https"
+        with agent(server, server.token, verify=known, **facts) as client:
+            assert client.act([0.0] * 4) == 1
+        with agent(server, server.token, retry_deadline=0.0, **facts) as stranger:
+            assert "certificate" in str(raised(ServiceUnavailable, stranger.act, [0.0] * 4))
+        context = ssl.create_default_context(cafile=known)
+        with context.wrap_socket(server.connect(), server_hostname="127.0.0.1") as secure:
+            secure.sendall(server.request("GET /livez", b""))
+            head, _, body = secure.recv(65536).partition(b"\r\n\r\n")
+        assert (b"strict-transport-security: max-age=" in head.lower(), body) == (True, b'{"status":"alive"}')
+        with server.connect() as plain:
+            plain.sendall(server.request("GET /livez", b""))
+            assert not read(plain).startswith(b"HTTP/1.1 200")
 
 
 def test_a_port_in_use_says_so() -> None:
@@ -338,7 +370,7 @@ def test_a_port_in_use_says_so() -> None:
     assert refused.value.key == "listen.port"
 
 
-def test_metrics_have_a_port_of_their_own(server: Server) -> None:
+def test_metrics_have_a_port_of_their_own(server: Faked) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", METRICS)
     connection.request("GET", "/metrics")
     found = connection.getresponse()
@@ -359,7 +391,7 @@ def test_metrics_have_a_port_of_their_own(server: Server) -> None:
     assert f"x-request-id: {json.loads(body)['request_id']}".encode() in head
 
 
-def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
+def test_at_sigterm_requests_under_way_are_answered(server: Faked) -> None:
     """The last test: it ends the server of the others."""
     with server.connect() as busy, server.connect() as idle:
         for _ in range(12):
@@ -370,12 +402,11 @@ def test_at_sigterm_requests_under_way_are_answered(server: Server) -> None:
         busy.sendall(server.request(f"POST {ACT}?noise=1"))
         idle.sendall(server.request())  # answered after the other has arrived
         assert answer(idle)[0] == 200
-        server.process.send_signal(signal.SIGTERM)
+        os.kill(server.pid, signal.SIGTERM)
         assert answer(busy) == (200, {"action": [1]})
         assert read(idle) == b""
-    code, errors = server.ended()
-    assert (code, errors.splitlines()[-1]) == (143, "workers stopped")
-    lines = [json.loads(line) for line in (server.folder / "audit.jsonl").read_text().splitlines()]
+    assert (server.ended(), server.log.read_text().splitlines()[-1]) == (143, "workers stopped")
+    lines = [json.loads(line) for line in (server.data / "audit.jsonl").read_text().splitlines()]
     assert [line["outcome"] for line in lines if line["what"] == "request"] == ["missing_token"] * 10
     assert [line["detail"] for line in lines if line["what"] == "requests"] == [{"refused": 2, "addresses": 1}]
     with pytest.raises(OSError, match="refused"):

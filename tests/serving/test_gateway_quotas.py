@@ -2,66 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from axonrl.serving.gateway import gateway
+from axonrl.serving.gateway import gateway as gateways
 
-from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
+from .client_stub import Clock
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure, gateway
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of the limits."""
     clock = Clock()
-    monkeypatch.setattr(gateway, "time", clock)
+    monkeypatch.setattr(gateways, "time", clock)
     return clock
 
 
 def test_quotas_and_creations_per_minute(clock: Clock) -> None:
-    service = Service({"limits.creations_per_minute": "3"})
-    service.rooms.accounts.set_quota("alice", {"agents": 1})
-    service.run(service.gateway.tokens.refresh)
-    assert create(service, "a").status == 201
-    assert create(service, "b").code == "quota_exceeded"
-    assert create(service, "b").code == "quota_exceeded"
-    refused = create(service, "b")
-    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
-    assert create(service, "b", user="bob").status == 201
-    clock.seconds += 60
-    assert create(service, "b").code == "quota_exceeded"
-    service.close()
+    with gateway({"limits.creations_per_minute": "3"}) as service:
+        service.rooms.accounts.set_quota("alice", {"agents": 1})
+        service.run(service.gateway.tokens.refresh)
+        assert create(service, "a").status == 201
+        assert create(service, "b").code == "quota_exceeded"
+        assert create(service, "b").code == "quota_exceeded"
+        refused = create(service, "b")
+        assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
+        assert create(service, "b", user="bob").status == 201
+        clock.now += 60
+        assert create(service, "b").code == "quota_exceeded"
 
 
 def test_no_minute_has_more_creations_than_the_limit(clock: Clock) -> None:
-    service = Service({"limits.creations_per_minute": "3"})
-    created = []
-    for tenth in range(1800):  # of a second: three at once, then a try every ten seconds
-        clock.seconds = 1000 + tenth / 10
-        if tenth < 3 or tenth % 100 == 0:
-            answer = create(service, f"a{tenth}")
-            assert answer.status in (201, 429)
-            created += [clock.seconds] if answer.status == 201 else []
-    assert created == [1000, 1000.1, 1000.2, 1060, 1070, 1080, 1120, 1130, 1140]
-    service.close()
+    with gateway({"limits.creations_per_minute": "3"}) as service:
+        created = []
+        for tenth in range(1800):  # of a second: three at once, then a try every ten seconds
+            clock.now = 1000 + tenth / 10
+            if tenth < 3 or tenth % 100 == 0:
+                answer = create(service, f"a{tenth}")
+                assert answer.status in (201, 429)
+                created += [clock.now] if answer.status == 201 else []
+        assert created == [1000, 1000.1, 1000.2, 1060, 1070, 1080, 1120, 1130, 1140]
 
 
 def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None:
@@ -74,13 +54,13 @@ def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None
     assert put.status == 200
     assert service.pool.last()[1:] == ("put_state", b"raw", {"form": "safetensors"})
     for _ in range(2):
-        clock.seconds += 25
+        clock.now += 25
         assert service("GET", "/api/v1/snapshots/cart").status == 200
     recorded = [(entry.what, entry.outcome) for entry in service.rooms.audit.entries(6)]
     what = ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
     assert recorded == [(one, "ok") for one in what]
     for seconds, wait in ((0, "10"), (9.5, "1")):
-        clock.seconds += seconds
+        clock.now += seconds
         refused = service("GET", "/api/v1/snapshots/cart")
         assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", wait)
 

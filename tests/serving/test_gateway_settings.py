@@ -11,6 +11,8 @@ from axonrl.serving.gateway.problems import ProblemError
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.settings import Settings, load
 
+from .raising import raised
+
 
 def test_a_bucket() -> None:
     bucket = Bucket(2.0, now=10.0)  # half a token a second, two at most
@@ -26,9 +28,8 @@ def test_buckets_are_one_for_each_key() -> None:
     buckets = Buckets("things")
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
-    with pytest.raises(ProblemError) as refused:
-        buckets.take("a", 1 / 10, 1.0, now=2.0)
-    assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 9)
+    refused = raised(ProblemError, buckets.take, "a", 1 / 10, 1.0, now=2.0)
+    assert (refused.code, refused.retry_after) == ("rate_limited", 9)
     for _ in range(100):
         buckets.take("a", 0.0, 0.0, now=2.0)  # 0 is no limit
 
@@ -58,9 +59,7 @@ def test_a_file_and_options(tmp_path: Path) -> None:
 def test_faults_name_file_line_and_key(tmp_path: Path, text: str, where: str) -> None:
     file = tmp_path / "service.yml"
     file.write_text(text)
-    with pytest.raises(SettingsError) as refused:
-        load(file)
-    assert str(refused.value).startswith(f"{tmp_path}/{where}")
+    assert str(raised(SettingsError, load, file)).startswith(f"{tmp_path}/{where}")
 
 
 def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> None:
@@ -69,9 +68,7 @@ def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> N
     lines = str(refused.value).splitlines()
     assert lines[0] == "--set limits.agents=many: limits.agents: must be an integer, got 'many'"
     assert lines[1].startswith("--set tokens.default_days=400: tokens.default_days: must be ")
-    with pytest.raises(SettingsError) as refused:
-        load(tmp_path / "absent.yml")
-    assert "absent.yml" in str(refused.value)
+    assert "absent.yml" in str(raised(SettingsError, load, tmp_path / "absent.yml"))
 
 
 def test_loopback_needs_no_certificate() -> None:

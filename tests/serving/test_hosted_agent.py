@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.programs import ProgramMissingError
 from axonrl.serving.hosting.requests import Bodies
 
-from .experience import batch
 from .hosted import DQN, PPO, Built, Host, body, data, feed, refused, timesteps, weights
 
 # -- learning ---------------------------------------------------------------------------------------------------------
@@ -170,9 +168,7 @@ def test_its_own_exploration_follows_its_timesteps(built: Built, host: Host) -> 
     """Epsilon falls from 1 to 0.05 in 10,000 timesteps; half of the random actions are the greedy one."""
     agent = host.open("a", built("dqn", {**DQN, "warm_up": 100_000}))
     (greedy,) = agent.act(b"[0, 0, 0, 0]").value["action"]
-    names = ("state", "action", "reward", "next_state", "done")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*batch(0, 1_000), strict=True)]
-    steps = json.dumps({"steps": [{**row, "action": [row["action"]]} for row in rows]}).encode()
+    steps = json.dumps({"steps": [data(k) for k in range(1_000)]}).encode()
 
     def explored(explore: bool = True) -> int:
         asked = {"observations": [[0] * 4] * 1_000, "explore": explore}
@@ -240,13 +236,9 @@ BAD_STEPS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def untouched(built: Built, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedAgent]:
-    host = Host(programs, tmp_path_factory.mktemp("untouched"))
-    agent = host.open("a", built("dqn", DQN))
-    feed(agent, 0, 30)
-    yield agent
-    host.close()
+@pytest.fixture
+def untouched(learned: tuple[Host, HostedAgent]) -> HostedAgent:
+    return learned[1]
 
 
 @pytest.mark.parametrize(("change", "where"), BAD_STEPS)
@@ -311,26 +303,16 @@ def test_a_batch_with_one_bad_step_is_refused_whole(untouched: HostedAgent) -> N
 # -- states -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_state_travels_as_one_file(built: Built, host: Host) -> None:
-    recipe = built("dqn", DQN)
-    first, second = host.open("first", recipe), host.open("second", recipe)
-    feed(first, 0, 40)
-    feed(second, 100, 110)
-    file = first.get_state(as_file=True).value
-    assert second.get_state(as_file=True).value != file
-    second.put_state(file, host.stepper_of, is_file=True)
-    assert second.get_state(as_file=True).value == file
-    assert second.get_state().value == first.get_state().value
-    assert timesteps(second) == 40
-
-
-@pytest.mark.parametrize(("model", "config"), [("dqn", {**DQN, "n_steps": 3}), ("ppo", PPO)])
-def test_a_state_makes_another_agent_the_same_one(built: Built, host: Host, model: str, config: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("model", "config", "as_file"), [("dqn", {**DQN, "n_steps": 3}, True), ("ppo", PPO, False)])
+def test_a_state_makes_another_agent_the_same_one(
+    built: Built, host: Host, model: str, config: dict[str, Any], as_file: bool
+) -> None:
     first, second = host.open("a", built(model, config)), host.open("b", built(model, {**config, "seed": 1}))
     feed(first, 0, 70, environments=2)
     feed(second, 100, 110)
     state = first.get_state().value
-    second.put_state(to_bytes(state), host.stepper_of)
+    sent = first.get_state(as_file=True).value if as_file else to_bytes(state)
+    second.put_state(sent, host.stepper_of, is_file=as_file)
     assert second.step(body(100, environment="e0"), "key-100").replayed  # accepted before, and not applied again
     second = host.again(second, "b")
     assert second.get_state().value == state
@@ -388,9 +370,8 @@ def test_a_rollout_that_is_full_has_been_learned_from_and_is_no_state(built: Bui
             assert (error.status, error.errors[0][0]) == (status, "encoded_buffer")
 
 
-def test_1000_damaged_states_are_refused_or_load_whole(built: Built, host: Host) -> None:
-    agent = host.open("a", built("dqn", DQN))
-    feed(agent, 0, 30)
+def test_1000_damaged_states_are_refused_or_load_whole(learned: tuple[Host, HostedAgent]) -> None:
+    host, agent = learned
     whole = agent.get_state().value
     rng = random.Random(0)
     outcomes = set()

@@ -22,6 +22,7 @@ from axonrl.serving.hosting.programs import ProgramMissingError
 
 from .experience import step
 from .hosted import DQN, PPO, Built, Host, body, feed, refused, timesteps, weights
+from .raising import raised
 
 
 @pytest.mark.parametrize(("model", "config"), [("dqn", DQN), ("dqn", {**DQN, "n_steps": 3}), ("ppo", PPO)])
@@ -104,30 +105,16 @@ def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Buil
 
 
 def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_and_the_journal(built: Built, host: Host) -> None:
-    agent = host.open("a", built("dqn", DQN))
-    for begin in (0, 20, 40):
-        feed(agent, begin, begin + 20)
-        agent.save()
-    feed(agent, 60, 70)
-    expected = weights(agent)
-    newest = max((host.folder / "a" / "checkpoints").iterdir())
-    (newest / "arrays.safetensors").write_bytes(b"nothing")
-    with pytest.warns(UserWarning, match="damaged"):
-        agent = host.again(agent, "a")
-    assert weights(agent) == expected
-
-
-def test_an_agent_that_is_put_away_again_and_again_keeps_two_checkpoints_and_the_journal_between(
-    built: Built, host: Host
-) -> None:
+    """Also of an agent that was put away again and again: two checkpoints stay, and the journal between them."""
     agent = host.open("a", built("dqn", DQN))
     for begin in range(0, 60, 10):
         feed(agent, begin, begin + 10)
-        expected = weights(agent)
         agent.close()
         agent = host.open("a")
     folder = host.folder / "a"
     assert len(list((folder / "journal").iterdir())) == 1
+    feed(agent, 60, 70)
+    expected = weights(agent)
     older, newer = sorted((folder / "checkpoints").iterdir())
     (newer / "arrays.safetensors").write_bytes(b"nothing")
     with pytest.warns(UserWarning, match="damaged"):
@@ -298,9 +285,7 @@ print(sorted(name for name in ("tensorflow", "keras", "fastapi", "sqlalchemy") i
 
 def test_a_program_that_is_not_there_is_asked_for(built: Built, programs: Path, tmp_path: Path) -> None:
     recipe = built("dqn", DQN)
-    with pytest.raises(ProgramMissingError) as error:
-        Host(tmp_path / "empty", tmp_path / "agents").open("a", recipe)
-    assert error.value.recipe == recipe
+    assert raised(ProgramMissingError, Host(tmp_path / "empty", tmp_path / "agents").open, "a", recipe).recipe == recipe
     with pytest.raises(ProgramMissingError):
         Host(programs, tmp_path / "agents").open("b", recipe.with_seed(77))
     shutil.rmtree(tmp_path / "agents")

@@ -9,6 +9,8 @@ import pytest
 from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.hosting.journal import DamagedJournalError, Journal
 
+from .raising import raised
+
 RECORDS = [b"first", b"the second one", b"3" * 100]
 HEAD = 12
 """Bytes before a record's content."""
@@ -68,10 +70,9 @@ def test_a_flipped_bit_is_never_taken_for_a_record_that_was_cut_short(tmp_path: 
         flipped = bytearray(content)
         flipped[at] ^= 0x10
         file.write_bytes(flipped)
-        with pytest.raises(DamagedJournalError) as error:
-            read(tmp_path)
-        assert (error.value.path, error.value.offset) == (file, begin)
-        assert error.value.lost == 3 - record
+        error = raised(DamagedJournalError, read, tmp_path)
+        assert (error.path, error.offset) == (file, begin)
+        assert error.lost == 3 - record
         assert file.read_bytes() == flipped
 
 

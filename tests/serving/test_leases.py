@@ -23,10 +23,11 @@ from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.workers.pool import Answer
 
 from .experience import step
-from .for_accounts import Hands, with_alice
+from .for_accounts import Hands
 from .hosted import DQN, Built, Host, body, timesteps, weights
 from .live import Server, agent, prepared
 from .postgresql import PostgreSQL
+from .raising import raised
 from .service import SMALL
 from .service import timesteps as accepted
 
@@ -38,33 +39,28 @@ LEASE = 3.0
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_home_has_an_agent_until_its_lease_has_run_out(tmp_path: Path) -> None:
-    database, clock = Database.open(tmp_path / "service.db"), Hands()
-    try:
-        owner = with_alice(database, clock).user("alice").id
-        rows = AgentRows(database, clock=clock)
-        cart = rows.add(owner, "cart", "dqn", "", {}).id
-        first = rows.take(cart, "one", 10)
-        assert (first.home, first.epoch) == ("one", 1)
-        clock.move(seconds=4)
-        refused = rows.take(cart, "two", 10)
-        assert (refused.home, refused.epoch, refused.seconds) == ("one", 1, 6)
-        assert rows.renew("two", 10) == {}
-        assert rows.renew("one", 10) == {cart: 1}
-        clock.move(seconds=9)
-        assert rows.take(cart, "two", 10).home == "one"
-        clock.move(seconds=1)
-        assert rows.renew("one", 10) == {}  # once it has run out, it must be taken anew
-        taken = rows.take(cart, "two", 10)
-        assert (taken.home, taken.epoch) == ("two", 2)
-        rows.release("one")  # what it has no more
-        assert rows.take(cart, "one", 10).home == "two"
-        rows.release("two", cart, 1)
-        assert rows.take(cart, "one", 10).home == "two"
-        rows.release("two", cart, 2)
-        assert rows.take(cart, "one", 10).epoch == 3
-    finally:
-        database.close()
+def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database, owner: str, clock: Hands) -> None:
+    rows = AgentRows(database, clock=clock)
+    cart = rows.add(owner, "cart", "dqn", "", {}).id
+    first = rows.take(cart, "one", 10)
+    assert (first.home, first.epoch) == ("one", 1)
+    clock.move(seconds=4)
+    refused = rows.take(cart, "two", 10)
+    assert (refused.home, refused.epoch, refused.seconds) == ("one", 1, 6)
+    assert rows.renew("two", 10) == {}
+    assert rows.renew("one", 10) == {cart: 1}
+    clock.move(seconds=9)
+    assert rows.take(cart, "two", 10).home == "one"
+    clock.move(seconds=1)
+    assert rows.renew("one", 10) == {}  # once it has run out, it must be taken anew
+    taken = rows.take(cart, "two", 10)
+    assert (taken.home, taken.epoch) == ("two", 2)
+    rows.release("one")  # what it has no more
+    assert rows.take(cart, "one", 10).home == "two"
+    rows.release("two", cart, 1)
+    assert rows.take(cart, "one", 10).home == "two"
+    rows.release("two", cart, 2)
+    assert rows.take(cart, "one", 10).epoch == 3
 
 
 class Workers:
@@ -84,9 +80,8 @@ class Workers:
         return Answer(200, b"{}")
 
 
-def test_an_agent_that_nobody_asks_for_is_given_back(tmp_path: Path) -> None:
+def test_an_agent_that_nobody_asks_for_is_given_back(database: Database, owner: str) -> None:
     """A proxy may send its requests elsewhere now, while this server is well."""
-    database = Database.open(tmp_path / "service.db")
     workers = Workers()
 
     async def run(cart: str) -> None:
@@ -107,11 +102,7 @@ def test_an_agent_that_nobody_asks_for_is_given_back(tmp_path: Path) -> None:
         assert workers.asked[5:] == [("close", 2), ("act", 3)]
         await one.stop(1)
 
-    try:
-        owner = with_alice(database).user("alice").id
-        asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
-    finally:
-        database.close()
+    asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
 
 
 # -- the folder of an agent -------------------------------------------------------------------------------------------
@@ -209,7 +200,7 @@ def test_servers_share_a_folder_only_if_all_of_them_say_so(tmp_path: Path) -> No
     with folder.holding(tmp_path, shared=True):
         held = folder.holder(tmp_path)
         assert held is not None
-        assert held.pid == os.getpid()
+        assert (held.pid, held.what) == (os.getpid(), "axonrl serve")
         with folder.holding(tmp_path, shared=True):
             pass
         assert folder.holder(tmp_path) is not None
@@ -271,9 +262,8 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         impatient = agent(two, token, retry_deadline=0)
         for ask in (lambda: impatient.act([0.0] * 4), lambda: play(impatient, 20), impatient.info):
             play(at_one, 19)  # again: it is in use there
-            with pytest.raises(ServiceUnavailable) as caught:
-                ask()
-            assert (caught.value.status, caught.value.code) == (503, "unavailable")
+            caught = raised(ServiceUnavailable, ask)
+            assert (caught.status, caught.code) == (503, "unavailable")
         assert accepted(at_one) == 20
 
         # One dies: two has it when the lease has run out, with everything that was acknowledged.

@@ -1,17 +1,31 @@
-"""For how long a process looks before it sleeps, and where it does not look at all."""
+"""For how long a process looks before it sleeps, where it does not look at all, and which of its children hang."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
 
 from axonrl.serving.workers import looking
 from axonrl.serving.workers.child import Child
-from axonrl.serving.workers.messages import encode, read
+from axonrl.serving.workers.messages import BEAT, encode, read
+from axonrl.serving.workers.watching import watched
+
+SECONDS = 0.2
+
+
+async def connected() -> tuple[Child, socket.socket]:
+    """A gateway's end of a child's connection, and the child's, which the test plays."""
+    ours, theirs = socket.socketpair()
+    child = Child("worker 1", 1)
+    ours.setblocking(False)
+    await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+    return child, theirs
 
 
 class Clock:
@@ -60,10 +74,7 @@ def test_who_answers_late_is_waited_for_asleep(monkeypatch: pytest.MonkeyPatch) 
 
     async def ask(quick: bool) -> int:
         """Of two requests, the first answered at once or late; how often was there a look?"""
-        ours, theirs = socket.socketpair()
-        child = Child("worker 1", 1)
-        ours.setblocking(False)
-        await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+        child, theirs = await connected()
         begun.clear()
         with theirs:
             for _ in range(2):
@@ -82,3 +93,38 @@ def test_who_answers_late_is_waited_for_asleep(monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(ask(quick=True)) == 1
     monkeypatch.setattr("axonrl.serving.workers.child.LOOK_SECONDS", looking.LOOK_SECONDS)
     assert asyncio.run(ask(quick=False)) == 0
+
+
+async def watch(process: subprocess.Popen[bytes]) -> int:
+    """A child that is played here, at the other end of a socket, goes from one case to the next."""
+    child, theirs = await connected()
+    child.process = process
+    watching = asyncio.create_task(watched(child, SECONDS))
+    with theirs:
+        asking = asyncio.create_task(child.ask({"do": "act"}, b"", 60.0))
+        await asyncio.sleep(3 * SECONDS)
+        assert process.poll() is None, "it has not begun yet"
+        for _ in range(30):
+            theirs.sendall(encode({"id": BEAT}))
+            await asyncio.sleep(SECONDS / 10)
+        assert process.poll() is None, "it is busy with the request, and gets on"
+        frame = read(theirs)
+        assert frame is not None
+        theirs.sendall(encode({"id": frame.head["id"], "status": 200}))
+        assert (await asking)[0]["status"] == 200
+        await asyncio.sleep(3 * SECONDS)
+        assert process.poll() is None, "nobody has asked it anything"
+        given_up = asyncio.create_task(child.ask({"do": "act"}, b"", 0.0))
+        await asyncio.wait([given_up])
+        assert isinstance(given_up.exception(), asyncio.TimeoutError)
+        await asyncio.to_thread(process.wait, 30)  # nobody waits for the answer any more, but it is owed
+    return await watching
+
+
+def test_a_child_hangs_that_owes_an_answer_and_does_not_beat() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        try:
+            assert asyncio.run(watch(process)) == 1
+            assert process.returncode == -9
+        finally:
+            process.kill()

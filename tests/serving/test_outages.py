@@ -1,49 +1,26 @@
 """The database is away for a while: agents act and learn on, the rest says so, and all is well afterwards."""
 
 import contextlib
-import json
-import sqlite3
 import threading
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from axonrl.serving import RemoteAgent, ServiceUnavailable
-from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
+from .hosted import DQN, Built
 from .live import running
 from .postgresql import PostgreSQL
-from .service import SMALL, Service
+from .service import SMALL, Service, wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("quick_hashes")]
 
 SECONDS = 120.0
 """At most, for what takes 5 to 12 s on an idle machine."""
-
-
-@pytest.fixture
-def outage(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str | None, Callable[[], Any]]:
-    """The database's URL, and a context in which it cannot be used."""
-    if request.param == "sqlite":
-        return None, lambda: locked(tmp_path / "data" / "service.db")
-    server: PostgreSQL = request.getfixturevalue("postgresql")
-    return server.new(), lambda: stopped(server)
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        yield
-        connection.execute("ROLLBACK")
 
 
 @contextlib.contextmanager
@@ -84,54 +61,41 @@ class Player:
     def goes_on(self) -> bool:
         """Ten more rounds."""
         before = self.count
-        return eventually(lambda: self.count > before + 10 or bool(self.errors)) and not self.errors
-
-
-def eventually(condition: Callable[[], bool], seconds: float = SECONDS) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+        wait_for(lambda: self.count > before + 10 or bool(self.errors), SECONDS)
+        return not self.errors
 
 
 def login(service: Service) -> tuple[int, str]:
     """Status, and the code of a problem."""
     form = urllib.parse.urlencode({"username": "alice", "password": PASSWORD}).encode()
-    try:
-        with urllib.request.urlopen(f"{service.url}/api/v1/login/access-token", form, timeout=SECONDS) as answer:
-            return answer.status, ""
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())["code"]
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, _, body = service.ask("POST", "/api/v1/login/access-token", form, **kind)
+    return status, body.get("code", "")
 
 
-@pytest.mark.parametrize("outage", ["sqlite", "postgresql"], indirect=True)
 def test_agents_go_on_while_the_database_is_away(
-    outage: tuple[str | None, Callable[[], Any]], built: Callable[..., Recipe], programs: Path, tmp_path: Path
+    postgresql: PostgreSQL, built: Built, programs: Path, tmp_path: Path
 ) -> None:
-    url, away = outage
-    data = tmp_path / "data"
-    built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
-    with running(Service(data, programs, database=url)) as server:
+    built("dqn", DQN)
+    with running(Service(tmp_path / "data", programs, database=postgresql.new())) as server:
         cart = server.agent("cart", retry_deadline=0, **SMALL)
         cart.create_agent(4, 2, "dqn")
         second = server.agent("second", retry_deadline=0, **SMALL)
         with Player(cart) as player:
             assert player.goes_on()
             processes = sorted(server.children())
-            with away():
+            with stopped(postgresql):
                 assert player.goes_on()
-                with ThreadPoolExecutor(2) as others:  # SQLite waits for 5 seconds
+                with ThreadPoolExecutor(2) as others:
                     logged_in = others.submit(login, server)
                     created = others.submit(second.create_agent, 4, 2, "dqn")
-                    assert eventually(lambda: server.ready() == 503)  # now tokens cannot be looked up any more
+                    wait_for(lambda: server.ready() == 503, SECONDS)  # now tokens cannot be looked up any more
                     assert player.goes_on()
                 assert logged_in.result() == (503, "database_unavailable")
                 error = created.exception()
                 assert isinstance(error, ServiceUnavailable)
                 assert (error.status, error.code) == (503, "database_unavailable")
-            assert eventually(lambda: server.ready() == 200)
+            wait_for(lambda: server.ready() == 200, SECONDS)
             assert login(server) == (200, "")
             second.create_agent(4, 2, "dqn")
             assert player.goes_on()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import random
 import sqlite3
-import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,23 +44,12 @@ WIDTHS = (1100, 320)
 VIEWS = {"Agents": "#/", "Tokens": "#/tokens", "cart": "#/agents/cart"}
 
 
-class Served(Server):
-    """A server, and what tests need of it."""
-
-    def agent(self, name: str, **more: Any) -> RemoteAgent:
-        return RemoteAgent(name, url=self.url, username="alice", password=PASSWORD, **more)
-
-    def request(self, method: str, path: str, cookie: str) -> int:
-        """Its status."""
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=60)
-        connection.request(method, path, headers={"Cookie": cookie, "Content-Length": "0"})
-        status = connection.getresponse().status
-        connection.close()
-        return status
+def client(served: Server, name: str = "cart", **more: Any) -> RemoteAgent:
+    return RemoteAgent(name, url=served.url, username="alice", password=PASSWORD, **more)
 
 
 @pytest.fixture(scope="module")
-def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """With alice's agents ``cart``, which has ended 30 episodes, and one with a name that is HTML."""
     built("dqn", {**SMALL, "state_size": 4, "action_size": 2})
     data = tmp_path_factory.mktemp("page") / "data"
@@ -72,9 +59,9 @@ def served(built: Callable[..., Any], programs: Path, tmp_path_factory: pytest.T
     accounts.create_token("alice", IMAGE, ["read"])
     database.close()
     (data / "programs").symlink_to(programs)
-    with running(Served(data)) as served:
+    with running(Server(data)) as served:
         for name in ("cart", "other"):
-            made = served.agent(name, description=f"A pole on a cart. {IMAGE}", environment=IMAGE, **SMALL)
+            made = client(served, name, description=f"A pole on a cart. {IMAGE}", environment=IMAGE, **SMALL)
             made.create_agent(4, 2, "dqn")
             play(made, 30)
         with sqlite3.connect(data / "service.db") as connection:  # no name that the service takes
@@ -100,7 +87,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(served: Served, browser: Browser) -> Iterator[Browser]:
+def page(served: Server, browser: Browser) -> Iterator[Browser]:
     """The page, before a login; nothing went wrong on it when a test is through."""
     browser.ask("Network.clearBrowserCookies")
     browser.look(1100, 800)
@@ -135,7 +122,7 @@ def cookies(page: Browser) -> list[Any]:
     return found
 
 
-def test_a_login_shows_ones_agents(page: Browser, served: Served) -> None:
+def test_a_login_shows_ones_agents(page: Browser, served: Server) -> None:
     log_in(page, "wrong")
     page.wait("document.querySelector('.problem').textContent")
     assert page.text(".problem") == "The name or the password is not correct."
@@ -146,7 +133,7 @@ def test_a_login_shows_ones_agents(page: Browser, served: Served) -> None:
     log_in(page)
     page.wait("document.querySelectorAll('tbody tr').length === 2")
     row = page.run("[...document.querySelector('tbody tr:last-child').cells].map((cell) => cell.innerText)")
-    info = served.agent("cart").info()["counters"]
+    info = client(served).info()["counters"]
     assert row[:3] == ["cart", "dqn", "ready"]
     counted = [info["global_timestep"], info["global_step"], info["global_episode"]]
     assert [int(cell.replace(",", "")) for cell in row[3:6]] == counted
@@ -166,11 +153,11 @@ def test_a_login_shows_ones_agents(page: Browser, served: Served) -> None:
     assert not page.run("document.querySelector('#nav').checkVisibility()")
 
 
-def test_the_curve_grows_while_steps_arrive(page: Browser, served: Served) -> None:
+def test_the_curve_grows_while_steps_arrive(page: Browser, served: Server) -> None:
     log_in(page)
     open_agent(page)
     page.wait("document.querySelector('#returns path.mean')")
-    agent = served.agent("cart")
+    agent = client(served)
     before = int(field(page, "episodes"))
     path, losses = page.run("document.querySelector('#returns path.one').getAttribute('d')"), "#losses path.loss"
     for more in (2, 3):
@@ -232,7 +219,7 @@ def test_what_users_write_stays_text(page: Browser) -> None:
     page.errors.clear()
 
 
-def test_errors_are_told_in_words(page: Browser, served: Served) -> None:
+def test_errors_are_told_in_words(page: Browser, served: Server) -> None:
     log_in(page)
     open_agent(page)
     page.wait("document.querySelector('#returns path.mean')")
@@ -245,7 +232,7 @@ def test_errors_are_told_in_words(page: Browser, served: Served) -> None:
     page.wait("!document.querySelector('#notice').textContent")
     assert page.text(".live") == "Live"
     (cookie,) = cookies(page)
-    assert served.request("POST", "/logout", f"{cookie['name']}={cookie['value']}") == 204
+    assert served.ask("POST", "/logout", Cookie=f"{cookie['name']}={cookie['value']}")[0] == 204
     page.wait("document.querySelector('form')")
     assert page.text(".problem") == "Your session has ended. Please log in again."
     log_in(page)

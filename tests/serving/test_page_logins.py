@@ -9,7 +9,7 @@ import pytest
 from axonrl.serving.gateway.app import application
 from axonrl.serving.gateway.page import Page
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service
+from .gateway_fakes import PASSWORD, Reply, Service, with_cart
 
 API = "/api/v1"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -20,11 +20,9 @@ EVIL = {**HOST, "Origin": "https://evil.example"}
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
     """With the page, and alice's agent ``cart``."""
-    service = Service({"listen.behind_proxy": "[10.0.0.1]"})
-    service.app = application(service.gateway, Page())
-    assert service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE}).status == 201
-    yield service
-    service.close()
+    with with_cart({"listen.behind_proxy": "[10.0.0.1]"}) as service:
+        service.app = application(service.gateway, Page())
+        yield service
 
 
 def log_in(service: Service, password: str = PASSWORD, *, peer: str = "1.2.3.4", **headers: str) -> Reply:

@@ -4,25 +4,24 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axonrl.serving import catalogue
-from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import Answer, HostedAgent
 from axonrl.serving.workers import pool as pools
 from axonrl.serving.workers.child import Child
 from axonrl.serving.workers.pool import Pool
 from axonrl.serving.workers.settings import WorkerSettings
 
-from .asked import ACT, SMALL, STEP, working
-from .gateway_fakes import Service
+from .asked import ACT, STEP, working
+from .gateway_fakes import AGENTS, Service
+from .hosted import DQN
 
-AGENTS = "/api/v1/agents"
-SIZES = {**SMALL, "state_size": 4, "action_size": 2}
+CONFIG = {**DQN, "seed": 0}
 
 
 @pytest.fixture
@@ -38,11 +37,6 @@ def pool(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
         monkeypatch.setattr(pools, "start", start)
         yield Pool(tmp_path, 1, WorkerSettings(str(tmp_path)), 60.0)
-
-
-@pytest.fixture
-def recipe(built: Callable[..., Recipe]) -> bytes:
-    return json.dumps(built("dqn", SIZES).to_json()).encode()
 
 
 def test_more_than_1000_requests_do_not_wait_for_one_agent(
@@ -87,7 +81,7 @@ def test_a_step_that_was_given_up_is_applied_once_when_it_is_repeated(
     with contextlib.closing(Service()) as service:
         service.gateway.pool, service.gateway.catalogue = pool, catalogue
         service.run(pool.start)
-        assert service("POST", AGENTS, {"name": "cart", "model": "dqn", "config": SIZES}).status == 201
+        assert service("POST", AGENTS, {"name": "cart", "model": "dqn", "config": CONFIG}).status == 201
         keyed = {"Idempotency-Key": "k"}
         with monkeypatch.context() as patch:
             patch.setattr(pools, "_ASK_SECONDS", 1.0)

@@ -50,13 +50,10 @@ def test_agents_of_earlier_releases_act_as_they_did(
     data = tmp_path / "data"
     expected = copied(release, data)
     made = built("dqn", CONFIG)
-    opened = open_service(data)
-    try:
+    with contextlib.closing(open_service(data)) as opened:
         assert Accounts(opened).login("alice", PASSWORD, "")
         (row,) = AgentRows(opened).of(Accounts(opened).user("alice").id)
         assert (row.name, row.description, row.config) == ("cart", "of the first release", made.config)
-    finally:
-        opened.close()
     with contextlib.closing(sqlite3.connect(data / "service.db")) as connection:
         assert connection.execute("SELECT * FROM axonrl_service_version").fetchall() == [(schema.head(),)]
     for one_more in (0, 1):

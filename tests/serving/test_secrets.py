@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import http.client
 import json
 import signal
 import urllib.parse
@@ -16,6 +15,7 @@ from axonrl.serving.accounts import Accounts, open_service
 from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
+from .hosted import DQN
 from .live import Server, agent, prepared, running
 from .service import SMALL
 
@@ -29,23 +29,17 @@ TOKEN_OF_NOBODY = "axp_" + "Q7" * 23
 class Client:
     """Sends requests, and remembers what was answered to those that were refused."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self.refusals: dict[str, bytes] = {}
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None, **head: str) -> Any:
-        """The JSON of an answer; None if there is none."""
-        content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        given = {**({} if token is None else {"Authorization": f"Bearer {token}"}), **head}
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)) as connection:
-            connection.request(method, path, content, given)
-            answer = connection.getresponse()
-            received = answer.read()
-        self.cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
-        if answer.status >= 400:
-            self.refusals[f"{len(self.refusals)} {method} {path}"] = received + str(answer.getheaders()).encode()
-        is_json = "json" in (answer.getheader("Content-Type") or "")
-        return json.loads(received) if received and is_json else received
+        """The JSON of an answer, or bytes."""
+        status, headers, found = self._server.ask(method, path, body, token=token, **head)
+        self.cookie = headers.get("set-cookie", "").partition(";")[0]
+        if status >= 400:
+            self.refusals[f"{len(self.refusals)} {method} {path}"] = json.dumps([found, headers]).encode()
+        return found
 
     def log_in(self, user: str, password: str, path: str = "/api/v1/login/access-token") -> Any:
         form = urllib.parse.urlencode({"username": user, "password": password}).encode()
@@ -102,13 +96,13 @@ def used(client: Client, token: str, administrator: str) -> set[str]:
 def test_no_password_and_no_token_is_written_anywhere(
     built: Callable[..., Recipe], programs: Path, tmp_path: Path
 ) -> None:
-    token = prepared(tmp_path / "data", programs, built("dqn", {**SMALL, "state_size": 4, "action_size": 2}))
+    token = prepared(tmp_path / "data", programs, built("dqn", DQN))
     with contextlib.closing(open_service(tmp_path / "data", None)) as database:
         accounts = Accounts(database)
         accounts.add_user("root", BOBS + BOBS, admin=True)
         administrator, _ = accounts.create_token("root", "tests", ["read", "manage", "admin", "metrics"])
     with running(Server(tmp_path / "data", "--set", "log.level=debug")) as server:
-        client = Client(server.port)
+        client = Client(server)
         secrets = used(client, token, administrator)
         with agent(server, token, **SMALL) as cart:
             cart.create_agent(4, 2, "dqn")

@@ -3,63 +3,51 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from axonrl.experiments.commands.cli import main
 from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent
 
+from .commands import Commands
 from .experience import batch, step
 from .for_accounts import PASSWORD
-from .service import SMALL, Service, quiet, timesteps, wait_for
+from .raising import raised
+from .service import SMALL, Service, timesteps, wait_for
 
 pytestmark = pytest.mark.server
 ZEROS = [0.0] * 4
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quiet(served_once: Service) -> Iterator[None]:
-    with quiet(served_once):
-        yield
-
-
 @pytest.fixture
-def a(service: Service) -> Iterator[RemoteAgent]:
-    with service.agent("a", **SMALL) as agent:
-        yield agent
+def a(server: Service) -> Iterator[RemoteAgent]:
+    with server.agent("a", **SMALL) as agent:
         agent.remove(agent_name="a")
+        yield agent
 
 
-def test_the_life_of_an_agent(service: Service, a: RemoteAgent) -> None:
+def test_the_life_of_an_agent(server: Service, a: RemoteAgent) -> None:
     assert a.exists is False
     created = a.create_agent(4, 2, "DQN")
     assert (created["name"], created["model"], created["is_active"], created["discrete"]) == ("a", "dqn", True, True)
     assert (a.exists, a.is_active) == (True, True)
-    with pytest.raises(Conflict) as conflict:
-        a.create_agent(4, 2, "dqn")
-    assert (conflict.value.status, conflict.value.code) == (409, "name_taken")
+    conflict = raised(Conflict, a.create_agent, 4, 2, "dqn")
+    assert (conflict.status, conflict.code) == (409, "name_taken")
     assert a.act(ZEROS) in (0, 1)
     assert a.step(*step(0), key="k") is a.step(*step(0), key="k") is True
-    with pytest.raises(InvalidRequest) as reused:
-        a.step(*step(1), key="k")
-    assert reused.value.code == "idempotency_key_reused"
+    assert raised(InvalidRequest, a.step, *step(1), key="k").code == "idempotency_key_reused"
     assert timesteps(a) == 1
     assert a.step_batch(*batch(1, 30)) == 29
-    with service.agent("a") as second:  # which was told nothing
+    with server.agent("a") as second:  # which was told nothing
         second.sync()
         assert (second.state_size, second.action_size, second.agent_model) == (4, 2, "dqn")
         assert second.hparams == a.hparams
         assert {type(value) for value in a.hparams.values()} <= {int, float, str}
     state = a.get_state()
     a.deactivate()
-    with pytest.raises(Conflict) as inactive:
-        a.act(ZEROS)
-    assert inactive.value.code == "agent_inactive"
+    assert raised(Conflict, a.act, ZEROS).code == "agent_inactive"
     a.activate()
     assert a.get_state() == state
     assert a.upload_state(state) is True
@@ -69,45 +57,27 @@ def test_the_life_of_an_agent(service: Service, a: RemoteAgent) -> None:
         a.info()
 
 
-def test_what_is_refused_by_its_name(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = service.agent("a", **{**SMALL, "lr": -1})
-    with agent, pytest.raises(InvalidRequest) as error:
-        agent.create_agent(4, 2, "dqn")
-    assert [one["where"] for one in error.value.errors] == ["config.lr"]
-    assert agent.exists is False
-    for name in ("AGENTS_BAR_ACCESS_TOKEN", "AGENTS_BAR_USER", "AGENTS_BAR_PASS"):
-        monkeypatch.delenv(name, raising=False)
-    with RemoteAgent("a", url=service.url, username="alice", password=PASSWORD) as known:
-        assert known.exists is False
-    with pytest.raises(AuthenticationError):
-        RemoteAgent("a", url=service.url, username="alice", password="wrong-battery-staple")
-
-
-def test_nobody_else_can_read_what_is_kept(service: Service, a: RemoteAgent) -> None:
+def test_nobody_else_can_read_what_is_kept(server: Service, a: RemoteAgent) -> None:
     a.create_agent(4, 2, "dqn")
     a.step_batch(*batch(0, 10))
     a.deactivate()  # is saved
     a.activate()
     a.step(*step(10))
-    folder = service.folder("a")
+    folder = server.folder("a")
     kept: dict[Any, int] = {path: path.stat().st_mode & 0o777 for path in (folder.parent, folder, *folder.rglob("*"))}
     assert {path.name for path in kept} >= {"run.json", "state.json", "arrays.safetensors", "lock", "journal"}
     assert {path: oct(mode) for path, mode in kept.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
 
 
-def test_what_commands_change_holds_while_the_service_runs(
-    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_commands_change_holds_while_the_service_runs(server: Service, commands: Commands) -> None:
     def command(*words: str, stdin: str = "") -> str:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        code = main(["service", *words, "--data", str(service.data)])
-        told = capsys.readouterr()
-        assert code == 0, told.err
-        return told.out
+        done = commands.on(server.data)(*words, stdin=stdin)
+        assert done.code == 0, done.err
+        return done.out
 
     def client(name: str = "carol", **more: Any) -> RemoteAgent:
         given = more or {"username": name, "password": PASSWORD}
-        return RemoteAgent("cart", url=service.url, retry_deadline=0.0, **given)
+        return RemoteAgent("cart", url=server.url, retry_deadline=0.0, **given)
 
     for name in ("carol", "bob"):
         command("add-user", name, "--password-stdin", stdin=f"{PASSWORD}\n")
@@ -126,9 +96,7 @@ def test_what_commands_change_holds_while_the_service_runs(
         wait_for(functools.partial(is_refused, ended))
     assert other.exists is False  # a token that was made is not a login
     for name in ("carol", "bob"):
-        with pytest.raises(AuthenticationError) as refused:
-            client(name)
-        assert refused.value.code == "invalid_credentials"
+        assert raised(AuthenticationError, client, name).code == "invalid_credentials"
     again = client(username="carol", password="another horse battery")
     assert again.exists is False
     for one in (carol, bob, game, other, again):

@@ -1,5 +1,6 @@
 """A worker without a gateway: what ends it, and what may not."""
 
+import errno
 import fcntl
 import json
 import os
@@ -7,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,14 @@ import pytest
 from axonrl.estimators.stepping import Stepper
 from axonrl.facts import UpdateFacts
 from axonrl.policies import compiled
-from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.learning import Learning
 from axonrl.serving.workers.ending import hung_up, wait_for
 from axonrl.serving.workers.messages import BEAT, encode, read
 
-from .asked import ACT, SMALL, STEP, Asked, statuses, working
-
-Built = Callable[..., Recipe]
+from .asked import ACT, STEP, Asked, statuses, working
+from .hosted import DQN, Built
 
 
 @pytest.fixture
@@ -31,11 +31,6 @@ def worker(programs: Path, tmp_path: Path) -> Iterator[Asked]:
     """One in a thread, with agents ``a`` and ``b``."""
     with working(tmp_path, programs) as asked:
         yield asked
-
-
-@pytest.fixture
-def recipe(built: Built) -> bytes:
-    return json.dumps(built("dqn", {**SMALL, "state_size": 4, "action_size": 2}).to_json()).encode()
 
 
 def test_the_other_end_is_seen_to_be_closed_behind_what_it_has_sent() -> None:
@@ -98,19 +93,46 @@ def test_an_agent_that_cannot_be_saved_does_not_keep_others_from_it(
     assert len(saved) == 2
 
 
-def test_a_step_that_was_not_synced_is_forgotten(worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("call", "number", "refused"),
+    [("fdatasync", errno.EIO, (503, "unavailable")), ("write", errno.ENOSPC, (507, "storage_full"))],
+)
+def test_what_cannot_be_kept_is_not_acknowledged_and_is_forgotten(
+    worker: Asked,
+    recipe: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    number: int,
+    refused: tuple[int, str],
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
     worker.ask("a", "open", recipe)
     worker.ask("a", "step", STEP, key="first")
-
-    def failing(agent: HostedAgent) -> None:
-        raise OSError(5, "Input/output error")
-
     with monkeypatch.context() as patch:
-        patch.setattr(HostedAgent, "sync", failing)
-        assert statuses([worker.ask("a", "step", STEP, key="second")]) == [503]
-    answers = [worker.ask("a", "step", STEP, key=key) for key in ("first", "second")]
-    assert [json.loads(one.body)["seq"] for one in answers] == [1, 2]
-    assert [one.head.get("replayed", False) for one in answers] == [True, False]
+        patch.setattr(os, call, failing)
+        for _ in range(2):
+            told = worker.ask("a", "step", STEP, key="second")
+            assert (told.head["status"], json.loads(told.body)["code"]) == refused
+        assert worker.ask("a", "act", ACT).head["status"] == 200
+        assert json.loads(worker.ask("a", "info").body)["counters"]["global_timestep"] == 1
+    answers = [worker.ask("a", "step", STEP, key=key) for key in ("first", "second", "second")]
+    assert [json.loads(one.body)["seq"] for one in answers] == [1, 2, 2]
+    assert [one.head.get("replayed", False) for one in answers] == [True, False, True]
+    known = asleep.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
+    assert known["counters"]["global_timestep"] == 2
+
+
+def test_a_key_that_comes_five_times_at_once_is_applied_once(worker: Asked, recipe: bytes) -> None:
+    worker.ask("a", "open", recipe)
+    worker.send(*[("a", "step", STEP)] * 5, key="k")
+    answers = [worker.answer() for _ in range(5)]
+    assert [json.loads(one.body) for one in answers] == [{"accepted": 1, "seq": 1}] * 5
+    assert [one.head.get("replayed", False) for one in answers] == [False] + [True] * 4
+    other = worker.ask("a", "step", STEP.replace(b'1.0, "next', b'2.0, "next'), key="k")
+    assert json.loads(other.body)["code"] == "idempotency_key_reused"
 
 
 def test_an_agent_without_a_whole_checkpoint_has_failed_and_can_be_removed(
@@ -157,7 +179,7 @@ def test_a_long_update_does_not_keep_it_from_beating(
 def test_initial_weights_of_a_seed_that_was_given_out_go_when_the_agent_is_on_the_disk(
     worker: Asked, recipe: bytes, built: Built, programs: Path
 ) -> None:
-    given = built("dqn", {**SMALL, "state_size": 4, "action_size": 2, "seed": 77})
+    given = built("dqn", {**DQN, "seed": 77})
     program = compiled.read(programs / given.digest)  # compiled for another seed, that of the fixture or before it
     assert worker.ask("a", "open", json.dumps(given.to_json()).encode(), any_seed=True).head["status"] == 200
     assert not program.weights_path(77).exists()

@@ -23,12 +23,12 @@ from axonrl.serving.hosting.segments import segments_of
 from axonrl.serving.workers import slots, worker
 from axonrl.serving.workers.slots import Slots
 
-from .asked import ACT, SMALL, STEP, Asked, statuses, working
-from .experience import batch
+from .asked import ACT, STEP, Asked, statuses, working
+from .client_stub import Clock
+from .hosted import DQN, data
 from .service import wait_for
 
 Started = Callable[..., Asked]
-SIZES = {**SMALL, "state_size": 4, "action_size": 2}
 
 
 @pytest.fixture
@@ -44,11 +44,6 @@ def started(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     yield start
     for one in running:
         one.__exit__(None, None, None)
-
-
-@pytest.fixture
-def recipe(built: Callable[..., Recipe]) -> bytes:
-    return json.dumps(built("dqn", SIZES).to_json()).encode()
 
 
 class Houses:
@@ -75,24 +70,9 @@ def houses(monkeypatch: pytest.MonkeyPatch) -> Houses:
     return Houses(monkeypatch)
 
 
-class Clock:
-    """In the place of a module's ``time``; it stands still until it is moved."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(module, "time", self)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    time = perf_counter = monotonic
-
-
 def steps(begin: int, end: int) -> bytes:
     """The body of a request with several steps."""
-    names = ("state", "action", "reward", "next_state", "done")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*batch(begin, end), strict=True)]
-    return json.dumps({"steps": [{**row, "action": [row["action"]]} for row in rows]}).encode()
+    return json.dumps({"steps": [data(k) for k in range(begin, end)]}).encode()
 
 
 def state_of(asked: Asked, name: str) -> tuple[bytes, bytes]:
@@ -185,7 +165,8 @@ def test_a_checkpoint_is_written_after_so_many_steps(
 def test_a_checkpoint_is_written_after_so_many_seconds_if_anything_has_changed(
     started: Started, recipe: bytes, houses: Houses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch, durable)
+    clock = Clock()
+    monkeypatch.setattr(durable, "time", clock)
     asked, folder = started(), tmp_path / "agents" / "a"
     asked.ask("a", "open", recipe)
     asked.ask("a", "step", STEP)
@@ -249,7 +230,7 @@ def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     updates, asked = Updates(monkeypatch), started()
-    made = built("dqn", {**SIZES, "freshness": freshness}).to_json()
+    made = built("dqn", {**DQN, "freshness": freshness}).to_json()
     asked.ask("a", "open", json.dumps(made).encode())
     assert asked.ask("a", "steps", steps(0, 12)).head["status"] == 200  # an update for each from the eighth on
     asked.send(("a", "act", ACT))
@@ -271,7 +252,8 @@ def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
 def test_with_more_than_two_seconds_of_updates_owed_steps_are_refused(
     started: Started, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch, learning)
+    clock = Clock()
+    monkeypatch.setattr(learning, "time", clock)
     learn = Stepper.learn
 
     def slow(stepper: Stepper) -> UpdateFacts:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from axonrl.hooks import Hook
-from axonrl.interfaces.rlgraph import Environment, FloatBox, GridWorld, IntBox, RLGraphError, RLGraphWarning
+from axonrl.interfaces.rlgraph import Environment, FloatBox, GridWorld, IntBox, RLGraphWarning
 from axonrl.interfaces.rlgraph.execution.ray import ApexExecutor, apex_executor
 from axonrl.interfaces.rlgraph.execution.ray.results import Report
 
@@ -75,16 +75,10 @@ def test_environments_must_be_described() -> None:
     assert ApexExecutor(GridWorld, config()).action_space == GridWorld().action_space
 
 
-def test_what_was_given_stays_as_it_is() -> None:
-    given = config(executor={"num_sample_workers": 2})
-    before = copy.deepcopy(given)
-    ApexExecutor(GRID, given)
-    assert given == before
-
-
 def test_one_warning_names_all_that_has_no_effect() -> None:
     epsilon = {"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 0.1}}}
     executor = {"weight_sync_steps": 100, "num_cpus": 4, "num_gpus": 0}
+    before = copy.deepcopy(executor)
     with pytest.warns(RLGraphWarning) as warned:
         made(
             executor=executor,
@@ -93,6 +87,7 @@ def test_one_warning_names_all_that_has_no_effect() -> None:
             memory_spec={"type": "prioritized_replay", "capacity": 10},
             observe_spec={"n_step": 2, "buffer_size": 9},
         )
+    assert executor == before  # what was given stays as it is
     [text] = [str(one.message) for one in warned]
     names = (
         "executor_spec['num_cpus']",
@@ -129,9 +124,8 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     executor = ApexExecutor(GRID, config())
     for call in (executor.init_ray, lambda: executor.execute_workload({"num_timesteps": 10})):
-        with pytest.raises(RLGraphError, match=r"axonrl\[ray\]") as refused:
-            call()
-        assert refused.value.argument == "backend"
+        error = refused(call)
+        assert (error.argument, "axonrl[ray]" in str(error)) == ("backend", True)
     made().init_ray()
 
 
@@ -146,17 +140,13 @@ def test_an_address_of_redis_is_joined_or_not(monkeypatch: pytest.MonkeyPatch, a
 
 @pytest.mark.parametrize(
     ("workload", "argument"),
-    [({"num_timesteps": 0}, "num_timesteps"), ({"num_timesteps": 10, "report_interval": -1}, "report_interval")],
+    [
+        ({"num_timesteps": 0}, "ApexExecutor.execute_workload: workload['num_timesteps']"),
+        ({"num_timesteps": 10, "report_intervall": 3}, "report_intervall"),
+    ],
 )
 def test_workloads_are_checked(workload: Any, argument: str) -> None:
-    executor = made()
-    assert (
-        refused(executor.execute_workload, workload).argument
-        == f"ApexExecutor.execute_workload: workload[{argument!r}]"
-    )
-    assert (
-        refused(executor.execute_workload, {"num_timesteps": 10, "report_intervall": 3}).argument == "report_intervall"
-    )
+    assert refused(made().execute_workload, workload).argument == argument
 
 
 class Lever(Environment):
@@ -199,17 +189,6 @@ def test_the_target_is_copied_when_so_many_items_were_learned_from_before_learni
 
 
 def test_decay_of_sgd_lowers_the_learning_rate() -> None:
-    import tensorflow as tf
-
-    from axonrl.interfaces.rlgraph.model.apex import _learning_rate
-
-    sgd = {
-        "type": "sgd",
-        "learning_rate": {"from": 0.2, "to": 0.0, "start_timestep": 0, "num_timesteps": 4},
-        "decay": 0.5,
-    }
-    rate = _learning_rate({"form": {"optimizer_spec": sgd}}, tf.constant(2, tf.int64))
-    assert float(rate) == pytest.approx(0.05)  # half of the way, and that by 1 + 0.5 * 2
     given = config(optimizer_spec={"type": "sgd", "learning_rate": 0.01, "decay": 1e12})
     executor, hook = ApexExecutor(Lever, given, backend="inline"), Weights()
     executor.agent.train(executor._plan.factory(), 16, 4, steps=3, hooks=hook)

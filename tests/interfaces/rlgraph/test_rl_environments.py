@@ -102,6 +102,7 @@ def test_a_refused_step_changes_nothing() -> None:
         ({"type": "grid_world", "world": ["S ", "G"]}, "GridWorld: world"),
         ({"type": "grid_world", "world": ["S S"]}, "GridWorld: world"),
         ({"type": "axonrl.interfaces.rlgraph.Nothing"}, "Environment.from_spec: type"),
+        ({"type": "DeepmindLabEnv", "level_id": "x"}, "Environment.from_spec: type"),
         (lambda: 7, "Environment.from_spec: spec"),
         ({"type": "openai", "gym_env": "CartPole-v1", "episodic_life": True}, "OpenAIGymEnv: episodic_life"),
         (
@@ -112,13 +113,6 @@ def test_a_refused_step_changes_nothing() -> None:
 )
 def test_wrong_specifications_are_refused(spec: Any, argument: str) -> None:
     assert refused(Environment.from_spec, spec).argument == argument
-
-
-@pytest.mark.parametrize("name", ["DeepmindLabEnv"])
-def test_environments_of_others_are_refused_with_the_way_out(name: str) -> None:
-    with pytest.raises(RLGraphError, match="any Gymnasium environment") as refused:
-        Environment.from_spec({"type": name, "level_id": "x"})
-    assert refused.value.argument == "Environment.from_spec: type"
 
 
 def test_specifications_of_every_form(tmp_path: Path) -> None:
@@ -135,8 +129,7 @@ def test_specifications_of_every_form(tmp_path: Path) -> None:
     assert Environment.from_spec(env) is env
     assert refused(OpenAIGymEnv.from_spec, spec).argument == "OpenAIGymEnv.from_spec: spec"
     for key in ("openai", "openai_gym", "open-ai-gym", "openai_gym_env"):
-        with pytest.raises(RLGraphError, match="gym_env"):
-            Environment.from_spec({"type": key, "gym_env": None})
+        assert "gym_env" in str(refused(Environment.from_spec, {"type": key, "gym_env": None}))
 
 
 class Counting(gymnasium.Env[Any, Any]):
@@ -180,8 +173,7 @@ def test_gymnasium_tells_ends_from_cuts() -> None:
     for wrong in (0, 3, 1.5, [1]):
         assert refused(env.step, wrong).argument == "OpenAIGymEnv.step: actions"
     env.terminate()
-    with pytest.raises(RLGraphError, match="terminate"):
-        env.reset()
+    assert "terminate" in str(refused(env.reset))
 
 
 def test_skipped_frames_add_their_rewards_and_stop_at_the_end() -> None:
@@ -303,8 +295,10 @@ def test_several_environments_are_stepped_as_lists() -> None:
     assert env.step(np.array([RIGHT, DOWN]))[0] == [3, 1]
     assert env.seed(7) == [7, 8]
     assert refused(env.step, [DOWN]).argument == "SequentialVectorEnv.step: actions"
-    with pytest.raises(RLGraphError, match="one object"):
-        SequentialVectorEnv(2, lambda: made[0])
+    shared = Counting()
+    for spec in (lambda: made[0], {"type": "openai", "gym_env": shared}, lambda: OpenAIGymEnv(shared)):
+        assert "one object" in str(refused(SequentialVectorEnv, 2, spec))
+    assert SequentialVectorEnv(1, shared).num_envs == 1
     with pytest.warns(RLGraphWarning, match="num_background_envs"):
         Environment.from_spec(
             {"type": "sequential_vector_env", "num_envs": 1, "env_spec": made[0], "num_background_envs": 0}
@@ -325,23 +319,12 @@ class Closed(Counting):
         Closed.closed += 1
 
 
-def test_one_environment_of_gymnasium_is_not_two() -> None:
-    shared = Counting()
-    for spec in (shared, {"type": "openai", "gym_env": shared}, lambda: OpenAIGymEnv(shared)):
-        with pytest.raises(RLGraphError, match="one object"):
-            SequentialVectorEnv(2, spec)
-    assert SequentialVectorEnv(1, shared).num_envs == 1
-
-
 def test_what_was_made_before_a_refusal_is_closed() -> None:
-    with pytest.raises(RLGraphError, match="different spaces"):
-        SequentialVectorEnv(2, Closed)
+    assert "different spaces" in str(refused(SequentialVectorEnv, 2, Closed))
     assert (Closed.made, Closed.closed) == (2, 2)
     with pytest.raises(RLGraphError, match="describes"):  # nothing is made
         GridWorld.from_spec({"type": "openai", "gym_env": 7})
-    with pytest.raises(RLGraphError) as refused:  # likewise
-        OpenAIGymEnv("nowhere", seed=-1)
-    assert refused.value.argument == "OpenAIGymEnv: seed"
+    assert refused(OpenAIGymEnv, "nowhere", seed=-1).argument == "OpenAIGymEnv: seed"
 
 
 class Own(Environment):
@@ -360,8 +343,7 @@ class Own(Environment):
 
 def test_a_step_is_told_alike_by_all_environments() -> None:
     env: Any = OpenAIGymEnv(Counting(length=1))
-    with pytest.raises(RLGraphError, match="before reset"):
-        stepped(env, 2)
+    assert "before reset" in str(refused(stepped, env, 2))
     env.reset()
     told: Any = stepped(env, 2)
     assert (told.state["count"], told.reward, told.terminal, told.truncated) == (1, 1.0, True, True)
@@ -373,7 +355,5 @@ def test_a_step_is_told_alike_by_all_environments() -> None:
     wrongs: list[Any] = [(0.5, 2, True), (0.5, np.nan, True, {}), (0.5, np.float32(np.inf), True, {}), None]
     wrongs += [(0.5, 2, [True, False], {}), (0.5, 2, None, {})]
     for wrong in wrongs:
-        with pytest.raises(RLGraphError):
-            stepped(Own(wrong), 0)
-    with pytest.raises(RLGraphError, match="must define it"):
-        Environment(float, float).step(1)
+        refused(stepped, Own(wrong), 0)
+    assert "must define it" in str(refused(Environment(float, float).step, 1))

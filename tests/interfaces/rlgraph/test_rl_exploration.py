@@ -8,7 +8,8 @@ import pytest
 
 from axonrl.interfaces.rlgraph.processing.decays import make_decay
 from axonrl.interfaces.rlgraph.processing.exploration import Exploration, make_exploration
-from axonrl.interfaces.rlgraph.values.errors import RLGraphError
+
+from .agents import refused
 
 
 def box(shape: tuple[int, ...] = (), dtype: Any = "float32", **facts: Any) -> Any:
@@ -25,18 +26,12 @@ def made(spec: Any, spaces: Any = FOUR) -> Exploration:
     return exploration
 
 
-def epsilon(decay: Any, spaces: Any = FOUR) -> Exploration:
-    return made({"epsilon_spec": {"decay_spec": decay}}, spaces)
+def decaying(decay: Any) -> dict[str, Any]:
+    return {"epsilon_spec": {"decay_spec": decay}}
 
 
 def noise(kind: str, spaces: Any = ARM, **arguments: Any) -> Exploration:
     return made({"noise_spec": {"type": kind, **arguments}}, spaces)
-
-
-def refused(spec: Any, spaces: Any = FOUR) -> str:
-    with pytest.raises(RLGraphError) as caught:
-        make_exploration("exploration_spec", spec, spaces)
-    return caught.value.argument
 
 
 def values(spec: Any, *times: int) -> list[float]:
@@ -75,30 +70,6 @@ def test_constant_decay() -> None:
     assert make_decay("d", {}).constant is None
 
 
-@pytest.mark.parametrize(
-    ("spec", "argument"),
-    [
-        ({"from": 1.0, "from_": 1.0}, "d['from_']"),
-        ({"num_timesteps": 0}, "d['num_timesteps']"),
-        ({"type": "exponential_decay", "half_life": 2, "num_half_lives": 3}, "d['num_half_lives']"),
-    ],
-)
-def test_decays_that_are_wrong(spec: Any, argument: str) -> None:
-    with pytest.raises(RLGraphError) as caught:
-        make_decay("d", spec)
-    assert caught.value.argument == argument
-
-
-def test_decays_within_bounds() -> None:
-    with pytest.raises(RLGraphError) as caught:
-        make_decay("d", {"to": 0.5}, at_most=0.9)
-    assert caught.value.argument == "d['from']"
-    assert (
-        refused({"epsilon_spec": {"decay_spec": {"from": 1.5}}})
-        == "exploration_spec['epsilon_spec']['decay_spec']['from']"
-    )
-
-
 def drawn(exploration: Exploration, greedy: Any, t: int, seed: int = 3) -> tuple[Any, Any]:
     actions, used = exploration({"": np.asarray(greedy)}, t, np.random.default_rng(seed))
     return actions[""], used
@@ -110,7 +81,7 @@ def test_a_row_is_random_or_not() -> None:
         "b": box((), "uint8", num_categories=200, low=50, high=250),
         "c": box((), "bool"),
     }
-    exploration = epsilon(0.5, spaces)
+    exploration = made(decaying(0.5), spaces)
     greedy: dict[str, Any] = {
         "a": np.full((60, 3), -1, np.int32),
         "b": np.full(60, 255, np.uint8),
@@ -125,17 +96,6 @@ def test_a_row_is_random_or_not() -> None:
     assert actions["b"][used].min() >= 50
     assert actions["c"][~used].all()
     assert not actions["c"][used].all()
-
-
-def test_exploration_that_does_not_fit() -> None:
-    gaussian = {"noise_spec": {"type": "gaussian_noise"}}
-    linear: dict[str, Any] = {"epsilon_spec": {"decay_spec": {}}}
-    assert refused(linear, ARM) == "exploration_spec['epsilon_spec']"
-    assert refused(linear, {"": box((), "int32")}) == "exploration_spec['epsilon_spec']"
-    assert refused(gaussian, FOUR) == "exploration_spec['noise_spec']"
-    assert refused({**linear, **gaussian}, ARM) == "exploration_spec"
-    assert refused({"epsilon_spec": {}}) == "exploration_spec['epsilon_spec']['decay_spec']"
-    assert refused({"noise_spec": {"type": "pink"}}, ARM) == "exploration_spec['noise_spec']['type']"
 
 
 def test_constant_noise_is_clipped() -> None:
@@ -155,9 +115,6 @@ def test_gaussian_noise() -> None:
     assert found.std(0) == pytest.approx([0.5, 0.5], abs=0.02)
     assert abs(np.corrcoef(found.T)[0, 1]) < 0.05
     assert exploration.level(1) == 0.5
-    assert make_exploration("e", {"noise_spec": "gaussian_noise"}, free).to_json() == {  # type: ignore[union-attr]
-        "noise_spec": {"type": "gaussian_noise", "mean": 0.0, "stddev": 1.0}
-    }
 
 
 def test_ornstein_uhlenbeck_noise() -> None:
@@ -183,9 +140,23 @@ def test_ornstein_uhlenbeck_noise_goes_on_from_what_was_saved() -> None:
     assert (one == other).all()
     states: list[Any] = [{"lanes": [0], "arrays": {"0": np.zeros((1, 3), np.float32)}}, {"lanes": []}]
     for state in states:
-        with pytest.raises(RLGraphError):
-            second.load_state_dict(state)
-    with pytest.raises(RLGraphError) as caught:
-        second(greedy, 1, np.random.default_rng(1), [0, 1])
-    assert caught.value.argument == "exploration_spec['noise_spec']: lanes"
+        refused(second.load_state_dict, state)
+    error = refused(second, greedy, 1, np.random.default_rng(1), [0, 1])
+    assert error.argument == "exploration_spec['noise_spec']: lanes"
     assert str(second.state_dict()) == str(first.state_dict())  # unchanged by what was refused
+
+
+@pytest.mark.parametrize(
+    ("spec", "spaces", "argument"),
+    [
+        (decaying({"from": 1.0, "from_": 1.0}), FOUR, "['epsilon_spec']['decay_spec']['from_']"),
+        (decaying({"num_timesteps": 0}), FOUR, "['epsilon_spec']['decay_spec']['num_timesteps']"),
+        (decaying({"from": 1.5}), FOUR, "['epsilon_spec']['decay_spec']['from']"),
+        (decaying({}), ARM, "['epsilon_spec']"),
+        ({"noise_spec": "gaussian_noise"}, FOUR, "['noise_spec']"),
+        ({**decaying({}), "noise_spec": "gaussian_noise"}, ARM, ""),
+        ({"noise_spec": {"type": "pink"}}, ARM, "['noise_spec']['type']"),
+    ],
+)
+def test_what_does_not_fit_is_named(spec: Any, spaces: Any, argument: str) -> None:
+    assert refused(make_exploration, "exploration_spec", spec, spaces).argument == f"exploration_spec{argument}"

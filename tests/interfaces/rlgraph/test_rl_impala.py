@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from axonrl.contracts import Array
-from axonrl.interfaces.rlgraph import Environment, GridWorld, RLGraphError, RLGraphWarning
+from axonrl.interfaces.rlgraph import Environment, GridWorld, RLGraphWarning
 from axonrl.interfaces.rlgraph.agents import Agent, IMPALAAgent, SingleIMPALAAgent
-from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox, Space
+from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
 from axonrl.runtimes import Policy
 
 from .agents import equal, refused, scalars
@@ -240,7 +240,8 @@ def test_an_update_by_hand() -> None:
     learner.set_policy_weights(other)  # ratios on both sides of 1
     found = [by_hand(other, fill(actor), learner.form) for _ in range(2)]
     ratios = [
-        np.exp(by - f["log_probs"]) for f, by in zip(actor.fifo_queue.fragments, log_probs(other, actor), strict=True)
+        policy(other, f["states"][:-1])[range(6), f["actions"]] / np.exp(f["log_probs"])
+        for f in actor.fifo_queue.fragments
     ]
     assert np.min(ratios) < 0.8 < 1.2 < np.max(ratios)
     _, loss, per_item, _ = learner.update()
@@ -249,14 +250,6 @@ def test_an_update_by_hand() -> None:
     for name, after in learner.get_weights().items():
         gradient = (found[0][1][name] + found[1][1][name]) / 2  # summed over time, the mean of fragments
         assert np.allclose(after, other[name] - 0.01 * gradient, rtol=1e-4, atol=1e-5), name
-
-
-def log_probs(weights: dict[str, Array], actor: IMPALAAgent) -> list[Array]:
-    found = []
-    for fragment in actor.fifo_queue.fragments:
-        probs = policy(weights, fragment["states"][:-1])
-        found.append(np.log(probs[np.arange(len(probs)), fragment["actions"]]))
-    return found
 
 
 def test_rewards_are_clipped_in_the_loss() -> None:
@@ -300,6 +293,8 @@ def _shifted(values: list[Any], none: Any) -> list[Any]:
 def test_acting_by_hand_goes_on_as_in_fragments() -> None:
     actor = make("actor", lambda: Script({}), fifo_queue_spec={"capacity": 2}, **ENTROPY)
     first, second = fill(actor), fill(actor)
+    error = refused(actor.export_graph, "x")
+    assert error.argument == "IMPALAAgent.export_graph: feed_previous_action_through_nn"
     internals: list[Any] = []
     for t, state in enumerate(first["states"][:-1]):
         actor.impala_core.exploration_rng = Draws(first, t)  # type: ignore[assignment]
@@ -363,8 +358,7 @@ def test_equal_seeds_and_files_go_on_alike(tmp_path: Path) -> None:
     assert equal(others[0].get_weights(), others[1].get_weights())
     assert others[0].episode_returns == others[1].episode_returns
     assert others[0].episode_returns[: len(first.episode_returns)] == first.episode_returns != []
-    with pytest.raises(RLGraphError, match="type is 'single'"):
-        make("actor", GridWorld).load_model(path)
+    assert "type is 'single'" in str(refused(make("actor", GridWorld).load_model, path))
 
 
 def of_images(type: str, architecture: str) -> tuple[IMPALAAgent, list[Any]]:
@@ -377,11 +371,8 @@ def of_images(type: str, architecture: str) -> tuple[IMPALAAgent, list[Any]]:
     return agent, [part.shape for name, part in weights.items() if "conv2d" in name and name.endswith("kernel")]
 
 
-def test_the_small_architecture_of_images(unconverted: None) -> None:
+def test_the_architectures_of_images_learn_with_all_their_parts(unconverted: None) -> None:
     assert of_images("actor", "small")[1] == [(8, 8, 3, 16), (4, 4, 16, 32)]
-
-
-def test_the_large_architecture_of_images_learns_with_all_its_parts(unconverted: None) -> None:
     agent, convolutions = of_images("single", "large")
     assert convolutions == [(3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 32)]
     before = agent.get_weights()
@@ -389,15 +380,11 @@ def test_the_large_architecture_of_images_learns_with_all_its_parts(unconverted:
     assert [name for name, after in agent.get_weights().items() if np.array_equal(before[name], after)] == []
 
 
-@pytest.mark.parametrize(
-    ("space", "scale"),
-    [({"type": "int", "low": 0, "high": 256, "dtype": "uint8"}, 255.0), ({"type": "int", "low": 0, "high": 2}, 1.0)],
-)
-def test_images_are_divided_by_255_unless_they_are_at_most_1(space: dict[str, Any], scale: float) -> None:
+def test_images_are_divided_by_255_unless_they_are_at_most_1() -> None:
     from axonrl.interfaces.rlgraph.agents.impala_core import _image_scale
 
-    boxes = Space.from_spec({**space, "shape": (4, 4, 1)}).flat()
-    assert _image_scale(boxes) == scale
+    spaces = IntBox(256, shape=(4, 4, 1), dtype="uint8"), IntBox(2, shape=(4, 4, 1))
+    assert [_image_scale(space.flat()) for space in spaces] == [255.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -433,7 +420,6 @@ def test_calls_that_are_for_other_types() -> None:
         (actor.update, ({},), ".update: batch"),
         (lambda: single.get_action([0, 0], previous_rewards=1.0), (), ".get_action: previous_rewards"),
         (learner.call_api_method, ("perform_n_steps_and_insert_into_fifo",), ".call_api_method"),
-        (make("actor", network_spec=LSTM).export_graph, ("x",), ".export_graph: feed_previous_action_through_nn"),
     ]
     for call, given, argument in calls:
         assert refused(call, *given).argument == f"IMPALAAgent{argument}"

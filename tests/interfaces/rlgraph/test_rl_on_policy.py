@@ -13,7 +13,7 @@ from axonrl.contracts import Array
 from axonrl.interfaces.rlgraph.agents import ActorCriticAgent, Agent, PPOAgent
 from axonrl.interfaces.rlgraph.agents.on_policy_agents import OnPolicyAgent
 from axonrl.interfaces.rlgraph.agents.policies import PolicyActions
-from axonrl.interfaces.rlgraph.agents.rollouts import Rollouts, gae
+from axonrl.interfaces.rlgraph.agents.rollouts import Rollouts
 from axonrl.interfaces.rlgraph.spaces import FloatBox, IntBox
 from axonrl.runtimes import Policy
 
@@ -85,37 +85,6 @@ def held(memory: Rollouts) -> dict[str, Any]:
     return memory.read(memory.newest(len(memory)))
 
 
-def test_advantages_end_at_terminals_and_bootstrap_at_cuts() -> None:
-    batch = {
-        "reward": np.array([1.0, 10.0, 2.0, 20.0, 3.0], np.float32),
-        "terminal": np.array([False, False, False, True, False]),
-        "value": np.array([4.0, 1.0, 6.0, 2.0, 8.0], np.float32),
-        "next_value": np.array([6.0, 2.0, 8.0, 100.0, 12.0], np.float32),
-        "episode": np.array([0, 7, 0, 7, 0]),
-    }
-    # episode 0: deltas 1 + 3 - 4 = 0, 2 + 4 - 6 = 0, 3 + 6 - 8 = 1; 7: deltas 10 + 1 - 1 = 10, 20 - 2 = 18
-    advantages = gae(batch, discount=0.5, lambda_=0.5)
-    assert advantages.tolist() == [0.0625, 14.5, 0.25, 18.0, 1.0]
-    assert gae(batch, discount=0.5, lambda_=0.0).tolist() == [0.0, 10.0, 0.0, 18.0, 1.0]
-
-
-def test_episodes_go_on_over_flushes_of_their_environment() -> None:
-    memory = Rollouts(100)
-    memory.insert("a", columns([1, 2], [False, False]))
-    memory.insert("b", columns([3], [True]))
-    memory.insert("a", columns([4, 5, 6], [False, True, False]))
-    memory.insert(None, columns([7], [False]))
-    assert memory.whole_episodes == 3  # the last one of a goes on
-    assert held(memory)["episode"].tolist() == [0, 0, 1, 0, 0, 2, 3]
-    newest = memory.read(memory.newest_episodes(2))
-    assert newest["reward"].tolist() == [1, 2, 4, 5, 7]
-    assert memory.read(memory.newest(3))["reward"].tolist() == [5, 6, 7]
-    memory.end("a")
-    assert memory.whole_episodes == 4
-    memory.insert("a", columns([8], [False]))
-    assert held(memory)["episode"].tolist()[-1] == 4
-
-
 def test_what_makes_room_is_no_whole_episode() -> None:
     memory = Rollouts(4)
     memory.insert("a", columns([1, 2, 3], [False, False, True]))
@@ -126,24 +95,6 @@ def test_what_makes_room_is_no_whole_episode() -> None:
     memory.insert("a", columns([7, 8], [False, True]))
     assert held(memory)["reward"].tolist() == [5, 6, 7, 8]
     assert memory.whole_episodes == 1
-
-
-def test_dropped_records_leave_the_others_and_end_their_episode() -> None:
-    memory = Rollouts(10)
-    memory.insert("a", columns([1, 2, 3], [False] * 3))
-    memory.insert("b", columns([4], [True]))
-    memory.drop(memory.newest(2))
-    assert held(memory)["reward"].tolist() == [1, 2]
-    assert memory.whole_episodes == 0
-    memory.insert("a", columns([5], [True]))
-    assert held(memory)["episode"].tolist() == [0, 0, 2]
-    other = Rollouts(10)
-    other.load_state_dict(memory.state_dict())
-    for one in (memory, other):
-        one.drop(one.newest_episodes(1))
-        one.insert("a", columns([6], [False]))
-        assert held(one)["reward"].tolist() == [1, 2, 6]
-        assert held(one)["episode"].tolist() == [0, 0, 3]
 
 
 def test_draws_and_their_log_probabilities() -> None:
@@ -224,6 +175,7 @@ def test_too_few_records_change_nothing() -> None:
 def test_whole_episodes_are_drawn_and_dropped() -> None:
     agent = actor_critic(sample_episodes=True, update_spec={"batch_size": 1})
     for k in range(5):  # over two flushes
+        assert not agent.can_update
         agent.observe([float(k)], 0, [], 1.0, [k + 1.0], k == 4, env_id="a")
     agent.observe([7.0], 0, [], 1.0, [8.0], env_id="b")
     before = agent.core.state_dict()["rollouts"]["lengths"]
@@ -242,17 +194,11 @@ def test_whole_episodes_are_drawn_and_dropped() -> None:
     valued(agent, 1.0, 0.0)
     agent.flush_env_buffers("b")  # a time limit: the episode ends, and bootstraps
     assert agent.update()[3] == pytest.approx([(1 + 0.5 * 8 - 7) ** 2])
-
-
-@pytest.mark.usefixtures("unconverted")
-def test_a_time_limit_after_a_full_buffer_ends_the_episode() -> None:
-    agent = actor_critic(sample_episodes=True, update_spec={"batch_size": 1})
     for k in range(3):
         agent.observe([float(k)], 0, [], 1.0, [k + 1.0])
-    assert len(agent.memory) == 3
-    assert not agent.core.can_update
-    agent.flush_env_buffers("env_0")
-    assert agent.can_update
+    assert (len(agent.memory), agent.core.can_update) == (3, False)
+    agent.flush_env_buffers("env_0")  # after a full buffer
+    assert agent.core.can_update
 
 
 def test_batches_of_the_callers_are_learnt_from_like_records() -> None:

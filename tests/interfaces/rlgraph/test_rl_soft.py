@@ -11,7 +11,7 @@ import pytest
 from axonrl.interfaces.rlgraph.agents import SACAgent
 from axonrl.interfaces.rlgraph.spaces import FloatBox
 
-from .agents import equal, refused
+from .agents import equal, records, refused
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -30,14 +30,8 @@ SAC: dict[str, Any] = {
 
 
 def batch(count: int, *, terminal: bool) -> dict[str, Any]:
-    rng = np.random.default_rng(count)
-    return {
-        "states": rng.normal(size=(count, 2)),
-        "actions": rng.uniform(LOW, HIGH, size=(count, 1)),
-        "rewards": rng.normal(size=count),
-        "terminals": np.full(count, terminal),
-        "next_states": rng.normal(size=(count, 2)),
-    }
+    actions = np.random.default_rng(count).uniform(LOW, HIGH, size=(count, 1))
+    return {**records(count), "actions": actions, "terminals": np.full(count, terminal)}
 
 
 def values(weights: dict[str, Any], name: str, given: dict[str, Any]) -> Any:

@@ -21,7 +21,7 @@ from axonrl.interfaces.rlgraph import (
 )
 from axonrl.interfaces.rlgraph.spaces import Dict, FloatBox, IntBox
 
-from .agents import refused
+from .agents import make_dqn, refused
 
 RIGHT, DOWN = 1, 2
 NO_UPDATES: Final = {"do_updates": False}
@@ -100,24 +100,18 @@ def _worker(env: Any, make: Any = None, **kwargs: Any) -> tuple[SingleThreadedWo
     return SingleThreadedWorker(agent=agent, env_spec=make or env, **kwargs), agent
 
 
-def _grid_agent(env: GridWorld) -> DQNAgent:
-    return DQNAgent(
+def test_it_learns_the_smallest_grid_world() -> None:
+    env = GridWorld("2x2")
+    decay = {"from": 1.0, "to": 0.05, "num_timesteps": 800}
+    agent = make_dqn(
         state_space=env.state_space,
         action_space=env.action_space,
         discount=0.95,
-        dueling_q=False,
         network_spec=[{"type": "dense", "units": 32, "activation": "relu"}],
         memory_spec={"type": "replay", "capacity": 500},
-        exploration_spec={"epsilon_spec": {"decay_spec": {"from": 1.0, "to": 0.05, "num_timesteps": 800}}},
+        exploration_spec={"epsilon_spec": {"decay_spec": decay}},
         update_spec={"update_interval": 2, "batch_size": 32, "sync_interval": 16},
-        optimizer_spec={"type": "adam", "learning_rate": 0.01},
-        execution_spec={"seed": 3},
     )
-
-
-def test_it_learns_the_smallest_grid_world() -> None:
-    env = GridWorld("2x2")
-    agent = _grid_agent(env)
     worker = SingleThreadedWorker(agent=agent, env_spec=lambda: env)
     result = worker.execute_timesteps(1500)
     assert set(result) == {
@@ -200,18 +194,15 @@ def test_the_cartpole_example_of_the_original_runs(tmp_path: Path) -> None:
     assert agent.updates > 3
 
 
-RHYTHMS: Final = {
-    # number of environments, update_spec, buffer_size, timesteps: timesteps at which updates happen
-    "every multiple that is passed": (3, {}, 1, 24, [6, 9, 12, 18, 21, 24]),
-    "beyond steps_before_update": (3, {"steps_before_update": 12, "update_steps": 2}, 1, 24, [18, 18, 21, 21, 24, 24]),
-    "from buffer_size on": (1, {"update_interval": 2}, 5, 8, [6, 8]),
-    "at buffer_size": (1, {"update_interval": 2}, 6, 8, [6, 8]),
-}
-
-
-@pytest.mark.parametrize("name", RHYTHMS)
-def test_updates_follow_the_timesteps(name: str) -> None:
-    count, update, size, timesteps, expected = RHYTHMS[name]
+@pytest.mark.parametrize(
+    ("count", "update", "size", "timesteps", "expected"),
+    [
+        (3, {}, 1, 24, [6, 9, 12, 18, 21, 24]),  # every multiple that is passed
+        (3, {"steps_before_update": 12, "update_steps": 2}, 1, 24, [18, 18, 21, 21, 24, 24]),
+        (1, {"update_interval": 2}, 5, 8, [6, 8]),  # from buffer_size on
+    ],
+)
+def test_updates_follow_the_timesteps(count: int, update: Any, size: int, timesteps: int, expected: Any) -> None:
     own = {"update_spec": update, "observe_spec": {"buffer_size": size}}
     worker, agent = _worker(Corridor(9), lambda: Corridor(9), num_envs=count, agent_kwargs=own)
     worker.execute_timesteps(timesteps)
@@ -225,16 +216,12 @@ def test_single_entries_of_update_spec_change_for_a_call() -> None:
     worker.execute_timesteps(6)
     assert agent.updated == [3, 6, 16]
     assert (agent.update_spec["update_interval"], agent.update_spec["do_updates"]) == (4, True)
+    agent.ready_at = 22  # what waits for a batch is not made up for
+    worker.execute_timesteps(8)
+    assert agent.updated == [3, 6, 16, 24]
     update = {"update_interval": 3, "sync_interval": 10}
     assert "'sync_interval'" in refused(worker.execute_timesteps, 6, update_spec=update).argument
-    assert agent.timesteps == 18
-
-
-def test_updates_wait_for_a_batch_and_are_not_made_up_for() -> None:
-    worker, agent = _worker(Corridor(9), agent_kwargs={"observe_spec": {"buffer_size": 1}})
-    agent.ready_at = 10
-    worker.execute_timesteps(16)
-    assert agent.updated == [12, 16]
+    assert agent.timesteps == 26
 
 
 def test_next_states_terminals_and_truncations() -> None:
@@ -258,19 +245,21 @@ def test_next_states_terminals_and_truncations() -> None:
 
 
 def test_reset_begins_episodes_and_cuts_the_running_ones() -> None:
-    worker, agent = _worker(Corridor(9))
+    space = Dict(x=FloatBox(shape=(1,)))  # and what has parts
+    worker, agent = _worker(Corridor(9, state_space=space))
     worker.execute_timesteps(1, reset=False)  # there is nothing to go on with
     worker.execute_timesteps(1)
     assert agent.told[1:] == [
-        ("env_0", [10.0], 1.0, [11.0], False),
+        ("env_0", {"x": [10.0]}, 1.0, {"x": [11.0]}, False),
         ("env_0", "cut"),
-        ("env_0", [20.0], 1.0, [21.0], False),
+        ("env_0", {"x": [20.0]}, 1.0, {"x": [21.0]}, False),
     ]
 
 
 def test_several_environments_end_on_their_own() -> None:
     lengths = iter((3, 1, 2))
-    worker, agent = _worker(Corridor(3), lambda: Corridor(next(lengths)), num_environments=3)
+    vector = {"type": "sequential_vector_env", "num_envs": 3, "env_spec": lambda: Corridor(next(lengths))}
+    worker, agent = _worker(Corridor(3), vector)
     result = worker.execute_episodes(2)
     assert worker.env_ids == ["env_0", "env_1", "env_2"]
     assert agent.acted == [[[10.0], [10.0], [10.0]], [[11.0], [20.0], [11.0]]]
@@ -285,13 +274,6 @@ def test_several_environments_end_on_their_own() -> None:
     environments: list[Any] = worker.vector_env.environments
     took = [env.actions for env in environments]
     assert all(action.shape == () and action.dtype == np.int32 for actions in took for action in actions)
-
-
-def test_environments_of_a_vector_are_those_of_the_worker() -> None:
-    spec = {"type": "sequential_vector_env", "num_envs": 2, "env_spec": lambda: Corridor(9)}
-    worker, agent = _worker(Corridor(9), spec)
-    worker.execute_timesteps(2)
-    assert (worker.env_ids, agent.acted) == (["env_0", "env_1"], [[[10.0], [10.0]]])
 
 
 def test_frames_repeat_actions_until_the_episode_ends() -> None:
@@ -320,7 +302,7 @@ def test_states_and_next_states_are_preprocessed_alike(by_worker: bool) -> None:
     lengths = iter((4, 1))
     own = {"update_spec": NO_UPDATES, "preprocessing_spec": SEQUENCE}
     more = {"preprocessing_spec": SEQUENCE} if by_worker else {}
-    worker, agent = _worker(Corridor(3), lambda: Corridor(next(lengths)), num_envs=2, agent_kwargs=own, **more)
+    worker, agent = _worker(Corridor(3), lambda: Corridor(next(lengths)), num_environments=2, agent_kwargs=own, **more)
     worker.execute_timesteps(6)
     told = [(name, np.round(a, 6).tolist(), r, np.round(b, 6).tolist(), t) for name, a, r, b, t in agent.told[2:]]
     assert told == SEEN
@@ -329,15 +311,6 @@ def test_states_and_next_states_are_preprocessed_alike(by_worker: bool) -> None:
         [[1.0, 1.1], [2.0, 2.0]],
         [[1.1, 1.2], [3.0, 3.0]],
     ]
-
-
-def test_states_of_parts() -> None:
-    space = Dict(x=FloatBox(shape=(1,)))
-    env = Corridor(9, state_space=space)
-    worker, agent = _worker(env, lambda: Corridor(9, state_space=space), num_envs=2)
-    worker.execute_timesteps(4)
-    assert agent.acted[1] == {"x": [[11.0], [11.0]]}
-    assert agent.told[-1] == ("env_1", {"x": [11.0]}, 2.0, {"x": [12.0]}, False)
 
 
 def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,6 +345,9 @@ def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+BYTES = Corridor(9, state_space=IntBox(256, shape=(1,), dtype="uint8"))
+
+
 @pytest.mark.parametrize(
     ("given", "argument"),
     [
@@ -381,12 +357,18 @@ def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"preprocessing_spec": [{"type": "dvide"}]}, "preprocessing_spec[0]['type']"),
         ({"env_spec": Corridor(3, state_space=FloatBox(shape=(2,)))}, "env_spec"),
         ({"env_spec": Corridor(3, state_space=Dict(x=FloatBox(shape=(1,))))}, "env_spec"),
+        ({"env_spec": BYTES, "agent": RandomAgent(IntBox(255, shape=(1,)), IntBox(2))}, "env_spec"),
     ],
 )
 def test_wrong_arguments(given: dict[str, Any], argument: str) -> None:
     env = Corridor(3)
     error = refused(SingleThreadedWorker, **{"agent": Recorder(env), "env_spec": env, **given})
     assert (error.argument or "").removeprefix("SingleThreadedWorker: ") == argument
+
+
+def test_states_that_are_declared_by_hand_take_bytes_of_the_same_range() -> None:
+    worker = SingleThreadedWorker(agent=RandomAgent(IntBox(256, shape=(1,)), IntBox(2)), env_spec=BYTES)
+    assert worker.execute_timesteps(3, update_spec=NO_UPDATES)["timesteps_executed"] == 3
 
 
 @pytest.mark.parametrize(
@@ -421,13 +403,3 @@ def test_after_a_reset_that_failed_nothing_goes_on() -> None:
     env.reset = begins  # type: ignore[method-assign]
     assert worker.execute_timesteps(1, reset=False)["mean_episode_reward"] == worker._lanes[0].reward
     assert worker._lanes[0].timesteps == 1
-
-
-def test_bytes_are_integers() -> None:
-    """An agent whose states are declared by hand takes images, whose bytes are numbers of the same range."""
-    env = Corridor(9, state_space=IntBox(256, shape=(1,), dtype="uint8"))
-    agent = RandomAgent(state_space=IntBox(256, shape=(1,)), action_space=IntBox(2))
-    worker = SingleThreadedWorker(agent=agent, env_spec=env)
-    assert worker.execute_timesteps(3, update_spec=NO_UPDATES)["timesteps_executed"] == 3
-    other = RandomAgent(state_space=IntBox(255, shape=(1,)), action_space=IntBox(2))
-    assert refused(SingleThreadedWorker, agent=other, env_spec=env).argument == "SingleThreadedWorker: env_spec"

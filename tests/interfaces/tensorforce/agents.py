@@ -1,4 +1,4 @@
-"""What the tests of Tensorforce's interface share: small agents, and what is refused."""
+"""What the tests of Tensorforce's interface share: small agents, a small world, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ from typing import Any
 
 import pytest
 
-from axonrl.interfaces.tensorforce import Agent, TensorforceError
+from axonrl.interfaces.tensorforce import Agent, Environment, TensorforceError
 
 S = [0.1, -0.2, 0.3]
 STATES = dict(type="float", shape=(3,))
 ACTIONS = dict(type="int", num_values=3)
+
+
+class Count(Environment):
+    """Counts to ``length``: states are 0, 1, ...; each reward is 1."""
+
+    def __init__(self, length: int = 3) -> None:
+        super().__init__()
+        self.length = length
+        self.at = 0
+        self.closed = 0
+
+    def states(self) -> dict[str, Any]:
+        return {"type": "int", "shape": (), "num_values": 1000}
+
+    def actions(self) -> dict[str, Any]:
+        return {"type": "int", "num_values": 2}
+
+    def reset(self) -> Any:
+        self.at = 0
+        return 0
+
+    def execute(self, actions: Any) -> tuple[Any, int, float]:
+        self.at += 1
+        return self.at, int(self.at == self.length), 1.0
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def make(agent: Any = "random", **kwargs: Any) -> Any:

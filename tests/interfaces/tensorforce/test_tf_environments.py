@@ -13,34 +13,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from axonrl.interfaces.tensorforce.environments import Environment
 from axonrl.interfaces.tensorforce.environments.gymnasium_environment import registered
 from axonrl.interfaces.tensorforce.environments.gymnasium_spaces import part_of
-from axonrl.interfaces.tensorforce.values.errors import TensorforceError
 
-
-class Corridor(Environment):
-    """Seven cells; left is illegal in the first. The goal is the last."""
-
-    def __init__(self, cells: int = 7) -> None:
-        super().__init__()
-        self.cells = cells
-        self.cell = 0
-        self.closed = 0
-
-    def states(self) -> dict[str, Any]:
-        return {"type": "int", "shape": (), "num_values": self.cells}
-
-    def actions(self) -> dict[str, Any]:
-        return {"type": "int", "num_values": 2}
-
-    def reset(self) -> Any:
-        self.cell = 0
-        return {"state": 0, "action_mask": [False, True]}
-
-    def execute(self, actions: Any) -> tuple[Any, Any, Any]:
-        self.cell += 1 if actions == 1 else -1
-        return {"state": self.cell, "action_mask": [True, True]}, self.cell == self.cells - 1, 0.5
-
-    def close(self) -> None:
-        self.closed += 1
+from .agents import Count, refused
 
 
 class Answers(Environment):
@@ -63,18 +37,11 @@ class Answers(Environment):
         return self.answers.pop(0)
 
 
-def refused(environment: Any, **arguments: Any) -> TensorforceError:
-    with pytest.raises(TensorforceError) as raised:
-        Environment.create(environment, **arguments)
-    return raised.value
-
-
-@pytest.mark.parametrize("environment", ["CartPole-v1", {"environment": "gym", "level": "CartPole-v1"}, "class"])
+@pytest.mark.parametrize(
+    "environment", [{"environment": "gym", "level": "CartPole-v1"}, "gymnasium.envs.classic_control.CartPoleEnv"]
+)
 def test_a_level_may_be_given_in_many_ways(environment: Any) -> None:
-    arguments: dict[str, Any] = {"level": "CartPole-v1"} if environment is None else {}
-    if environment == "class":
-        environment = "gymnasium.envs.classic_control.CartPoleEnv"
-    with Environment.create(environment, 9, **arguments) as env:
+    with Environment.create(environment, 9) as env:
         assert env.states() == {"type": "float", "shape": (4,)}
         assert env.actions() == {"type": "int", "shape": (), "num_values": 2}
         assert env.max_episode_timesteps() == 9
@@ -96,18 +63,16 @@ def test_the_seventh_timestep_of_seven_is_an_abort() -> None:
     with Environment.create("gym", level="Pendulum-v1", max_episode_timesteps=7) as env:
         env.reset()
         assert [env.execute(np.zeros(1, np.float32))[1] for _ in range(7)] == [0] * 6 + [2]
-        with pytest.raises(TensorforceError, match="ended"):
-            env.execute(np.zeros(1, np.float32))
+        assert "ended" in str(refused(env.execute, np.zeros(1, np.float32)))
         env.reset()
         assert env.execute(np.zeros(1, np.float32))[1] == 0
 
 
 def test_an_end_at_the_limit_is_an_end() -> None:
-    env = Environment.create(Corridor, max_episode_timesteps=2, cells=3)
-    with pytest.raises(TensorforceError, match="begun"):
-        env.execute(1)
-    assert env.reset() == {"state": 0, "action_mask": [False, True]}
-    assert env.execute(1) == ({"state": 1, "action_mask": [True, True]}, 0, 0.5)
+    env = Environment.create(Count, max_episode_timesteps=2, length=2)
+    assert "begun" in str(refused(env.execute, 1))
+    assert env.reset() == 0
+    assert env.execute(1) == (1, 0, 1.0)
     assert env.execute(1)[1] == 1
 
 
@@ -131,21 +96,21 @@ def test_the_terminal_reward_is_added_at_the_end() -> None:
 
 
 def test_a_limit_may_be_lowered_only() -> None:
-    env = Environment.create(Corridor(), max_episode_timesteps=5)
+    env = Environment.create(Count(), max_episode_timesteps=5)
     assert Environment.create(env) is env
     assert Environment.create(env, max_episode_timesteps=5) is env
     assert Environment.create(env, max_episode_timesteps=4).max_episode_timesteps() == 4
-    assert refused(env, max_episode_timesteps=6).value == 6
-    assert refused("CartPole-v1", max_episode_timesteps=501).value == 501
-    assert refused("CartPole-v1", max_episode_timesteps=0).value == 0
+    assert refused(Environment.create, env, max_episode_timesteps=6).value == 6
+    assert refused(Environment.create, "CartPole-v1", max_episode_timesteps=501).value == 501
+    assert refused(Environment.create, "CartPole-v1", max_episode_timesteps=0).value == 0
 
 
 def test_an_objects_attributes_are_reached_and_it_is_closed() -> None:
-    inside = Corridor()
+    inside = Count()
     env: Any = Environment.create(inside, max_episode_timesteps=5)
     env.reset()
     env.execute(1)
-    assert env.cell == inside.cell == 1
+    assert env.at == inside.at == 1
     with pytest.raises(AttributeError):
         _ = env.colour
     env.close()
@@ -162,7 +127,7 @@ def test_specifications_come_from_files_and_are_left_unchanged(tmp_path: Path) -
         assert env.max_episode_timesteps() == 30
     assert spec == {"environment": str(path), "max_episode_timesteps": 40}
     path.write_text("{")
-    assert refused(str(path)).value == str(path)
+    assert refused(Environment.create, str(path)).value == str(path)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +139,7 @@ def test_specifications_come_from_files_and_are_left_unchanged(tmp_path: Path) -
     ],
 )
 def test_what_cannot_be_opened_is_refused(environment: Any, arguments: Any, word: str) -> None:
-    assert word in str(refused(environment, **arguments))
+    assert word in str(refused(Environment.create, environment, **arguments))
 
 
 @pytest.mark.parametrize(
@@ -189,9 +154,7 @@ def test_what_cannot_be_opened_is_refused(environment: Any, arguments: Any, word
 def test_what_the_specs_do_not_allow_names_the_environment(answer: Any, argument: str) -> None:
     env = Environment.create(Answers(answer))
     env.reset()
-    with pytest.raises(TensorforceError) as raised:
-        env.execute(0.0)
-    assert raised.value.argument == argument
+    assert refused(env.execute, 0.0).argument == argument
 
 
 def test_what_the_specs_allow_is_returned_unchanged() -> None:
@@ -203,20 +166,17 @@ def test_what_the_specs_allow_is_returned_unchanged() -> None:
 
 @pytest.mark.parametrize("action", [2, True])
 def test_actions_are_checked_before_the_environment_sees_them(action: Any) -> None:
-    env: Any = Environment.create(Corridor)
+    env: Any = Environment.create(Count)
     env.reset()
-    with pytest.raises(TensorforceError):
-        env.execute(action)
+    refused(env.execute, action)
     assert env.execute(1)[1] == 0  # a refused call changes nothing
-    assert env.cell == 1
+    assert env.at == 1
 
 
 def test_a_version_that_is_gone_has_a_successor(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "axonrl"):
         assert registered("Pendulum-v0") == ("Pendulum-v1", True)
-        assert registered("LunarLander-v2") == ("LunarLander-v3", True)
-        assert registered("Hopper-v2") == ("Hopper-v5", True)
-    assert len(caplog.records) == 3
+    assert len(caplog.records) == 1
     caplog.clear()
     assert registered("Pendulum-v1") == ("Pendulum-v1", True)
     assert registered("CartPole") == ("CartPole-v1", False)
@@ -231,7 +191,7 @@ def test_entries_of_a_state_can_be_left_out() -> None:
     with Environment.create("CartPole-v1", drop_states_indices=[1, 3]) as env:
         assert env.states() == {"type": "float", "shape": (2,)}
         assert env.reset().shape == (2,)
-    assert refused("CartPole-v1", drop_states_indices=[4]).value == [4]
+    assert refused(Environment.create, "CartPole-v1", drop_states_indices=[4]).value == [4]
 
 
 def test_a_gymnasium_object_or_class_is_an_environment() -> None:
@@ -239,47 +199,40 @@ def test_a_gymnasium_object_or_class_is_an_environment() -> None:
     env = Environment.create(inside, max_episode_timesteps=10)
     assert env.max_episode_timesteps() == 10
     assert env.reset().dtype == np.float32
-    assert refused("gym", level=inside, max_episode_steps=False).argument == "gym: max_episode_steps"
+    error = refused(Environment.create, "gym", level=inside, max_episode_steps=False)
+    assert error.argument == "gym: max_episode_steps"
     inside.close()
 
 
-OTHER_SPACES = [
-    (MultiDiscrete([3, 3], start=[0, 4]), {"type": "int", "shape": (2,), "num_values": 3}, [2, 5], [2, 1]),
-    (
-        MultiDiscrete([2, 3]),
-        {
-            "gymmdc0-2": {"type": "int", "shape": (), "num_values": 2},
-            "gymmdc1-2": {"type": "int", "shape": (), "num_values": 3},
-        },
-        [1, 2],
-        {"gymmdc0-2": 1, "gymmdc1-2": 2},
-    ),
-    (
-        Tuple([Discrete(2), Dict({"left": MultiBinary(1)})]),
-        {"gymtpl0": {"type": "int", "shape": (), "num_values": 2}, "gymtpl1-left": {"type": "bool", "shape": (1,)}},
-        (1, {"left": [1]}),
-        {"gymtpl0": 1, "gymtpl1-left": [True]},
-    ),
-]
-
-
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return bool(np.array_equal(one, other))
-
-
-@pytest.mark.parametrize(("space", "spec", "theirs", "ours"), OTHER_SPACES)
+@pytest.mark.parametrize(
+    ("space", "spec", "theirs", "ours"),
+    [
+        (MultiDiscrete([3, 3], start=[0, 4]), {"type": "int", "shape": (2,), "num_values": 3}, [2, 5], [2, 1]),
+        (
+            MultiDiscrete([2, 3]),
+            {
+                "gymmdc0-2": {"type": "int", "shape": (), "num_values": 2},
+                "gymmdc1-2": {"type": "int", "shape": (), "num_values": 3},
+            },
+            [1, 2],
+            {"gymmdc0-2": 1, "gymmdc1-2": 2},
+        ),
+        (
+            Tuple([Discrete(2), Dict({"left": MultiBinary(1)})]),
+            {"gymtpl0": {"type": "int", "shape": (), "num_values": 2}, "gymtpl1-left": {"type": "bool", "shape": (1,)}},
+            (1, {"left": [1]}),
+            {"gymtpl0": 1, "gymtpl1-left": [True]},
+        ),
+    ],
+)
 def test_values_are_turned_both_ways(space: Any, spec: Any, theirs: Any, ours: Any) -> None:
     for actions in (False, True):
         part = part_of("here", space, actions=actions)
         assert part.spec == spec
         written = part.write(ours)
-        assert equal(written, theirs)
+        np.testing.assert_equal(written, theirs)
         assert space.contains(written)
-        assert equal(part.read(written), ours)
+        np.testing.assert_equal(part.read(written), ours)
 
 
 def test_bounds_of_actions() -> None:
@@ -303,11 +256,8 @@ def test_bounds_of_actions() -> None:
 
 
 def test_other_spaces_are_refused_by_name() -> None:
-    with pytest.raises(TensorforceError) as raised:
-        part_of("here", Dict({"word": Text(3)}), actions=False)
-    assert raised.value.value == Text(3)
-    with pytest.raises(TensorforceError):
-        part_of("here", Box(0, 3, (1,), np.int32), actions=True)
+    assert refused(part_of, "here", Dict({"word": Text(3)}), actions=False).value == Text(3)
+    refused(part_of, "here", Box(0, 3, (1,), np.int32), actions=True)
 
 
 def test_an_environment_in_a_process_is_the_same() -> None:
@@ -315,12 +265,9 @@ def test_an_environment_in_a_process_is_the_same() -> None:
     try:
         assert env.states() == {"type": "float", "shape": (3,)}
         assert (env.max_episode_timesteps(), str(env)) == (2, "Pendulum-v1")
-        with pytest.raises(TensorforceError, match="begun"):
-            env.execute(np.zeros(1))
+        assert "begun" in str(refused(env.execute, np.zeros(1)))
         assert env.reset().shape == (3,)
-        with pytest.raises(TensorforceError) as raised:
-            env.execute(np.zeros(2))
-        assert raised.value.argument == "Pendulum-v1.execute: actions"
+        assert refused(env.execute, np.zeros(2)).argument == "Pendulum-v1.execute: actions"
         env.start_execute(np.zeros(1))
         env.start_reset()  # what was not received is dropped
         assert env.receive().shape == (3,)
@@ -328,19 +275,13 @@ def test_an_environment_in_a_process_is_the_same() -> None:
     finally:
         env.close()
     env.close()
-    with pytest.raises(TensorforceError):
-        env.reset()
-
-
-def test_what_is_wrong_in_a_process_is_said_here() -> None:
-    error = refused("gym", level="CartPool-v1", remote="multiprocessing")
-    assert "CartPole-v1" in str(error)
+    refused(env.reset)
+    assert "CartPole-v1" in str(refused(Environment.create, "gym", level="CartPool-v1", remote="multiprocessing"))
 
 
 def test_a_process_that_ended_is_an_error() -> None:
     env: Any = Environment.create("CartPole-v1", remote="multiprocessing")
     env._process.kill()
-    with pytest.raises(TensorforceError) as raised:
-        env.reset()
-    assert (raised.value.argument, raised.value.value) == ("remote", -9)
+    error = refused(env.reset)
+    assert (error.argument, error.value) == ("remote", -9)
     env.close()

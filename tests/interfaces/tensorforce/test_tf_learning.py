@@ -9,39 +9,14 @@ import pytest
 
 from axonrl.interfaces.tensorforce import Agent
 
-from .agents import refused
-
 STATES = {"type": "float", "shape": (1,)}
 ACTIONS = {"type": "int", "num_values": 2}
-UNIFORM = {"type": "random", "distribution": "uniform", "minval": 0.001, "maxval": 0.1}
 
 
 def make(**given: Any) -> Any:
     """REINFORCE with one layer and updates after every episode."""
     plain = {"agent": "vpg", "max_episode_timesteps": 5, "batch_size": 1, "network": [{"type": "linear", "size": 1}]}
     return Agent.create(**{**plain, "states": STATES, "actions": ACTIONS, "seed": 0, **given})
-
-
-@pytest.mark.usefixtures("unconverted")
-def test_queries_of_random_numbers_leave_training_as_it_is() -> None:
-    ends = []
-    for query in (None, ["learning-rate", "loss"]):
-        agent = make(learning_rate=UNIFORM, variable_noise=0.5)
-        for _ in range(3):
-            _, noise = agent.act([1.0], query="variable-noise")
-            assert noise == 0.5
-            agent.observe(1.0, True, query=query)
-        ends.append(agent.get_variable("policy/action-distribution/logits/bias"))
-    np.testing.assert_array_equal(*ends)
-
-
-@pytest.mark.usefixtures("unconverted")
-def test_numbers_of_one_call_keep_their_bounds() -> None:
-    agent = make()
-    agent.act([1.0])
-    for name, value in {"discount": 1.5, "update-frequency": 0, "learning_rate": -1.0}.items():
-        assert refused(agent.observe, 1.0, True, **{name: value}).value == value
-    assert agent.observe(1.0, True, discount=1.0)
 
 
 @pytest.mark.usefixtures("unconverted")
@@ -83,27 +58,25 @@ def test_constants_of_some_actions() -> None:
     assert (found["lamp"].tolist(), found["move"], found["turn"]) == ([True, True], 1, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("end", "given", "target"),
-    [
-        (1, {}, 1 + 0.5 * 4),  # the value of the state that it acted in
-        (1, {"next_states": [3.0]}, 1 + 0.5 * 3),
-        (2, {"next_states": [3.0]}, 1 + 0.5 * 3),
-    ],
-)
-def test_estimated_ends(traced_once: None, end: int, given: dict[str, Any], target: float) -> None:
-    rewards = {"horizon": 0, "discount": 0.5, "estimate_horizon": "late", "estimate_terminal": True}
+@pytest.mark.usefixtures("unconverted")
+def test_estimated_ends() -> None:
     agent = Agent.create(
         states=STATES,
         actions=ACTIONS,
         update={"unit": "timesteps", "batch_size": 1, "frequency": "never"},
+        optimizer={"type": "sgd", "learning_rate": 0.0},
+        memory={"type": "recent", "capacity": 9},
         objective="value",
         policy=[{"type": "linear", "size": 1, "bias": False}],
-        reward_estimation=rewards,
-        seed=0,
+        reward_estimation={"horizon": 0, "discount": 0.5, "estimate_horizon": "late", "estimate_terminal": True},
     )
     for name in ("policy-network/linear0", "states-value"):
         agent.assign_variable(f"policy/{name}/weights", np.ones((1, 1), np.float32))
-    agent.act([4.0])
-    assert not agent.observe(1.0, end, **given)  # its frequency is "never"
-    assert agent.update(query="loss") == pytest.approx(0.5 * (target - 4) ** 2)
+    for end, given, target in (
+        (1, {}, 1 + 0.5 * 4),  # the value of the state that it acted in
+        (1, {"next_states": [3.0]}, 1 + 0.5 * 3),
+        (2, {"next_states": [3.0]}, 1 + 0.5 * 3),
+    ):
+        agent.act([4.0])
+        assert not agent.observe(1.0, end, **given)  # its frequency is "never"
+        assert agent.update(query="loss") == pytest.approx(0.5 * (target - 4) ** 2)

@@ -1,4 +1,3 @@
-import json
 import math
 from typing import Any
 
@@ -7,7 +6,8 @@ import pytest
 
 from axonrl.interfaces.common.value_specs import ValueSpec
 from axonrl.interfaces.tensorforce.processing.preprocessing import Preprocessing, make_preprocessing
-from axonrl.interfaces.tensorforce.values.errors import TensorforceError
+
+from .agents import refused
 
 
 def made(layers: Any, shape: tuple[int, ...] = (2,), lanes: int = 1, kind: str = "float") -> Preprocessing:
@@ -26,42 +26,23 @@ def steps(preprocessing: Preprocessing, *values: Any, lane: int = 0) -> list[Any
     return found
 
 
-def refused(*arguments: Any, **keywords: Any) -> str:
-    with pytest.raises(TensorforceError) as caught:
-        made(*arguments, **keywords)
-    return caught.value.argument
-
-
-@pytest.mark.parametrize("spec", [None, {"state": {"type": "dropout", "rate": 0.5}}])
-def test_nothing_to_do(spec: Any) -> None:
-    state = ValueSpec("state", "float", (2,), min_value=0.0, max_value=1.0)
-    preprocessing = make_preprocessing("preprocessing", spec, {"state": state}, 1)
-    assert preprocessing.idle
-    assert preprocessing.states["state"].shape == (2,)
-    given = np.ones(2, np.float32)
-    assert preprocessing.apply(0, {"state": given})["state"] is given
-    assert preprocessing.reward(0.1, 0) == 0.1
-
-
 def test_clipping() -> None:
     assert steps(made({"type": "clipping", "upper": 2}), [-5, 1], [3, -1]) == [[-2, 1], [2, -1]]
     assert steps(made({"type": "clipping", "upper": {"value": 2}, "lower": 0}), [-5, 1]) == [[0, 1]]
-    assert not made({"type": "clipping", "upper": 2}).idle
+    idle = made({"type": "dropout", "rate": 0.5})
+    given = np.ones(2, np.float32)
+    assert idle.apply(0, {"state": given})["state"] is given
 
 
 def test_deltafier() -> None:
     deltafier = made("deltafier")
     assert steps(deltafier, [1, 2], [4, 2], [4, 0]) == [[0, 0], [3, 0], [0, -2]]
     deltafier.reset(0)
+    given = np.full(2, 9, np.float32)
+    deltafier.apply(0, {"state": given})
+    given[:] = 5  # the history is not the caller's array
     assert steps(deltafier, [9, 9]) == [[0, 0]]
     assert steps(made({"type": "deltafier", "concatenate": 0}), [1, 2], [4, 2]) == [[1, 2, 0, 0], [4, 2, 3, 0]]
-
-
-def test_the_history_is_not_the_callers_array() -> None:
-    deltafier, given = made("deltafier"), np.zeros(2, np.float32)
-    deltafier.apply(0, {"state": given})
-    given[:] = 5
-    assert deltafier.apply(0, {"state": given})["state"].tolist() == [5, 5]
 
 
 def test_sequence() -> None:
@@ -92,6 +73,8 @@ def test_lanes_have_histories_of_their_own() -> None:
     assert steps(preprocessing, [1], [4]) == [[0, 0], [0, 3]]
     assert steps(preprocessing, [7], [5], lane=1) == [[0, 0], [0, -2]]
     preprocessing.reset(1)
+    for _ in range(2):  # an independent act sees what the next timestep would, and leaves no trace
+        assert preprocessing.apply_independent(0, {"state": np.full(1, 5, np.float32)})["state"].tolist() == [3, 1]
     assert steps(preprocessing, [5]) == [[3, 1]]
     assert steps(preprocessing, [5], lane=1) == [[0, 0]]
 
@@ -109,14 +92,10 @@ def test_images_in_grey() -> None:
     assert np.ravel(
         steps(made({"type": "image", "grayscale": True}, (1, 2, 3)), [[[1, 0, 0], [0, 1, 1]]])
     ) == pytest.approx([0.299, 0.701])
+    narrow = made({"type": "image", "width": 2, "grayscale": True}, (4, 8, 3))
+    assert narrow.states["state"].shape == (1, 2, 1)  # one side follows from the other
     weighted = made({"type": "image", "grayscale": [2, 1], "height": 1, "width": 1}, (1, 2, 2))
     assert steps(weighted, [[[1, 10], [3, 20]]]) == [[[[19]]]]
-
-
-def test_one_side_of_an_image_follows_from_the_other() -> None:
-    assert made({"type": "image", "height": 2}, (4, 8, 3)).states["state"].shape == (2, 4, 3)
-    assert made({"type": "image", "width": 2, "grayscale": True}, (4, 8, 3)).states["state"].shape == (1, 2, 1)
-    assert made({"type": "image", "width": 1}, (1, 8, 3)).states["state"].shape == (1, 1, 3)
 
 
 def test_exponential_normalization() -> None:
@@ -146,7 +125,6 @@ def test_instance_normalization() -> None:
     ("name", "wanted"),
     [
         ("crelu", [0, 2, 1, 0]),
-        ("leaky-relu", [-0.2, 2]),
         ("selu", [-1.111331, 2.101402]),
         ("softmax", [0.047426, 0.952574]),
         ("swish", [-0.268941, 1.761594]),
@@ -192,85 +170,26 @@ def test_rewards() -> None:
     assert isinstance(preprocessing.reward(3, 0), float)
 
 
-EVERYTHING = [
-    {"type": "image", "height": 2, "width": 2, "grayscale": [1, 2]},
-    {"type": "exponential_normalization", "decay": 0.9},
-    {"type": "deltafier", "concatenate": -1},
-    {"type": "dropout", "rate": 0.1},
-    {"type": "sequence", "length": 3},
-    {"type": "instance_normalization"},
-    {"type": "activation", "nonlinearity": "swish"},
-    {"type": "clipping", "upper": np.float32(0.75)},
-]
-
-
-def everything(lanes: int = 2) -> Preprocessing:
-    spec = {"float": EVERYTHING, "reward": "exponential_normalization"}
-    return make_preprocessing("preprocessing", spec, {"state": ValueSpec("state", "float", (4, 4, 2))}, lanes)
-
-
-def views(count: int) -> list[dict[str, Any]]:
-    return [{"state": view} for view in np.random.default_rng(0).normal(size=(count, 4, 4, 2)).astype(np.float32)]
-
-
-def test_independent_acts_see_what_the_next_timestep_would_and_leave_no_trace() -> None:
-    one, other = everything(), everything()
-    for lane, view in enumerate(views(6)):
-        seen = one.apply_independent(lane % 2, view)["state"]
-        one.apply_independent(1 - lane % 2, views(1)[0])
-        wanted = other.apply(lane % 2, view)["state"]
-        assert np.array_equal(seen, wanted)
-        assert np.array_equal(one.apply(lane % 2, view)["state"], wanted)
-
-
-def test_spec_and_state_make_the_same_again() -> None:
-    first = everything()
-    for index, view in enumerate(views(5)):
-        first.apply(index % 2, view)
-        first.reward(index, 0)
-    stored = json.loads(json.dumps(first.spec))
-    state = {"state": ValueSpec("state", "float", (4, 4, 2))}
-    again, fewer = (make_preprocessing("saved", stored, state, lanes) for lanes in (2, 1))
-    for one in (again, fewer):
-        one.load_state_dict(first.state_dict())
-        assert (one.spec, one.states) == (first.spec, first.states)
-        assert np.array_equal(
-            one.apply_independent(0, views(6)[5])["state"], first.apply_independent(0, views(6)[5])["state"]
-        )
-    wanted = first.apply(1, views(6)[5])["state"]
-    assert np.array_equal(again.apply(1, views(6)[5])["state"], wanted)
-    assert first.reward(2.0, 0) == again.reward(2.0, 0)
-
-
 def test_the_state_of_other_layers_is_refused_and_changes_nothing() -> None:
-    deltafier = made("deltafier")
-    steps(deltafier, [1, 2])
-    for other in (made("deltafier", (3,)), made({"type": "sequence", "length": 2}), made("exponential_normalization")):
-        steps(other, np.zeros(other.states["state"].shape)[: 2 if other.states["state"].shape != (3,) else 3])
-        with pytest.raises(TensorforceError) as caught:
-            deltafier.load_state_dict(other.state_dict())
-        assert caught.value.argument == "preprocessing['state']"
+    deltafier, sequence = made("deltafier"), made({"type": "sequence", "length": 2})
+    for one in (deltafier, sequence):
+        steps(one, [1, 2])
+    assert refused(deltafier.load_state_dict, sequence.state_dict()).argument == "preprocessing['state']"
     assert steps(deltafier, [2, 2]) == [[1, 0]]
     deltafier.load_state_dict({})
     assert steps(deltafier, [2, 2]) == [[0, 0]]
 
 
 @pytest.mark.parametrize(
-    ("layers", "shape", "argument"),
+    ("spec", "shape", "argument"),
     [
-        (["deltafier", {"type": "dense", "size": 3}], (2,), "preprocessing['state'][1]['type']"),
-        ({"type": "deltafier", "concatenate": 1}, (2,), "preprocessing['state'][0]['concatenate']"),
-        ({"type": "image", "height": 2}, (4, 4), "preprocessing['state'][0]"),
-        ({"type": "image", "grayscale": "yes"}, (4, 4, 3), "preprocessing['state'][0]['grayscale']"),
-        ({"type": "activation", "nonlinearity": "softmax"}, (), "preprocessing['state'][0]"),
+        ({"state": ["deltafier", {"type": "dense", "size": 3}]}, (2,), "preprocessing['state'][1]['type']"),
+        ({"state": {"type": "deltafier", "concatenate": 1}}, (2,), "preprocessing['state'][0]['concatenate']"),
+        ({"state": {"type": "image", "height": 2}}, (4, 4), "preprocessing['state'][0]"),
+        ({"stat": "deltafier"}, (2,), "stat"),
+        (["deltafier"], (2,), "preprocessing"),
     ],
 )
-def test_mistakes_are_named(layers: Any, shape: Any, argument: Any) -> None:
-    assert refused(layers, shape) == argument
-
-
-@pytest.mark.parametrize(("spec", "argument"), [({"stat": "deltafier"}, "stat"), (["deltafier"], "preprocessing")])
-def test_wrong_keys_and_rewards_are_named(spec: Any, argument: Any) -> None:
-    with pytest.raises(TensorforceError) as caught:
-        make_preprocessing("preprocessing", spec, {"state": ValueSpec("state", "float", (2,))}, 1)
-    assert caught.value.argument == argument
+def test_mistakes_are_named(spec: Any, shape: Any, argument: str) -> None:
+    state = {"state": ValueSpec("state", "float", shape)}
+    assert refused(make_preprocessing, "preprocessing", spec, state, 1).argument == argument

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.interfaces.tensorforce import TensorforceError
 from axonrl.interfaces.tensorforce.agents.recorder import write_trace
 
 from .agents import make, refused
@@ -115,19 +114,10 @@ def test_agents_learn_from_traces(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     agent = make("vpg", recorder=dict(directory=tmp_path / "own"), batch_size=2, network=[dict(type="linear", size=1)])
     for missing in (folder, tmp_path / "own"):
-        with pytest.raises(TensorforceError) as error:
-            agent.pretrain(str(missing), num_iterations=2)
-        assert error.value.value == str(missing)
+        assert refused(agent.pretrain, str(missing), num_iterations=2).value == str(missing)
     play(make(recorder=dict(directory=folder)), 3)
     agent.pretrain(str(folder), num_iterations=2, num_traces=2, num_updates=3)
     assert (agent.updates, agent.timesteps, agent.episodes) == (6, 0, 0)
-    for content in (b"", b"no archive"):
-        damaged = folder / "trace-4-damaged.npz"
-        damaged.write_bytes(content)
-        with pytest.raises(TensorforceError) as error:  # and no file stays open: warnings are errors
-            agent.pretrain(str(folder), num_iterations=1)
-        assert error.value.value == str(damaged)
-    assert agent.updates == 6
 
 
 def test_independent_acts_and_dropped_episodes_are_not_recorded(tmp_path: Path) -> None:
@@ -171,25 +161,16 @@ def test_a_state_that_its_owner_changes_later(tmp_path: Path) -> None:
     assert traces(tmp_path)[0]["state"].tolist() == [[1, 2, 3]]
 
 
-@pytest.mark.parametrize(
-    ("recorder", "argument"),
-    [(dict(directory="d", every=2), "every"), (dict(directory="d", start=-1), "RandomAgent: recorder['start']")],
-)
-def test_invalid_recorders(recorder: Any, argument: str) -> None:
-    assert refused(make, recorder=recorder).argument == argument
-
-
 def test_a_folder_that_cannot_be_made_or_is_lost(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert (
-        refused(make, recorder=dict(directory=str(tmp_path / "file" / "x"))).argument
-        == "RandomAgent: recorder['directory']"
-    )
+    wrong: Any
+    for name, wrong in (("directory", tmp_path / "file" / "x"), ("start", -1)):
+        error = refused(make, recorder={"directory": tmp_path, name: wrong})
+        assert error.argument == f"RandomAgent: recorder['{name}']"
     folder = tmp_path / "lost"
     agent = make(recorder=dict(directory=folder))
     folder.rmdir()
-    with pytest.raises(TensorforceError):
-        play(agent, 1)
+    refused(play, agent, 1)
     folder.mkdir()
     assert agent.episodes == 1  # the timestep itself was done
     play(agent, 1)

@@ -26,22 +26,13 @@ def progress(agent: Any) -> Any:
     return agent.timesteps, agent.episodes, agent.updates, len(agent.fed.timesteps), lanes
 
 
-@pytest.mark.parametrize(
-    ("given", "argument"),
-    [
-        (dict(states=S, parallel=np.array(0)), "Agent.act: parallel"),
-        (dict(states=[1e300, 0.0, 0.0]), "Agent.act: states"),
-    ],
-)
-def test_states_and_indices_that_are_none(given: dict[str, Any], argument: str) -> None:
-    assert refused(make().act, **given).argument == argument
-
-
-def test_whole_floats_are_ints_and_others_are_not() -> None:
+def test_states_and_indices_that_are_none() -> None:
     agent = make(states=dict(type="int", shape=(), num_values=3))
-    agent.act(2.0, independent=True)
+    agent.act(2.0, independent=True)  # a whole float is an int
     for wrong in (1.5, float("nan"), 3.0):
-        refused(agent.act, wrong, independent=True)
+        assert refused(agent.act, wrong, independent=True).argument == "Agent.act: states"
+    assert refused(agent.act, 2, parallel=np.array(0)).argument == "Agent.act: parallel"
+    assert refused(make().act, [1e300, 0.0, 0.0]).argument == "Agent.act: states"
 
 
 @pytest.mark.parametrize(
@@ -53,51 +44,46 @@ def test_whole_floats_are_ints_and_others_are_not() -> None:
 )
 def test_a_wrong_entry_of_the_second_lane_stores_nothing_of_the_first(wrong: dict[str, Any], argument: str) -> None:
     agent = make(parallel_interactions=2)
-    agent.act([S, S], parallel=[0, 1])
-    before = progress(agent)
-    assert (
-        refused(agent.observe, **{"reward": [1.0, 1.0], "terminal": [1, 1], "parallel": [0, 1], **wrong}).argument
-        == argument
-    )
-    assert progress(agent) == before
-
-
-def test_no_lane_ends_by_default_and_empty_internals_are_taken_back() -> None:
-    agent = make(parallel_interactions=2)
     _, internals = agent.act([S, S], parallel=[0, 1], internals=[{}, {}], independent=True)
     agent.act([S, S], parallel=[0, 1], internals=internals, independent=True)
     agent.act([S, S], parallel=[0, 1])
-    assert agent.observe([1.0, 1.0], parallel=[0, 1]) == 0
-    assert [lane.steps for lane in agent._lanes] == [1, 1]
+    before = progress(agent)
+    given = {"reward": [1.0, 1.0], "terminal": [1, 1], "parallel": [0, 1], **wrong}
+    assert refused(agent.observe, **given).argument == argument
+    assert progress(agent) == before
+    assert agent.observe([1.0, 1.0], parallel=[0, 1]) == 0  # no lane ends by default
 
 
 @pytest.mark.usefixtures("unconverted")
-def test_a_refused_update_leaves_later_ones_alone() -> None:
+def test_refused_updates_and_queries_leave_training_as_it_is() -> None:
     """A horizon for one call that nothing stored suffices for; and asking does not draw from random parameters."""
-    rewards = dict(horizon=0, discount=dict(type="random", distribution="uniform", minval=0.5, maxval=1.0))
-    agents = [generic(update=2, reward_estimation=rewards, max_episode_timesteps=20) for _ in range(2)]
+    drawn = dict(type="random", distribution="uniform", minval=0.5, maxval=1.0)
+    given: dict[str, Any] = dict(
+        update=2,
+        optimizer=dict(type="adam", learning_rate=drawn),
+        reward_estimation=dict(horizon=0, discount=drawn),
+        variable_noise=0.5,
+    )
+    agents = [generic(**given, max_episode_timesteps=20) for _ in range(2)]
     for number, agent in enumerate(agents):
         for t in range(6):
-            agent.act(S)
-            updated = agent.observe(1.0, query="discount")[0] if number else agent.observe(1.0)
-            assert updated == (t in (2, 4))
+            asked: dict[str, Any] = dict(query=["discount", "learning-rate"]) if number else {}
+            if number:
+                assert agent.act(S, query="variable-noise")[1] == 0.5
+            else:
+                agent.act(S)
+            updated = agent.observe(1.0, **asked)
+            assert (updated[0] if number else updated) == (t in (2, 4))
             if number:
                 assert refused(agent.update, horizon=50).argument == "update"
     names = agents[0].get_variables()
     assert all(np.array_equal(agents[0].get_variable(name), agents[1].get_variable(name)) for name in names)
 
 
-def test_variables_that_are_none(learner: Any) -> None:
-    refused(learner.assign_variable, "policy/policy-network/dense0/weights", np.full((3, 8), 1e300))
-    refused(learner.assign_variable, "global-timestep", -1)
-
-
 def test_experience_is_no_longer_than_the_longest_episode(learner: Any) -> None:
     before = progress(learner)
-    assert (
-        refused(learner.experience, [S] * 5, [0] * 5, [0, 0, 0, 0, 1], [1.0] * 5).argument
-        == "Agent.experience: terminal"
-    )
+    error = refused(learner.experience, [S] * 5, [0] * 5, [0, 0, 0, 0, 1], [1.0] * 5)
+    assert error.argument == "Agent.experience: terminal"
     refused(learner.experience, [S] * 2, [0] * 2, [0, [1, 2]], [1.0] * 2)
     assert progress(learner) == before
     for _ in range(4):
@@ -139,21 +125,16 @@ def test_one_wrong_trace_refuses_all_before_any_is_fed(learner: Any, traces: Pat
     assert (progress(learner), learner.generator.bit_generator.state) == (before, drawn)
 
 
-@pytest.mark.parametrize("wrong", [dict(seed=-1), dict(parallel_interactions=0)])
-def test_arguments_of_agents_without_a_model_are_checked_too(wrong: dict[str, Any]) -> None:
-    refused(make, **wrong)
-
-
-def test_files_of_agents_that_are_missing_or_contain_themselves(tmp_path: Path) -> None:
+def test_agents_that_cannot_be_made(tmp_path: Path) -> None:
+    """Those without a model are checked, too; of one that exists, numbers are compared; no file opens itself."""
+    for wrong in (dict(seed=-1), dict(parallel_interactions=0)):
+        refused(make, **wrong)
+    error = refused(Agent.create, make(), parallel_interactions="3")
+    assert error.argument == "Agent.create: parallel_interactions"
     file = tmp_path / "agent.json"
     assert refused(make, str(file)).argument == "Agent.create: agent"
     file.write_text(json.dumps(dict(agent=str(file))))
     assert refused(make, str(file)).argument == "Agent.create: agent"
-
-
-def test_an_agent_that_exists_is_compared_with_numbers() -> None:
-    error = refused(Agent.create, make(), parallel_interactions="3")
-    assert error.argument == "Agent.create: parallel_interactions"
 
 
 def test_an_environment_that_exists_stays_open() -> None:

@@ -1,21 +1,21 @@
 """Saving and loading: names of files, what is in them, and that a loaded agent goes on as the saved one."""
 
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from axonrl.interfaces.tensorforce import Agent, Environment, TensorforceError
+from axonrl.interfaces.tensorforce import Agent, Environment
 from axonrl.interfaces.tensorforce.agents.agent_state import load_variables
 from axonrl.interfaces.tensorforce.agents.saved_files import find, read_arrays
 from axonrl.interfaces.tensorforce.agents.saver import Saver
 
-from .agents import ACTIONS, STATES, S, generic, make, refused
+from .agents import Count, S, generic, make, refused
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 VIEWS = [[0.1, -0.2, 0.3], [1.0, 0.0, -1.0], [-2.0, 0.5, 0.25]]
@@ -81,22 +81,17 @@ def test_paths(saved: tuple[Any, Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "name", "format", "found"),
+    ("files", "format", "found"),
     [
-        (
-            ["agent-9.npz", "agent-12.npz", "agent2-1.hdf5", "agent-x.npz", "agent-9-1.npz"],
-            "agent",
-            None,
-            "agent-12.npz",
-        ),
-        (["agent-9.npz", "agent-12.npz", "agent.npz"], "agent", None, "agent.npz"),
-        (["agent.safetensors", "agent.actonly"], "agent", "pb-actonly", "agent.actonly"),
+        (["agent-9.npz", "agent-12.npz", "agent2-1.hdf5", "agent-x.npz", "agent-9-1.npz"], None, "agent-12.npz"),
+        (["agent-9.npz", "agent-12.npz", "agent.npz"], None, "agent.npz"),
+        (["agent.safetensors", "agent.actonly"], "pb-actonly", "agent.actonly"),
     ],
 )
-def test_which_file_a_name_means(tmp_path: Path, files: list[str], name: str, format: Any, found: str) -> None:
+def test_which_file_a_name_means(tmp_path: Path, files: list[str], format: Any, found: str) -> None:
     for file in files:
         (tmp_path / file).touch()
-    assert find("Agent.load", tmp_path, name, format).path == tmp_path / found
+    assert find("Agent.load", tmp_path, "agent", format).path == tmp_path / found
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dict[s
     assert refused(Agent.load, **{"directory": str(tmp_path), **given}).argument == argument
 
 
-@pytest.mark.parametrize("format", ["tensorflow", "numpy", "hdf5"])
+@pytest.mark.parametrize("format", ["numpy", "hdf5"])
 def test_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
     agent, _ = saved
     agent.save(directory=str(tmp_path), format=format)
@@ -142,13 +137,16 @@ def test_saving_changes_nothing_and_a_loaded_agent_continues_as_the_saved_one(tm
     """Memory, optimizer, schedules, random processes and statistics of preprocessing are in the file."""
     settings = dict(
         exploration=dict(type="ornstein_uhlenbeck", absolute=True, sigma=0.1),
-        preprocessing=dict(float="exponential_normalization", reward=dict(type="clipping", upper=1.5)),
+        preprocessing=dict(
+            float=["exponential_normalization", "deltafier", dict(type="sequence", length=2)],
+            reward=dict(type="clipping", upper=np.float32(1.5)),
+        ),
     )
     agent, undisturbed = make_one(**settings), make_one(**settings)
     run(undisturbed, 0, 28)
     run(agent, 0, 14)
     agent.act(S, independent=True)
-    agent.save(directory=str(tmp_path), append="timesteps")  # within an episode
+    agent.save(directory=str(tmp_path), filename="early", format="hdf5")  # within an episode
     run(agent, 14, 16)
     agent.save(directory=str(tmp_path), append="timesteps")
     run(agent, 16, 18)
@@ -181,19 +179,10 @@ def test_a_memory_that_does_not_fit_begins_empty(saved: tuple[Any, Path], caplog
 
 
 def test_the_environment_says_how_long_episodes_are(tmp_path: Path) -> None:
-    class Short(Environment):
-        def states(self) -> Any:
-            return STATES
-
-        def actions(self) -> Any:
-            return ACTIONS
-
-        def max_episode_timesteps(self) -> int:
-            return 12
-
-    make().save(directory=str(tmp_path))
-    assert load(tmp_path, environment=Short()).max_episode_timesteps == 12
-    refused(load, tmp_path, environment=Short(), max_episode_timesteps=5)
+    Agent.create("random", environment=Count()).save(directory=str(tmp_path))
+    short = Environment.create(Count(), max_episode_timesteps=12)
+    assert load(tmp_path, environment=short).max_episode_timesteps == 12
+    refused(load, tmp_path, environment=short, max_episode_timesteps=5)
 
 
 def test_a_number_has_its_own_specification_or_that_of_the_name(tmp_path: Path) -> None:
@@ -223,12 +212,12 @@ def test_functions_are_not_in_the_file(tmp_path: Path) -> None:
     assert_same(load(tmp_path, **more), agent)
 
 
-@pytest.mark.parametrize("format", ["tensorflow", "pb-actonly"])
-def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
-    agent, _ = saved
-    path = Path(agent.save(directory=str(tmp_path), format="tensorflow" if format == "pb-actonly" else format))
-    suffix = {"tensorflow": ".safetensors", "pb-actonly": ".actonly/policy.tflite"}.get(format, "")
-    file = Path(f"{path}{suffix}")
+@pytest.mark.parametrize(
+    ("format", "suffix"), [("tensorflow", "agent.safetensors"), ("pb-actonly", "agent.actonly/policy.tflite")]
+)
+def test_damaged_files_are_refused(saved: tuple[Any, Path], tmp_path: Path, format: str, suffix: str) -> None:
+    shutil.copytree(saved[1], tmp_path, dirs_exist_ok=True)
+    file = tmp_path / suffix
     file.write_bytes(file.read_bytes()[:-50])
     refused(load, tmp_path, format=format)
 
@@ -277,9 +266,9 @@ def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: 
         preprocessing=dict(eye="exponential_normalization"),
     )
     views = [dict(eye=[0.5 * k, -k]) for k in range(4)]
-    for k, view in enumerate(views):
+    for view in views[:3]:
         agent.act(view)
-        agent.observe(1.0, terminal=k == 3)
+        agent.observe(1.0)
     agent.save(directory=str(tmp_path))
     actor = load(tmp_path, format="pb-actonly")
     mine, theirs = agent.initial_internals(), actor.initial_internals()
@@ -296,16 +285,15 @@ def test_acting_only_with_internals_preprocessing_and_several_actions(tmp_path: 
 def test_what_cannot_act_alone_says_why(
     saved: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, _ = saved
-    agent.save(directory=str(tmp_path))
+    agent, folder = saved
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert (tmp_path / "agent.actonly").is_dir()
     from axonrl.interfaces.tensorforce.agents import actonly
 
     monkeypatch.setattr(actonly, "_made", lambda learning: "LiteRT has no such op")
     agent.save(directory=str(tmp_path))
     assert not (tmp_path / "agent.actonly").exists()
-    with pytest.raises(TensorforceError, match="LiteRT has no such op"):
-        load(tmp_path, format="pb-actonly")
+    assert "LiteRT has no such op" in str(refused(load, tmp_path, format="pb-actonly"))
 
 
 def test_random_agents_are_saved_too(tmp_path: Path) -> None:
@@ -319,8 +307,7 @@ def test_random_agents_are_saved_too(tmp_path: Path) -> None:
         assert (other.timesteps, other.episodes, other.updates) == (6, 1, 0)
     again = load(tmp_path, format="tensorflow")
     assert [agent.act(S, independent=True) for _ in range(9)] == [again.act(S, independent=True) for _ in range(9)]
-    with pytest.raises(TensorforceError, match="no model"):
-        load(tmp_path, format="pb-actonly")
+    assert "no model" in str(refused(load, tmp_path, format="pb-actonly"))
 
 
 def names(folder: Path) -> list[str]:
@@ -358,9 +345,7 @@ def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypat
     assert sorted(path.name for path in tmp_path.glob("*.actonly")) == ["agent-10.actonly", "agent-12.actonly"]
 
 
-@pytest.mark.parametrize(
-    "wrong", [lambda folder: {"directory": folder, "frequenzy": 3}, lambda folder: {"directory": folder, "load": 3}]
-)
-def test_savers_that_are_refused(tmp_path: Path, wrong: Callable[[str], dict[str, Any]]) -> None:
-    refused(learner, saver=wrong(str(tmp_path)))
+@pytest.mark.parametrize("wrong", [{"frequenzy": 3}, {"load": 3}])
+def test_savers_that_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    refused(learner, saver={"directory": str(tmp_path), **wrong})
     assert not list(tmp_path.iterdir())
