@@ -26,7 +26,7 @@ RESERVED: Final = (
     *("demonstration", "n_step_reward", "n_step_discount", "n_step_next_observation"),
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
-PATIENCE: Final = 1_000_000
+_PATIENCE: Final = 1_000_000
 """Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be."""
 
 
@@ -184,7 +184,7 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
     mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
     zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)
-    timesteps = max(PATIENCE, 2 * int(getattr(trial, "size", 0)))
+    timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
     for _ in range(timesteps // lanes):
         if trial.can_sample():
             return {key: _spec_of(value) for key, value in trial.sample().items()}

@@ -120,8 +120,9 @@ def test_dictionaries_and_recurrent_state(tmp_path: Path) -> None:
         assert episode["observation"]["at"].ravel().tolist() == [0, 1, 2]
         assert episode["action"]["which"].tolist() == [0, 1, 2]
         assert episode["action"]["far"].ravel().tolist() == [0, 1, 1.5]
-    with pytest.raises(ArgumentError, match="Random"):
-        one.record(tmp_path / "data.npz", env, episodes=1, epsilon=0.5)
+    one.record(tmp_path / "random.npz", env, episodes=9, epsilon=1)
+    drawn = [episode["action"]["which"].ravel().tolist() for episode in read(tmp_path / "random.npz", env)]
+    assert len({which for episode in drawn for which in episode}) > 1
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,11 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
 
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="axonrl"):
-        agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), timesteps=14)
+        agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), 14, timesteps=14)
     assert caplog.messages[0] == "Using LiteRT for actor and learner: the model is small and converts."
     assert caplog.messages[1].startswith("training starts: ")
     assert len(list((tmp_path / "events").iterdir())) == 1
-    assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 0, 4)]
+    assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 1, 4)]
 
 
 def test_progress_is_shown_unless_it_is_switched_off(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

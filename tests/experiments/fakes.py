@@ -83,7 +83,7 @@ class FakeAgent:
         return self.session.global_episode
 
     def check(
-        self, env: Any, first_update: int, update_frequency: int, hooks: Sequence[Any], **data: Any
+        self, env: Any, first_update: int = 35, update_frequency: int = 10, *, hooks: Sequence[Any], **data: Any
     ) -> RunSummary:
         self.checked = (env, first_update, update_frequency, tuple(hooks), data)
         self.given[2].rmdir()  # it is there, and empty

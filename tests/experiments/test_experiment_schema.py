@@ -83,7 +83,7 @@ def test_defaults(tmp_path: Path) -> None:
     found = experiment(tmp_path, MINIMAL)
     assert (found.name, found.seed, found.agent.memory, found.hooks) == ("my_run", None, None, [])
     assert found.train is not None
-    assert (found.train.first_update, found.train.update_frequency) == (35, 10)
+    assert (found.train.first_update, found.train.update_frequency) == (None, None)
     assert found.evaluate is not None
     assert (found.evaluate.episodes, found.evaluate.policy) == (100, "last")
 
@@ -110,7 +110,7 @@ def test_learning_from_data_alone_trains_nothing_in_the_environment(tmp_path: Pa
     assert (found.learn.data, found.learn.max_steps, found.train) == ("a.npz", 1000, None)
     found = experiment(tmp_path, MINIMAL + learn, sets={"train.max_timesteps": "50"})
     assert found.train is not None
-    assert (found.train.first_update, found.train.max_timesteps) == (35, 50)
+    assert (found.train.first_update, found.train.max_timesteps) == (None, 50)
 
 
 def test_wrappers_by_name_alone_or_with_arguments(tmp_path: Path) -> None:

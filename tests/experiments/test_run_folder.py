@@ -140,7 +140,7 @@ def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
         "agent.params.rate (0.1 -> absent)",
         "agent.params.a (1 -> true)",
         "agent.memory.size (10 -> 20)",
-        "train.first_update (35 -> 50)",
+        "train.first_update (null -> 50)",
         "agent.params.double (absent -> true)",
         "hooks.0.kind (absent -> 'progress')",
     ]

@@ -178,11 +178,7 @@ BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
         (lambda: EpsilonGreedy(0.1, BOX), "action_space", "EpsilonGreedy needs a Discrete or a MultiDiscrete acti"),
         (lambda: GaussianNoise(-1, BOX), "sigma", "sigma must stay in 0 .. inf, got -1"),
         (lambda: GaussianNoise(0.1, spaces.Box(0, 9, (2,), np.uint8)), "action_space", "got Box(0, 9"),
-        (
-            lambda: Random(spaces.MultiBinary(2)),
-            "action_space",
-            "Random needs a Discrete action space or a Box of floa",
-        ),
+        (lambda: Random(spaces.Text(2)), "action_space", "Random needs a Discrete, MultiDiscrete or MultiBinary space"),
         (lambda: Random(NO_BOUNDS), "action_space", "Random needs a Box with finite bounds, got Box(-inf"),
         (lambda: Random(spaces.Box(-1e308, 1e308, (2,), np.float64)), "action_space", "a Box with finite bounds"),
         (lambda: Constant("left"), "action", "Constant needs a numeric action, got 'left'"),
@@ -192,3 +188,17 @@ def test_what_does_not_fit_is_refused(make: Any, argument: str, message: str) ->
     with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
         make()
     assert caught.value.argument == argument
+
+
+def test_random_actions_of_each_part_of_a_composite_space() -> None:
+    inside = spaces.Dict({"bits": spaces.MultiBinary(3), "far": spaces.Box(-2, 2, (1,), np.float32)})
+    policy = Random(spaces.Dict({"both": inside, "wheels": spaces.MultiDiscrete([2, 3], start=[5, 0])}))
+    greedy = {"both/bits": np.zeros((200, 3), np.int8), "both/far": np.zeros((200, 1), np.float32)}
+    legal = np.tile([True, False, False, True, True], (200, 1))
+    predictions = {"action": {**greedy, "wheels": np.zeros((200, 2), np.int32)}, "action_mask/wheels": legal}
+    drawn, extras = policy(predictions, 0, np.random.default_rng(0))
+    assert {tuple(row) for row in drawn["wheels"].tolist()} == {(5, 1), (5, 2)}
+    assert (drawn["both/bits"].dtype, drawn["both/bits"].shape) == (np.int8, (200, 3))
+    assert 250 < drawn["both/bits"].sum() < 350
+    assert -2 <= drawn["both/far"].min() < -1.5 < 1.5 < drawn["both/far"].max() <= 2
+    assert extras == {}
