@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from axonrl.tests.polyaxon_fake import FakePolyaxon
 
-REFUSES, GARBAGE, BREAKS_OFF, SLOW, PASSES_ON = "refuses", "garbage", "breaks off", "slow", "passes on"
-"""What it can do besides answering every request with one status: refuse connections; answer something that is not
-HTTP; half of the bytes that it announced; one byte per second; what the fake Polyaxon behind it answers."""
+REFUSES, HANGS, GARBAGE, BREAKS_OFF, SLOW = "refuses", "hangs", "garbage", "breaks off", "slow"
+PASSES_ON = "passes on"
+"""What it can do besides answering every request with one status: refuse connections; read and never answer; answer
+something that is not HTTP; half of the bytes that it announced; one byte per second; what the fake Polyaxon behind it
+answers."""
 
 
 class Request(NamedTuple):
@@ -47,7 +49,7 @@ class MisbehavingServer:
 
     @property
     def behaviour(self) -> str | int:
-        """What it does now; to be assigned. Requests that are answered slowly are dropped by that."""
+        """What it does now; to be assigned. Requests without an answer are dropped by that."""
         return self._behaviour
 
     @behaviour.setter
@@ -99,7 +101,9 @@ class MisbehavingServer:
         changed, behaviour = self._changed, self._behaviour
         self.requests.append(request)
         out = handler.wfile
-        if behaviour == GARBAGE:
+        if behaviour == HANGS:
+            changed.wait()
+        elif behaviour == GARBAGE:
             out.write(b"\x00\xff 220 smtp.example.com ESMTP\r\n\r\n")
         elif behaviour == BREAKS_OFF:
             out.write(_head(200, 1000) + b'{"uuid": "a')

@@ -170,7 +170,8 @@ def _run(
         where: dict[str, Any] = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
         source = recipe_for(experiment.environment) if where else env
         limits = experiment.train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
-        Programmed(agent, source, train_hooks=given, **experiment.train.schedule, **limits, **where).train()
+        training: dict[str, Any] = {**experiment.train.schedule, **limits, **where}
+        Programmed(agent, source, train_hooks=given, **training).train()
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,

@@ -11,7 +11,7 @@ from axonrl.errors import ArgumentError
 from axonrl.tests.estimators.fakes import Counting, ListMemory, agent
 
 
-class Wrapper(VectorWrapper):  # type: ignore[type-arg] # what it observes does not matter
+class Wrapper(VectorWrapper):
     """Changes nothing; but whoever looks at its type does not see a SyncVectorEnv."""
 
 
