@@ -21,7 +21,7 @@ class Fake(gymnasium.Env[Any, Any]):
 
     def __init__(self, first: Any = (0.0, 0.0), then: Any = None, space: Any = TWO, actions: Any = Discrete(2)) -> None:  # noqa: B008
         self.observation_space, self.action_space = space, actions
-        self.first = np.array(first, np.float32) if isinstance(first, tuple) and space is TWO else first
+        self.first: Any = np.array(first, np.float32) if isinstance(first, tuple) and space is TWO else first
         self.then = then
         self.seeds: list[Any] = []
         self.actions: list[Any] = []

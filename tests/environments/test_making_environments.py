@@ -197,6 +197,15 @@ def test_minatar_episodes_follow_from_their_seeds(game: Any) -> None:
     assert episode(one, 2**40 + 1) != expected
 
 
+def test_minatar_clears_the_last_action() -> None:
+    env = make("MinAtar/Breakout-v1")
+    env.reset(seed=0)
+    env.step(2)
+    assert env.unwrapped.game.last_action == env.unwrapped.action_set[2]
+    env.reset(seed=0)
+    assert env.unwrapped.game.last_action == 0
+
+
 def test_minatar_is_exact_with_its_wrapper_only_which_a_similar_one_keeps() -> None:
     make("MinAtar/Breakout-v1")
     bare = gymnasium.make("MinAtar/Breakout-v1", disable_env_checker=True)

@@ -183,7 +183,8 @@ def test_a_wrapper_around_normalised_rewards_is_a_warning(caplog: pytest.LogCapt
 def test_a_similar_one_reads_the_statistics(num_envs: int) -> None:
     names = ["normalize_observation", "normalize_reward", {"kind": "time_limit", "max_episode_steps": 2}]
     one = num_envs == 1
-    training = RecordEpisodeStatistics(make("Line-v0", wrappers=names)) if one else make("Line-v0", 2, wrappers=names)
+    training: Any = make("Line-v0", None if one else 2, wrappers=names)
+    training = RecordEpisodeStatistics(training) if one else training
     env = open_environment(training)
     evaluation = open_environment(SyncVectorEnv([lambda: similar(training)] * 3, autoreset_mode=AutoresetMode.DISABLED))
     normalizers = training.get_wrapper_attr("normalizers") if one else training.envs[0].normalizers

@@ -144,7 +144,7 @@ class Own(Greedy):
     """May do anything."""
 
 
-def test_what_is_not_ours_is_in_weights_or_follows_the_run_is_not_described() -> None:
+def test_what_a_description_cannot_hold_is_not_described() -> None:
     for own in (Own(), Noisy(), EpsilonGreedy(Linear(1.0, 0.0, 1.0, over="run"), Discrete(2))):
         assert describe(own, 0) is None
     assert isinstance(made_from(arguments_of(Noisy()), DISCRETE), Noisy)  # for training alone

@@ -23,7 +23,7 @@ CRITICS = np.array([[0.5, 2.0, 0.1], [0.4, 1.0, 0.3], [-0.2, 0.8, 0.0]])  # by o
 TARGETS = np.array([[0.3, -1.0, 0.0], [0.2, 0.5, 0.2], [0.1, 0.9, -0.4]])
 ALPHA = 0.5
 COLUMNS = [values.astype(F32)[:, None] for values in (SEEN, ACTION, NEXT_SEEN)]
-BATCH = transitions(*COLUMNS[:2], REWARD, DISCOUNT, next_observation=COLUMNS[2], weight=WEIGHT)
+BATCH = transitions(COLUMNS[0], COLUMNS[1], REWARD, DISCOUNT, next_observation=COLUMNS[2], weight=WEIGHT)
 DRAWS = [NOISE[:, None].astype(F32), NEXT_NOISE[:, None].astype(F32), DRAW.astype(F32)]
 
 

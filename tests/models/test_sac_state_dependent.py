@@ -25,7 +25,7 @@ SEEN, NEXT_SEEN, ACTION = np.array([1, -2]), np.array([2, 3]), np.array([-0.5, 0
 REWARD, DISCOUNT = np.array([1, -1]), np.array([0.5, 0.9])
 NOISE, NEXT_NOISE = np.array([0.5, -1.0]), np.array([1.0, 0.2])
 COLUMNS = [values.astype(F32)[:, None] for values in (SEEN, 2 + 2 * ACTION, NEXT_SEEN)]
-BATCH = transitions(*COLUMNS[:2], REWARD, DISCOUNT, next_observation=COLUMNS[2])
+BATCH = transitions(COLUMNS[0], COLUMNS[1], REWARD, DISCOUNT, next_observation=COLUMNS[2])
 MEAN, LOG_STD, ALPHA = np.array([0.25, -0.5]), -0.7, 0.5  # mean: by observation, bias
 CRITICS = np.array([[0.5, 2.0, 0.1], [0.4, 1.0, 0.3]])  # by observation, by action, bias
 

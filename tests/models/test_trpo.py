@@ -1,4 +1,4 @@
-"""TRPO against a version in NumPy, on networks that are one matrix; and through the Agent."""
+"""TRPO against a version in NumPy, on networks that are one matrix."""
 
 from collections.abc import Mapping
 from typing import Any

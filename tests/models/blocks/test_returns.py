@@ -1,4 +1,4 @@
-"""Advantages and lambda-returns: by hand, against a loop over timesteps, and in LiteRT."""
+"""Advantages and lambda-returns: by hand, and against a loop over timesteps."""
 
 import re
 from typing import Any
@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.blocks.returns import discounted_returns, gae, lambda_returns, n_step_returns, vtrace
+from axonrl.models.blocks import returns
+from axonrl.models.blocks.returns import discounted_returns, n_step_returns, vtrace
 from axonrl.tests.models.blocks.derivatives import gradients
+
+gae: Any = returns.gae  # of arrays that are unpacked
+lambda_returns: Any = returns.lambda_returns
 
 
 def run(function: Any, arrays: Any, lambda_: float) -> Any:
@@ -172,7 +176,7 @@ def test_it_is_the_loop_up_to_rounding(length: int, num_envs: int, lambda_: floa
 
 def traced(length: int, num_envs: int) -> Any:
     def function(*inputs: Any) -> Any:
-        return gae(*inputs, 0.95), lambda_returns(*inputs, 0.95)
+        return gae(*inputs, lambda_=0.95), lambda_returns(*inputs, lambda_=0.95)
 
     return tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec([length, num_envs])] * 5)
 
@@ -186,7 +190,7 @@ def test_the_graph_grows_with_the_logarithm_of_the_length() -> None:
 
 def test_no_gradient_flows_through_them() -> None:
     for function in (gae, lambda_returns):
-        assert gradients(lambda *inputs, of=function: of(*inputs, 0.5), *rollout()) == [None] * 5
+        assert gradients(lambda *inputs, of=function: of(*inputs, lambda_=0.5), *rollout()) == [None] * 5
 
 
 def test_other_shapes_are_refused() -> None:
@@ -194,20 +198,20 @@ def test_other_shapes_are_refused() -> None:
     message = "one shape [T, N] with a static T, got reward (4, 2), discount (4, 2), truncated (4, 2), value (4, 2, 1)"
     with pytest.raises(ValueError, match=re.escape(message)):
         gae(good, good, good, tf.zeros([4, 2, 1]), good, 0.5)
-    traced = tf.function(lambda *inputs: gae(*inputs, 0.5), autograph=False)  # as model functions are
+    traced = tf.function(lambda *inputs: gae(*inputs, lambda_=0.5), autograph=False)  # as model functions are
     with pytest.raises(ValueError, match=re.escape("static T, got reward (None, 2)")):
         traced.get_concrete_function(*[tf.TensorSpec([None, 2])] * 5)
 
 
 def test_the_number_of_environments_may_be_unknown() -> None:
-    function = tf.function(lambda *inputs: gae(*inputs, 0.5), input_signature=[tf.TensorSpec([4, None])] * 5)
+    function = tf.function(lambda *inputs: gae(*inputs, lambda_=0.5), input_signature=[tf.TensorSpec([4, None])] * 5)
     found = function(*[tf.constant(array, tf.float32) for array in rollout()])
     assert found.numpy()[:, 0].tolist() == ROLLOUTS["open end"][1]
 
 
 def test_lambda_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"lambda_ must be a finite number of at least 0 and of at most 1, got 1\.1"):
-        gae(*[tf.zeros([2, 1])] * 5, 1.1)
+        gae(*[tf.zeros([2, 1])] * 5, lambda_=1.1)
 
 
 @pytest.mark.parametrize(
