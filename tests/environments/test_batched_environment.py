@@ -1,7 +1,6 @@
 """One or several ``gymnasium.Env`` behind the batched interface: equality, checks, ownership."""
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -10,13 +9,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl import environments
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
-
-# Tests read arrays or dictionaries of arrays from what these return.
-make: Callable[..., Any] = environments.make
-open_environment: Callable[..., Any] = environments.open_environment
-
+from axonrl.tests.environments.untyped import make, open_environment, opened, registered
 
 LEFT = np.zeros(1, np.int32)
 TWO = Box(-10.0, 10.0, (2,))
@@ -27,7 +21,7 @@ class Fake(gymnasium.Env[Any, Any]):
 
     def __init__(self, first: Any = (0.0, 0.0), then: Any = None, space: Any = TWO, actions: Any = Discrete(2)) -> None:  # noqa: B008
         self.observation_space, self.action_space = space, actions
-        self.first = np.array(first, np.float32) if isinstance(first, tuple) and space is TWO else first
+        self.first: Any = np.array(first, np.float32) if isinstance(first, tuple) and space is TWO else first
         self.then = then
         self.seeds: list[Any] = []
         self.actions: list[Any] = []
@@ -47,14 +41,11 @@ class Fake(gymnasium.Env[Any, Any]):
         self.is_closed = True
 
 
-def opened(*envs: Any) -> Any:
-    batched = open_environment(
-        envs[0]
-        if len(envs) == 1
-        else SyncVectorEnv([itertools.repeat(env).__next__ for env in envs], autoreset_mode="Disabled")
-    )
-    batched.reset(None, range(len(envs)))
-    return batched
+def stepped(*envs: Any) -> Any:
+    if len(envs) == 1:
+        return opened(envs[0], [0])
+    copies = [itertools.repeat(env).__next__ for env in envs]
+    return opened(SyncVectorEnv(copies, autoreset_mode="Disabled"), range(len(envs)))
 
 
 def test_three_cartpoles_equal_three_bare_ones() -> None:
@@ -85,7 +76,7 @@ def test_three_cartpoles_equal_three_bare_ones() -> None:
 
 def test_reset_uses_seeds_inside_the_mask_only() -> None:
     envs = Fake(first=(1.0, 1.0)), Fake(first=(2.0, 2.0))
-    batched = opened(*envs)
+    batched = stepped(*envs)
     envs[0].then = (np.full(2, 7, np.float32), 0.5, True, False, {})
     envs[1].then = (np.full(2, 8, np.float32), -0.5, False, True, {})
     step = batched.step(np.array([1, 0], np.int32))
@@ -105,22 +96,18 @@ def test_reset_uses_seeds_inside_the_mask_only() -> None:
 
 
 def test_an_environment_that_reuses_its_buffer() -> None:
-    class Counter(gymnasium.Env[Any, Any]):
-        observation_space, action_space = Dict({"n": TWO, "on": MultiBinary(1)}), Discrete(2)
-
-        def __init__(self) -> None:
-            self.buffer: dict[str, Any] = {"n": np.zeros(2, np.float32), "on": np.zeros(1, np.int8)}
-
-        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-            self.buffer["n"][:] = 0
-            return self.buffer, {}
+    class Counter(Fake):
+        def reset(self, **given: Any) -> Any:
+            self.first["n"][:] = 0
+            return super().reset(**given)
 
         def step(self, action: Any) -> Any:
-            self.buffer["n"] += 1
-            self.buffer["on"] ^= 1
-            return self.buffer, 0.0, False, False, {}
+            self.first["n"] += 1
+            self.first["on"] ^= 1
+            return super().step(action)
 
-    batched = open_environment(Counter())
+    buffer = {"n": np.zeros(2, np.float32), "on": np.zeros(1, np.int8)}
+    batched = open_environment(Counter(buffer, space=Dict({"n": TWO, "on": MultiBinary(1)})))
     seen = [batched.reset(None, [0])] + [batched.step(LEFT).observation for _ in range(3)]
     seen.append(batched.reset(np.array([True]), [1]))
     assert [one["n"].tolist() for one in seen] == [[[t, t]] for t in (0.0, 1.0, 2.0, 3.0, 0.0)]
@@ -170,7 +157,7 @@ def test_observations_that_the_space_forbids(space: Any, observation: Any, messa
 
 def test_observations_are_checked_on_every_step() -> None:
     good = Fake()
-    batched = opened(good, Fake(then=(np.zeros(3, np.float32), 0.0, False, False, {})))
+    batched = stepped(good, Fake(then=(np.zeros(3, np.float32), 0.0, False, False, {})))
     with pytest.raises(BrokenEnvironmentError, match=r"Fake\.step returned an observation of shape \(3,\)") as caught:
         batched.step(np.zeros(2, np.int32))
     assert caught.value.environment == 1
@@ -187,7 +174,7 @@ def test_observations_are_checked_on_every_step() -> None:
     ],
 )
 def test_steps_that_gymnasium_forbids(then: Any, message: Any) -> None:
-    batched = opened(Fake(then=then))
+    batched = stepped(Fake(then=then))
     with pytest.raises(BrokenEnvironmentError, match=rf"Fake\.step returned .*{message}") as caught:
         batched.step(LEFT)
     assert caught.value.environment == 0
@@ -195,25 +182,25 @@ def test_steps_that_gymnasium_forbids(then: Any, message: Any) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
 def test_numbers_that_are_not_finite(bad: Any) -> None:
-    batched = opened(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))
+    batched = stepped(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))
     with pytest.raises(NonFiniteError, match=rf"Fake\.step returned the reward {bad} in environment 1") as caught:
         batched.step(np.zeros(2, np.int32))
     assert caught.value.environment == 1
 
-    batched = opened(Fake(), Fake(then=(np.array([0, bad], np.float32), 0.0, False, False, {})), Fake())
+    batched = stepped(Fake(), Fake(then=(np.array([0, bad], np.float32), 0.0, False, False, {})), Fake())
     with pytest.raises(NonFiniteError, match=r"step returned an observation that is NaN.* in environment 1") as caught:
         batched.step(np.zeros(3, np.int32))
     assert caught.value.environment == 1
 
     with pytest.raises(NonFiniteError, match=r"Fake\.reset returned"):
-        opened(Fake({"a": np.array([bad, 0.0])}, space=Dict(a=TWO)))
+        stepped(Fake({"a": np.array([bad, 0.0])}, space=Dict(a=TWO)))
     with pytest.raises(NonFiniteError, match=r"Fake\.reset returned"):  # beyond float32
-        opened(Fake(np.array([1e300, 0.0]), space=Box(-np.inf, np.inf, (2,), np.float64)))
+        stepped(Fake(np.array([1e300, 0.0]), space=Box(-np.inf, np.inf, (2,), np.float64)))
 
 
 def test_an_environments_exception_is_the_cause() -> None:
     cause = KeyError("wheel")
-    batched = opened(Fake(), Fake(then=cause))
+    batched = stepped(Fake(), Fake(then=cause))
     with pytest.raises(BrokenEnvironmentError, match=r"Fake\.step raised KeyError: 'wheel'") as caught:
         batched.step(np.zeros(2, np.int32))
     assert caught.value.environment == 1
@@ -228,17 +215,17 @@ def test_an_environments_exception_is_the_cause() -> None:
             return np.zeros(2)
 
     with pytest.raises(BrokenEnvironmentError, match=r"Fake\.reset raised TypeError: .*'seed'") as caught:
-        opened(Fake(), Old())
+        stepped(Fake(), Old())
     assert caught.value.environment == 1
     with pytest.raises(BrokenEnvironmentError, match=r"Hasty\.reset returned array\(.*expected \(observation, info\)"):
-        opened(Hasty())
+        stepped(Hasty())
 
 
 def test_box_actions_are_clipped_and_cast_and_the_caller_keeps_its_own() -> None:
     bounds = Box(np.array([-1.0, -np.inf]), np.array([0.1, np.inf]), dtype=np.float64)
     env = Fake(actions=bounds)
     given = np.array([[5.0, 5.0]], np.float32)
-    batched = opened(env)
+    batched = stepped(env)
     batched.step(given)
     batched.step(np.array([[-np.inf, -5.0]], np.float32))
     assert [action.tolist() for action in env.actions] == [[0.1, 5.0], [-1.0, -5.0]]  # 0.1 exactly: clipped in float64
@@ -255,14 +242,14 @@ def test_box_actions_are_clipped_and_cast_and_the_caller_keeps_its_own() -> None
 
 def test_other_actions_take_the_dtype_of_their_space() -> None:
     env = Fake(actions=MultiDiscrete([2, 3], start=[0, 1]))
-    batched = opened(env)
+    batched = stepped(env)
     batched.step(np.array([[1, 3]], np.int32))
     assert env.actions[0].tolist() == [1, 3]
     assert env.action_space.contains(env.actions[0])
     with pytest.raises(ValueError, match=r"\[\[0, 0\]\] is not in MultiDiscrete"):
         batched.step(np.array([[0, 0]], np.int32))
     env = Fake(actions=MultiBinary(2))
-    batched = opened(env)
+    batched = stepped(env)
     batched.step(np.array([[1, 0]], np.int8))
     assert env.action_space.contains(env.actions[0])
 
@@ -278,7 +265,7 @@ def test_other_actions_take_the_dtype_of_their_space() -> None:
 )
 def test_wrong_actions_are_the_callers_mistake(actions: Any, message: Any) -> None:
     env = Fake()
-    batched = opened(env)
+    batched = stepped(env)
     with pytest.raises(ArgumentError, match=message) as caught:
         batched.step(actions)
     assert caught.value.argument == "actions"
@@ -303,14 +290,11 @@ def test_wrong_calls_of_reset_and_step() -> None:
 
 def test_only_what_was_made_here_is_closed() -> None:
     env = Fake()
-    opened(env).close()
+    stepped(env).close()
     assert not env.is_closed
     vector = make("CartPole-v1", 2)
     open_environment(vector).close()
     assert not vector.closed
-    gymnasium.register("OwnedFake-v0", lambda **_: env)
-    try:
+    with registered("OwnedFake-v0", lambda **_: env):
         open_environment("OwnedFake-v0").close()
-    finally:
-        del gymnasium.registry["OwnedFake-v0"]
     assert env.is_closed

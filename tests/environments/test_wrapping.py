@@ -1,9 +1,7 @@
 """Wrappers by name: what they do to an environment, what copies share, and errors."""
 
 import pickle
-import sys
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -13,22 +11,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from axonrl import environments
 from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.single import Single
 from axonrl.environments.wrapping import WrapperError, mask_from_info
 from axonrl.errors import ArgumentError
-
-make: Callable[..., Any] = environments.make
-
-open_environment: Callable[..., Any] = environments.open_environment
-similar: Callable[..., Any] = environments.similar
-register: Callable[..., Any] = gymnasium.register
-
-
-def one_or(num_envs: int) -> int | None:
-    """A single environment instead of one copy."""
-    return None if num_envs == 1 else num_envs
+from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -60,12 +47,8 @@ class Line(gymnasium.Env[Any, Any]):
 
 @pytest.fixture(autouse=True)
 def line() -> Iterator[None]:
-    register("Line-v0", Line)
-    yield
-    del gymnasium.registry["Line-v0"]
-
-
-# -- running statistics -----------------------------------------------------------------------------------------------
+    with registered("Line-v0", Line):
+        yield
 
 
 def test_moments_by_hand() -> None:
@@ -112,9 +95,6 @@ def test_rewards_by_hand() -> None:
     assert (normalize.accumulated_reward.tolist(), normalize.return_rms.count) == ([4.0], 4)
 
 
-# -- copies that share statistics -------------------------------------------------------------------------------------
-
-
 def test_statistics_are_those_of_all_observations_of_all_copies() -> None:
     num_envs = 3
     wrapped = make("CartPole-v1", num_envs, wrappers=["normalize_observation"])
@@ -150,8 +130,7 @@ def test_statistics_are_those_of_all_observations_of_all_copies() -> None:
 def test_rewards_of_all_copies_by_hand() -> None:
     """Two copies pay 1, 2, 3 and begin anew: the sums are 1, 1; 2.5, 2.5; 4.25, 4.25; 1, 1; ..."""
     wrapped = make("Line-v0", 2, wrappers=[{"kind": "normalize_reward", "discount": 0.5, "clip": 2.4}])
-    env = open_environment(wrapped)
-    env.reset(None, [0, 0])
+    env = opened(wrapped, [0, 0])
     acts = np.zeros(2, np.int32)
     steps = [env.step(acts) for _ in range(3)]
     assert [step.reward.tolist() for step in steps] == [[1, 1], [2, 2], [3, 3]]
@@ -200,51 +179,45 @@ def test_a_wrapper_around_normalised_rewards_is_a_warning(caplog: pytest.LogCapt
     assert said in caplog.messages
 
 
-# -- environments for evaluation --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("num_envs", "outer"), [(1, RecordEpisodeStatistics), (2, lambda env: env)])
-def test_a_similar_one_reads_the_statistics(num_envs: int, outer: Any) -> None:
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_a_similar_one_reads_the_statistics(num_envs: int) -> None:
     names = ["normalize_observation", "normalize_reward", {"kind": "time_limit", "max_episode_steps": 2}]
-    training = make("Line-v0", one_or(num_envs), wrappers=names)
-    training = outer(training)
+    one = num_envs == 1
+    training: Any = make("Line-v0", None if one else 2, wrappers=names)
+    training = RecordEpisodeStatistics(training) if one else training
     env = open_environment(training)
     evaluation = open_environment(SyncVectorEnv([lambda: similar(training)] * 3, autoreset_mode=AutoresetMode.DISABLED))
-    normalizers = training.envs[0].normalizers if num_envs > 1 else training.get_wrapper_attr("normalizers")
+    normalizers = training.get_wrapper_attr("normalizers") if one else training.envs[0].normalizers
     moments = normalizers.observation.obs_rms
+
+    def known() -> Any:
+        rewards = normalizers.reward
+        return moments.count, rewards.return_rms.count, rewards.accumulated_reward.tolist()
+
     env.reset(None, [0] * num_envs)
     for count in (2, 3):  # what it knows now, each time
         env.step(np.zeros(num_envs, np.int32))
         assert moments.count == count * num_envs
         mean, std = moments.mean[0], np.sqrt(moments.var[0])
-        before = (moments.count, normalizers.reward.return_rms.count, normalizers.reward.accumulated_reward.tolist())
+        before = known()
         assert evaluation.reset(None, [0] * 3)[:, 0].tolist() == pytest.approx([-mean / std] * 3)
         step = evaluation.step(np.zeros(3, np.int32))
         assert step.observation[:, 0].tolist() == pytest.approx([(1 - mean) / std] * 3)
         assert (step.reward.tolist(), step.normalized_reward) == ([1.0] * 3, None)
         assert evaluation.step(np.zeros(3, np.int32)).truncated.all()
-        assert before == (
-            moments.count,
-            normalizers.reward.return_rms.count,
-            normalizers.reward.accumulated_reward.tolist(),
-        )
+        assert known() == before
 
 
 def test_a_similar_one_can_render() -> None:
-    """As a hook makes one for videos; and no second window is opened."""
+    """As a hook makes one for videos."""
     spec = similar(make("Line-v0", wrappers=["normalize_observation"])).spec
     assert gymnasium.make(spec, render_mode="rgb_array", disable_env_checker=True).render_mode == "rgb_array"
-    env = make("Line-v0", wrappers=["normalize_observation"], render_mode="human")
-    assert similar(env).render_mode is None
 
 
 def test_copies_that_do_not_share_cannot_be_made_again() -> None:
     alone = SyncVectorEnv([lambda: make("Line-v0", wrappers=["normalize_observation"])] * 2)
     with pytest.raises(ValueError, match="has running statistics, which a new one would lack; pass env instead"):
         similar(alone)
-
-
-# -- around each copy -------------------------------------------------------------------------------------------------
 
 
 def test_without_normalisation_nothing_is_in_between() -> None:
@@ -255,26 +228,15 @@ def test_without_normalisation_nothing_is_in_between() -> None:
 
 
 def test_the_first_one_is_innermost_and_normalisation_outermost() -> None:
-    num_envs = 2
-    names = [
-        {"kind": "frame_stack", "stack_size": 2},
-        "normalize_observation",
-        {"kind": "time_limit", "max_episode_steps": 2},
-    ]
-    env = open_environment(make("Line-v0", one_or(num_envs), wrappers=names))
+    limit = {"kind": "time_limit", "max_episode_steps": 2}
+    names = [{"kind": "frame_stack", "stack_size": 2}, "normalize_observation", limit]
+    env = open_environment(make("Line-v0", 2, wrappers=names))
     assert env.observation_space == Box(-10.0, 10.0, (2, 2), np.float32)
-    env.reset(None, [0] * num_envs)
-    step = env.step(np.zeros(num_envs, np.int32))
+    env.reset(None, [0, 0])
+    step = env.step(np.zeros(2, np.int32))
     # Of the older frames 0, 0: mean 0, variance 0. Of the newer ones 0, 1: mean 1/2, deviation 1/2.
     assert step.observation[0].tolist() == [[0.0, 0.0], pytest.approx([1.0, 1.0])]
-    assert env.step(np.zeros(num_envs, np.int32)).truncated.all()
-
-
-def test_frames_are_stacked() -> None:
-    env = make("Line-v0", wrappers=[{"kind": "frame_stack", "stack_size": 3}])
-    assert env.reset()[0][:, 0].tolist() == [0, 0, 0]
-    env.step(0)
-    assert env.step(0)[0][:, 0].tolist() == [0, 1, 2]
+    assert env.step(np.zeros(2, np.int32)).truncated.all()
 
 
 def test_entries_are_selected() -> None:
@@ -305,8 +267,7 @@ def test_actions_are_rescaled() -> None:
     space = Box(np.array([0.0, -3.0], np.float32), np.array([10.0, 1.0], np.float32))
     env = make("Line-v0", actions=space, wrappers=["rescale_action"])
     assert env.action_space == Box(-1.0, 1.0, (2,), np.float32)
-    batched = open_environment(env)
-    batched.reset(None, [0])
+    batched = opened(env, [0])
     batched.step(np.array([[-1.0, 1.0]], np.float32))
     batched.step(np.array([[0.5, 7.0]], np.float32))  # clipped to 1
     assert [action.tolist() for action in env.unwrapped.actions] == [[0.0, 1.0], [7.5, 1.0]]
@@ -319,72 +280,7 @@ def test_actions_are_rescaled() -> None:
     fixed = Box(np.zeros(2, np.float32), np.array([0, 1], np.float32))
     with pytest.raises(WrapperError, match=r"rescale_action: .* must have low below high in every component"):
         make("Line-v0", actions=fixed, wrappers=["rescale_action"])
-    close = {"kind": "rescale_action", "min_action": 1.0, "max_action": 1.00000001}  # the same in float32
-    with pytest.raises(WrapperError, match=r"max_action must be above min_action, got 1\.0 and 1\.0"):
-        make("Line-v0", actions=space, wrappers=[close])
 
-
-class Game(Line):
-    """As much of the Arcade Learning Environment as AtariPreprocessing asks for: frames of one brightness."""
-
-    def __init__(self, frameskip: int = 4) -> None:
-        super().__init__(length=50, space=Box(0, 255, (210, 160, 3), np.uint8), actions=Discrete(3))
-        self._frameskip = frameskip
-        self.ale = SimpleNamespace(getScreenGrayscale=self.paint, lives=lambda: 3)
-
-    def paint(self, frame: Any) -> None:
-        frame[:] = self.timestep
-
-    def get_action_meanings(self) -> list[str]:
-        return ["NOOP", "LEFT", "RIGHT"]
-
-
-@pytest.fixture
-def games(monkeypatch: Any) -> Iterator[None]:
-    """A game, and as much of OpenCV as it takes to make frames smaller."""
-    resize = SimpleNamespace(INTER_AREA=3, resize=lambda image, size, **_: image[: size[1], : size[0]].copy())
-    monkeypatch.setitem(sys.modules, "cv2", resize)
-    monkeypatch.setitem(sys.modules, "ale_py", SimpleNamespace())
-    register("ALE/Game-v5", Game)
-    yield
-    del gymnasium.registry["ALE/Game-v5"]
-
-
-ATARI = [
-    {"kind": "atari", "noop_max": 0},
-    {"kind": "frame_stack", "stack_size": 4},
-    "channels_last",
-    {"kind": "time_limit", "max_episode_steps": 3},
-]
-
-
-@pytest.mark.usefixtures("games")
-def test_atari_frames_are_prepared_for_a_network() -> None:
-    env = make("ALE/Game-v5", frameskip=1, wrappers=ATARI)
-    for one in (env, similar(env)):  # made again, its limit counts skipped frames as one, too
-        assert one.observation_space == Box(0, 255, (84, 84, 4), np.uint8)
-        assert one.reset()[0][0, 0].tolist() == [0, 0, 0, 0]
-        observation, reward, *_ = one.step(0)
-        assert (observation[0, 0].tolist(), reward) == ([0, 0, 0, 4], 1 + 2 + 3 + 4)
-        assert [one.step(0)[3] for _ in range(2)] == [False, True]
-        assert one.unwrapped.timestep == 12
-
-
-@pytest.mark.usefixtures("games")
-def test_what_atari_cannot_prepare(monkeypatch: Any) -> None:
-    with pytest.raises(WrapperError, match=r"atari: both the game and .* make the game with frameskip=1"):
-        make("ALE/Game-v5", wrappers=["atari"])
-    with pytest.raises(WrapperError, match=r"atari: .* must be a game of the Arcade Learning Environment .*Line"):
-        make("Line-v0", wrappers=["atari"])
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(WrapperError, match=r"atari: OpenCV is not installed: pip install 'axonrl\[atari\]'"):
-        make("ALE/Game-v5", frameskip=1, wrappers=["atari"])
-    monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(ValueError, match=r"ALE/Pong-v5 needs .* not installed: pip install 'axonrl\[atari\]'"):
-        make("ALE/Pong-v5")
-
-
-# -- errors -----------------------------------------------------------------------------------------------------------
 
 WORDS = Dict({"a": Discrete(2)})
 IMAGE = Box(0, 255, (8, 8, 3), np.uint8)
@@ -422,11 +318,12 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
         (["rescale_action"], {}, None, r"must be a bounded Box of floats, got Discrete\(2\)"),
         (["rescale_action"], {"actions": Box(-np.inf, 1, (1,))}, None, r"must be a bounded Box .* got Box\(-inf, 1.0"),
         (
-            [{"kind": "rescale_action", "max_action": -1}],
+            [{"kind": "rescale_action", "min_action": 1.0, "max_action": 1.00000001}],  # the same in float32
             {"actions": Box(0, 1, (1,))},
             "max_action",
-            "max_action must be above min_action, got -1.0 and -1.0",
+            r"max_action must be above min_action, got 1\.0 and 1\.0",
         ),
+        (["mask_from_info"], {"actions": Box(0, 1, (1,))}, None, "must be Discrete or MultiDiscrete, got Box"),
     ],
 )
 def test_mistakes(wrappers: Any, kwargs: Any, key: Any, message: Any) -> None:
@@ -469,9 +366,6 @@ def test_an_environment_that_is_refused_is_closed(monkeypatch: Any) -> None:
         assert closed
 
 
-# -- masks from info --------------------------------------------------------------------------------------------------
-
-
 class Reports(Line):
     """A Line whose info has what is given."""
 
@@ -508,15 +402,10 @@ def test_a_mask_comes_from_info(actions: Any, given: Any) -> None:
     [
         ({"x": 1, "y": 2}, r"info\['action_mask'\] of Reports is missing, there is only 'x', 'y'"),
         ({}, "is missing, there is only nothing"),
-        *(
-            ({"action_mask": given}, r"info\['action_mask'\] of Reports must be 2 bits, one per action, .*, got ")
-            for given in (
-                [1, 0, 1],
-                [1, 2],
-                [1.0, 0.0],  # neither probabilities nor values are a mask
-                [[1], [1, 0]],
-            )
-        ),
+        ({"action_mask": [1, 0, 1]}, r"info\['action_mask'\] of Reports must be 2 bits, one per action, .*, got "),
+        ({"action_mask": [1, 2]}, "must be 2 bits"),
+        ({"action_mask": [1.0, 0.0]}, "must be 2 bits"),  # neither probabilities nor values are a mask
+        ({"action_mask": [[1], [1, 0]]}, "must be 2 bits"),
     ],
 )
 def test_info_without_a_mask_is_an_error(info: Any, message: str) -> None:
@@ -534,8 +423,3 @@ def test_copies_with_masks_are_made_again_from_their_spec() -> None:
     again = similar(env)
     assert again.observation_space == env.single_observation_space
     assert again.reset(seed=1)[0]["action_mask"].tolist() == batch["action_mask"][0].tolist()
-
-
-def test_a_mask_needs_actions_to_choose_from() -> None:
-    with pytest.raises(WrapperError, match="must be Discrete or MultiDiscrete, got Box"):
-        make("Pendulum-v1", wrappers=["mask_from_info"])

@@ -1,7 +1,5 @@
 """A generator whose numbers are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

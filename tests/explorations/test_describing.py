@@ -1,7 +1,5 @@
 """Behaviour policies as JSON: what comes back explores as the first one did at the time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -26,6 +24,7 @@ from axonrl.explorations import (
     Random,
     RandomDecay,
     SquashedGaussian,
+    StateDependent,
 )
 from axonrl.explorations.describing import arguments_of, describe, from_description, made_from, space_of
 from axonrl.policies.description import space_attributes
@@ -60,6 +59,11 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
             DISCRETE,
             {"kind": "random_decay", "level": 0.75, "ends": (0, 1)},
         ),
+        (
+            StateDependent(BOX, 5, squashed=True),
+            BOX,
+            {"kind": "state_dependent", "resample_every": 5, "squashed": True},
+        ),
         (Greedy(), DISCRETE, {"kind": "greedy"}),
         (Random(BOX), BOX, {"kind": "random"}),
         (Constant([0.5, 1.0]), BOX, {"kind": "constant", "action": [0.5, 1.0]}),
@@ -68,7 +72,10 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
 def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, description: Any) -> None:
     assert describe(exploration, 2) == description
     again = from_description(json.loads(json.dumps(description)), ATTRIBUTES[type(space).__name__])
-    greedy = {"action": np.stack([space.sample() for _ in range(50)]), **learnt(q_values=(3,))}
+    greedy = {
+        "action": np.stack([space.sample() for _ in range(50)]),
+        **learnt(q_values=(3,), mean=(2,), scaled_features=(3, 2)),
+    }
     first, second = (
         policy(greedy, timestep, np.random.default_rng(3))[0] for policy, timestep in ((exploration, 2), (again, 99))
     )
@@ -123,9 +130,11 @@ def test_what_has_a_state_comes_back_with_its_arguments() -> None:
     for policy, space in (
         (OrnsteinUhlenbeck(Linear(2.0, 0.5, 10), BOX, theta=0.5, mu=0.25), BOX),
         (RandomDecay(Linear(1.0, 0.5, 10), DISCRETE, [0.0, 0.25]), DISCRETE),
+        (StateDependent(BOX, 5, squashed=True), BOX),
     ):
         again = made_from(json.loads(json.dumps(arguments_of(policy))), space)
         greedy = {"action": np.stack([space.sample() for _ in range(50)])}
+        greedy |= learnt(mean=(2,), scaled_features=(3, 2))
         for timestep in (0, 5):
             first, second = (one(greedy, timestep, np.random.default_rng(timestep))[0] for one in (policy, again))
             assert first.tolist() == second.tolist()
@@ -135,24 +144,14 @@ class Own(Greedy):
     """May do anything."""
 
 
-def test_what_is_not_ours_is_not_described() -> None:
-    assert describe(Own(), 0) is None
+def test_what_a_description_cannot_hold_is_not_described() -> None:
+    for own in (Own(), Noisy(), EpsilonGreedy(Linear(1.0, 0.0, 1.0, over="run"), Discrete(2))):
+        assert describe(own, 0) is None
+    assert isinstance(made_from(arguments_of(Noisy()), DISCRETE), Noisy)  # for training alone
 
 
-def test_noise_in_weights_is_described_for_training_alone() -> None:
-    assert describe(Noisy(), 0) is None
-    assert isinstance(made_from(arguments_of(Noisy()), DISCRETE), Noisy)
-
-
-def test_what_follows_the_run_is_not_described() -> None:
-    assert describe(EpsilonGreedy(Linear(1.0, 0.0, 1.0, over="run"), Discrete(2)), 0) is None
-
-
-def test_an_unknown_kind_is_refused() -> None:
+def test_an_unknown_kind_and_a_space_that_does_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"must be one of constant, epsilon_greedy, .*; got 'softmax'"):
         from_description({"kind": "softmax"}, {})
-
-
-def test_a_space_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="MultiCategorical needs a MultiDiscrete action space"):
         from_description({"kind": "multi_categorical"}, ATTRIBUTES["Discrete"])

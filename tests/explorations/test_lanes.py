@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from axonrl.errors import ArgumentError
-from axonrl.explorations import Linear, OrnsteinUhlenbeck, RandomDecay
+from axonrl.explorations import Linear, OrnsteinUhlenbeck, RandomDecay, StateDependent
 from axonrl.tests.explorations.scripted import Scripted
 
 BOX = spaces.Box(-1, 1, (2,))
@@ -53,14 +53,6 @@ def test_noise_follows_its_schedule_and_dies_away_without_sigma() -> None:
     assert acted(policy, zeros, 8.0, timestep=10) == [[2.0, 2.0]]
 
 
-def test_the_spread_of_noise_is_that_of_the_docstring() -> None:
-    policy, rng = OrnsteinUhlenbeck(0.3, BOX, theta=0.15), np.random.default_rng(0)
-    zeros = {"action": np.zeros((20_000, 2), np.float32)}
-    for timestep in range(60):
-        noise, _ = policy(zeros, timestep, rng)
-    assert noise.std() == pytest.approx(0.3 / np.sqrt(0.15 * 1.85), rel=0.02)
-
-
 # Of three environments: two draw 0.5, one 0.01.
 ENDS = {"ends": (0.01, 0.5)}
 DRAWN = [1, 0, 1]
@@ -95,23 +87,29 @@ def test_random_decay_draws_legal_actions() -> None:
     assert {tuple(policy(predictions, 0, rng)[0].tolist()) for _ in range(50)} == {(6, 5)}
 
 
-POLICIES = [
-    (OrnsteinUhlenbeck(0.5, BOX), np.arange(6, dtype=np.float32).reshape(3, 2)),
-    (RandomDecay(0.3, CHOICES), np.array([5, 6, 7], np.int32)),
-]
+FLOATS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
-@pytest.mark.parametrize(("policy", "greedy"), POLICIES)
-def test_the_future_follows_from_the_saved_state(policy: Any, greedy: Any) -> None:
+@pytest.mark.parametrize(
+    ("made", "predictions"),
+    [
+        (lambda: OrnsteinUhlenbeck(0.5, BOX), {"action": FLOATS}),
+        (lambda: RandomDecay(0.3, CHOICES), {"action": np.array([5, 6, 7], np.int32)}),
+        (lambda: StateDependent(BOX, resample_every=3), {"mean": FLOATS, "scaled_features": FLOATS[:, None]}),
+    ],
+)
+def test_the_future_follows_from_the_saved_state(made: Any, predictions: Any) -> None:
     def steps(one: Any, rng: Any) -> Any:
-        return [one({"action": greedy}, t, rng)[0].tolist() for t in range(30)]
+        found = []
+        for t in range(30):
+            one.reset(np.array([t % 4 == 3, t % 5 == 3, False]))
+            found.append(one(predictions, t, rng)[0].tolist())
+        return found
 
-    rng = np.random.default_rng(0)
+    rng, policy, again = np.random.default_rng(0), made(), made()
     steps(policy, rng)
     saved, where = policy.state_dict(), rng.bit_generator.state
     expected = steps(policy, rng)
-    space = CHOICES if isinstance(policy, RandomDecay) else BOX
-    again: Any = type(policy)(0.3 if isinstance(policy, RandomDecay) else 0.5, space)
     again.load_state_dict(saved)
     rng.bit_generator.state = where
     assert steps(again, rng) == expected

@@ -67,6 +67,8 @@ def test_a_categorical_gives_illegal_actions_no_probability() -> None:
     actions, extras = policy(predictions, 0, rng)
     assert actions.tolist() == [12, 13, NO_LEGAL_ACTION, 11]
     np.testing.assert_allclose(extras["log_prob"][[0, 1, 3]], np.log([0.75, 1, 0.25]), rtol=1e-6)
+    others = policy.log_prob_of(predictions, np.array([11, 13, 10, 13], np.int32))  # the first one is illegal
+    np.testing.assert_allclose(others[[0, 1, 3]], [-np.inf, 0, np.log(0.25)], rtol=1e-6)
     assert logits[0, 1] == np.float32(np.log(96))  # the caller's stay as they were
 
 

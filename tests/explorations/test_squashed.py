@@ -1,6 +1,5 @@
 """The behaviour policy of SAC."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl.contracts import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.models.blocks.actions import SquashedBox
@@ -19,24 +17,17 @@ def predictions(mean: Any, log_std: Any) -> dict[str, Any]:
     return {"mean": np.asarray(mean, np.float32), "log_std": np.asarray(log_std, np.float32)}
 
 
-def test_draws_are_squashed_into_the_bounds_of_each_component() -> None:
-    policy = SquashedGaussian(spaces.Box(np.array([-2, 10], np.float32), np.array([2, 30], np.float32)))
-    rng: Any = Scripted([[1.0, -1.0], [0.0, 2.0]])
-    given = predictions([[0.5, 0.0], [-1.0, 50.0]], [[0.0, np.log(2.0)], [1.0, 0.0]])
-    drawn, extras = policy(given, 0, rng)
-    # u is 0.5 + 1, 0 - 2, -1 and 50 + 2; then -2 + (tanh(u) + 1) / 2 * 4 and 10 + (tanh(u) + 1) / 2 * 20.
-    expected = [[2 * np.tanh(1.5), 20 + 10 * np.tanh(-2.0)], [2 * np.tanh(-1.0), 30.0]]
-    np.testing.assert_allclose(drawn, expected, rtol=1e-6)
-    assert drawn.dtype == np.float32
-    assert dict(extras) == {}
-
-
-def test_log_probabilities_are_those_of_the_rounded_actions() -> None:
+def test_draws_are_squashed_into_the_bounds_and_log_probabilities_are_those_of_the_rounded_actions() -> None:
     bounds = np.array([-2, 10], np.float32), np.array([2, 30], np.float32)
     policy = SquashedGaussian(spaces.Box(*bounds), log_prob=True)
     rng: Any = Scripted([[1.0, -1.0], [0.0, 2.0]])
     given = predictions([[0.5, 0.0], [-1.0, 50.0]], [[0.0, np.log(2.0)], [1.0, 0.0]])
     drawn, extras = policy(given, 0, rng)
+    # u is 0.5 + 1, 0 - 2, -1 and 50 + 2; then -2 + (tanh(u) + 1) / 2 * 4 and 10 + (tanh(u) + 1) / 2 * 20.
+    wanted = [[2 * np.tanh(1.5), 20 + 10 * np.tanh(-2.0)], [2 * np.tanh(-1.0), 30.0]]
+    np.testing.assert_allclose(drawn, wanted, rtol=1e-6)
+    assert drawn.dtype == np.float32
+    assert dict(SquashedGaussian(spaces.Box(*bounds))(given, 0, np.random.default_rng(0))[1]) == {}
     # Of 1.5 and -2: -1/2 - log std - log(2 pi) / 2 each, less log(1 - tanh(u)^2) and the log of half the widths, 2, 10.
     slopes = np.log(1 - np.tanh([1.5, 2.0]) ** 2).sum()
     expected = -1 - np.log(2) - np.log(2 * np.pi) - slopes - np.log(20)
@@ -54,24 +45,6 @@ def test_a_standard_deviation_that_has_collapsed_is_an_error() -> None:
     policy = SquashedGaussian(spaces.Box(-1, 1, (1,)), log_prob=True)
     with pytest.raises(NonFiniteError, match=r"SquashedGaussian: exp\(predictions\['log_std'\]\) is 0"):
         policy(predictions([[0.5]], [[-200.0]]), 0, np.random.default_rng(0))
-
-
-def test_the_median_is_the_greedy_action_and_log_std_the_spread() -> None:
-    rng = np.random.default_rng(0)
-    policy = SquashedGaussian(spaces.Box(0, 1, (1,)))
-    drawn, _ = policy(predictions(np.full((20_000, 1), 0.5), np.full((20_000, 1), np.log(0.2))), 0, rng)
-    expected = [(np.tanh(0.5 + 0.2 * z) + 1) / 2 for z in (-1, 0, 1)]  # at one standard deviation from the median
-    np.testing.assert_allclose(np.quantile(drawn, [0.158655, 0.5, 0.841345]), expected, atol=5e-3)
-
-
-def test_it_is_an_exploration_that_needs_only_low_high_and_dtype() -> None:
-    space = SimpleNamespace(low=np.array([-1.0]), high=np.array([3.0]), dtype="float32")
-    policy = SquashedGaussian(space)
-    assert isinstance(policy, Exploration)
-    rng: Any = Scripted([[0.0]])
-    drawn, _ = policy(predictions([[0.0]], [[0.0]]), 0, rng)
-    assert drawn.tolist() == [[1.0]]
-    assert drawn.dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """State-dependent exploration: noise by hand, log-probabilities by scipy, and what becomes of the matrices."""
 
-from __future__ import annotations
-
-import json
 from typing import Any
 
 import numpy as np
@@ -10,11 +7,8 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
-from axonrl.environments.spaces import to_json
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import StateDependent
-from axonrl.explorations.describing import arguments_of, describe, from_description, made_from
-from axonrl.policies.description import space_attributes
 
 F32 = np.float32
 BOX = spaces.Box(np.array([-1, 0], F32), np.array([1, 4], F32))
@@ -53,14 +47,6 @@ def test_squashed_actions_have_the_density_of_a_change_of_variables() -> None:
     np.testing.assert_allclose(extras["log_prob"], density.sum(1), rtol=1e-5)
 
 
-def test_over_all_matrices_the_noise_is_what_the_log_probability_says() -> None:
-    many = {name: np.repeat(value[:1], 20_000, axis=0) for name, value in PREDICTIONS.items()}
-    actions, extras = StateDependent(BOX)(many, 0, np.random.default_rng(0))
-    np.testing.assert_allclose((actions - MEAN[0]).std(0), np.sqrt([5, 1.25]), rtol=0.02)
-    entropy = stats.norm(0, np.sqrt([5, 1.25])).entropy().sum()
-    assert -extras["log_prob"].mean() == pytest.approx(entropy, abs=0.02)
-
-
 def test_a_matrix_stays_for_an_episode_or_as_many_timesteps_as_it_is_told() -> None:
     rng: Any = Scripted()
     policy = StateDependent(BOX)
@@ -93,37 +79,6 @@ def test_some_environments_act_alone() -> None:
     actions, _ = policy(three, 0, rng)
     assert rng.drawn == [2, 1]  # the second environment's
     np.testing.assert_allclose(actions, three["mean"] + NOISE[[0, 1, 0]] * [[1], [2], [1]], rtol=1e-6)
-
-
-def test_the_future_follows_from_the_saved_state() -> None:
-    def steps(policy: Any, rng: Any) -> Any:
-        found = []
-        for time in range(12):
-            policy.reset(np.array([time % 4 == 0, time % 5 == 0]))
-            found.append(policy(PREDICTIONS, time, rng)[0].tolist())
-        return found
-
-    rng, policy = np.random.default_rng(0), StateDependent(BOX, resample_every=3)
-    steps(policy, rng)
-    saved, where = policy.state_dict(), rng.bit_generator.state
-    expected = steps(policy, rng)
-    again = StateDependent(BOX, resample_every=3)
-    again.load_state_dict(saved)
-    rng.bit_generator.state = where
-    assert steps(again, rng) == expected
-
-
-def test_it_comes_back_from_its_descriptions() -> None:
-    policy = StateDependent(BOX, 5, squashed=True)
-    attributes = space_attributes(json.loads(json.dumps(to_json(BOX))))
-    for again in (
-        from_description(json.loads(json.dumps(describe(policy, 7))), attributes),
-        made_from(json.loads(json.dumps(arguments_of(policy))), BOX),
-    ):
-        expected, found = (one(PREDICTIONS, 0, np.random.default_rng(3))[0].tolist() for one in (policy, again))
-        assert found == expected
-        assert (again.resample_every, again.squashed) == (5, True)  # type: ignore[attr-defined]
-        policy.reset(np.ones(2, np.bool_))
 
 
 def test_actions_of_any_shape() -> None:

@@ -1,7 +1,5 @@
 """A session and a clock that tests of hooks set by hand, and that record what hooks ask of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 
 from axonrl.facts import BeginFacts, EndFacts, Timings
 from axonrl.hooks import CounterHook, Rates
-from axonrl.tests.hooks.facts import UPDATE
+from axonrl.tests.hooks.facts import UPDATE, begun
 
 
 def test_rates_and_shares_since_the_last_measurement(
@@ -14,8 +14,7 @@ def test_rates_and_shares_since_the_last_measurement(
 ) -> None:
     caplog.set_level("INFO", "axonrl")
     session.global_timestep, session.global_step, session.global_episode = 1000, 100, 10  # a resumed session
-    hook = CounterHook(every_secs=10, clock=clock)
-    hook.begin(session, BeginFacts(1, True, {}))
+    hook = begun(CounterHook(every_secs=10, clock=clock), session, facts=BeginFacts(1, True, {}))
     assert hook.rates() is None
 
     clock.now += 9.0
@@ -44,8 +43,7 @@ def test_rates_and_shares_since_the_last_measurement(
 
 
 def test_no_time_passed(session: Any, clock: Any) -> None:
-    hook = CounterHook(clock=clock)
-    hook.begin(session, BeginFacts(1, False, {}))
+    hook = begun(CounterHook(clock=clock), session)
     hook.end(session, EndFacts("done", None, 0.0))
     rates = hook.rates()
     assert rates is not None

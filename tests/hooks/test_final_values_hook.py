@@ -11,7 +11,7 @@ import pytest
 from axonrl.facts import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook, FinalValuesHook, Hooks
 from axonrl.tests.estimators.fakes import Counting, agent
-from axonrl.tests.hooks.facts import BEGIN, END
+from axonrl.tests.hooks.facts import BEGIN, END, begun
 
 EVERYTHING = [
     *("global_step", "train/loss", "train/entropy", "rollout/return", "rollout/return_mean"),
@@ -25,8 +25,7 @@ def written(model_dir: Path) -> Any:
 
 def test_the_last_value_of_each(session: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "axonrl")
-    hook = FinalValuesHook(EVERYTHING)
-    hook.begin(session, BEGIN)
+    hook = begun(FinalValuesHook(EVERYTHING), session)
     for session.global_step in (1, 2):
         hook.after_update(session, UpdateFacts(0.5 / session.global_step, {"entropy": math.nan, "other": 9.0}))
         hook.after_episode(session, session.episode(10.0 * session.global_step, exploration=0.25))
@@ -52,8 +51,7 @@ def test_the_last_value_of_each(session: Any, caplog: pytest.LogCaptureFixture) 
 
 
 def test_what_there_was_none_of_is_said(session: Any, caplog: pytest.LogCaptureFixture) -> None:
-    hook = FinalValuesHook(["train/entropy", "global_step", "eval/length_mean"])
-    hook.begin(session, BEGIN)
+    hook = begun(FinalValuesHook(["train/entropy", "global_step", "eval/length_mean"]), session)
     hook.after_update(session, UpdateFacts(0.5, {}))
     hook.end(session, END)
     assert hook.values == written(session.model_dir) == {"global_step": 0}
@@ -61,8 +59,7 @@ def test_what_there_was_none_of_is_said(session: Any, caplog: pytest.LogCaptureF
 
 
 def test_a_run_that_failed_has_none(session: Any) -> None:
-    hook = FinalValuesHook(["global_step"])
-    hook.begin(session, BEGIN)
+    hook = begun(FinalValuesHook(["global_step"]), session)
     hook.end(session, EndFacts("an error", ValueError(), 1.0))
     assert hook.values == {}
     assert list(session.model_dir.iterdir()) == []
@@ -85,9 +82,7 @@ def test_a_resumed_run_has_the_values_from_before(session: Any) -> None:
     first = FinalValuesHook(["train/loss", "rollout/length"])
     first.after_update(session, UpdateFacts(0.5, {}))
     first.after_episode(session, session.episode(1.0, length=4))
-    resumed = FinalValuesHook(["rollout/length"])
-    resumed.load_state_dict(first.state_dict())
-    resumed.begin(session, BEGIN)
+    resumed = begun(FinalValuesHook(["rollout/length"]), session, first.state_dict())
     resumed.end(session, END)
     assert resumed.values == {"rollout/length": 4}
 

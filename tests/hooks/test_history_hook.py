@@ -118,11 +118,6 @@ def test_an_unfinished_line_does_not_count(tmp_path: Path) -> None:
     assert read_episodes(tmp_path) == []
 
 
-def test_of_two_evaluations_at_a_timestep_the_last_counts(tmp_path: Path) -> None:
-    (tmp_path / EVALUATIONS).write_text("header\n5,1.0,0,2,3\n5,2.0,0,2,3\n")
-    assert read_evaluations(tmp_path) == [Evaluation(5, 2.0, 0.0, 2.0, 3)]
-
-
 def test_evaluations_before_and_after_the_updates_of_a_timestep_are_two(session: Any, tmp_path: Path) -> None:
     written = "5,1.0,0,2,3,,,,10,0,2,\n5,1.5,0,2,3,,,,10,0,2,\n5,2.0,0,2,3,,,0,11,0,2,given\n"
     (tmp_path / EVALUATIONS).write_text(f"header\n{written}")

@@ -1,7 +1,5 @@
 """A hook of an installed package is found by its name, through the entry-point group ``axonrl.hooks``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

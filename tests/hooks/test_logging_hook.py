@@ -6,6 +6,7 @@ import pytest
 
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import LoggingHook
+from axonrl.tests.hooks.facts import begun
 
 
 @pytest.fixture
@@ -54,8 +55,7 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
 
 
 def test_by_episodes_only(session: Any, clock: Any, lines: Any) -> None:
-    hook = LoggingHook(every_secs=None, every_episodes=2, clock=clock)
-    hook.begin(session, BeginFacts(1, True, {}))
+    hook = begun(LoggingHook(every_secs=None, every_episodes=2, clock=clock), session, facts=BeginFacts(1, True, {}))
     assert lines()[0].startswith("training resumes: ")
     clock.now += 1e6  # time says nothing
     for _ in range(5):
@@ -68,9 +68,7 @@ def test_the_mean_return_continues_after_a_resume(session: Any, clock: Any, line
     hook = LoggingHook(clock=clock)
     for episode_return in range(150):
         hook.after_episode(session, session.episode(float(episode_return)))
-    resumed = LoggingHook(clock=clock)
-    resumed.load_state_dict(hook.state_dict())
-    resumed.begin(session, BeginFacts(1, True, {}))
+    begun(LoggingHook(clock=clock), session, hook.state_dict(), facts=BeginFacts(1, True, {}))
     assert "return(100) 99.50" in lines()[-1]  # the mean of 50 .. 149
 
 
@@ -102,8 +100,7 @@ def test_what_eval_found_is_in_the_line_of_the_evaluation(session: Any, lines: A
 
 
 def test_updates_without_timesteps(session: Any, clock: Any, lines: Any) -> None:
-    hook = LoggingHook(every_secs=10, clock=clock)
-    hook.begin(session, BeginFacts(1, False, {"steps": 5_000}))
+    hook = begun(LoggingHook(every_secs=10, clock=clock), session, facts=BeginFacts(1, False, {"steps": 5_000}))
     session.global_step = session.offline_steps = 2_000
     clock.now += 10
     hook.after_update(session, UpdateFacts(0.5, {}))

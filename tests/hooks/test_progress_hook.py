@@ -11,7 +11,7 @@ from rich.console import Console
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts
 from axonrl.hooks import Hooks, ProgressHook
 from axonrl.hooks.progress import packed
-from axonrl.tests.hooks.facts import UPDATE
+from axonrl.tests.hooks.facts import UPDATE, begun
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -86,8 +86,7 @@ def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -
 )
 def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits: Any, share: float | None) -> None:
     session.global_timestep, session.global_step, session.global_episode = 500, 8, 3
-    hook = ProgressHook(console=terminal)
-    hook.begin(session, BeginFacts(1, True, limits))
+    hook = begun(ProgressHook(console=terminal), session, facts=BeginFacts(1, True, limits))
     assert hook._bar is not None
     (task,) = hook._bar.tasks
     assert (task.total, task.completed) == ((None, 0.0) if share is None else (1.0, share))
@@ -123,8 +122,7 @@ def test_log_lines_go_above_the_bar(session: Any, terminal: Console) -> None:
     logger.addHandler(handler)
     try:
         before = handler.stream
-        hook = ProgressHook(console=terminal)
-        hook.begin(session, BeginFacts(1, False, {}))
+        hook = begun(ProgressHook(console=terminal), session)
         written(terminal)
         logger.warning("look here")
         assert "look here\n" in written(terminal)
@@ -136,8 +134,7 @@ def test_log_lines_go_above_the_bar(session: Any, terminal: Console) -> None:
 
 def test_a_dumb_terminal_gets_plain_lines(session: Any, clock: Any) -> None:
     console = Console(force_terminal=True, file=io.StringIO(), _environ={"TERM": "dumb"})
-    hook = ProgressHook(console=console, clock=clock)
-    hook.begin(session, BeginFacts(1, False, {}))
+    hook = begun(ProgressHook(console=console, clock=clock), session)
     clock.now += 5
     hook.after_update(session, UPDATE)
     assert written(console) == "timestep 0 | update 0 | episode 0 | loss 0.5 | 0 timesteps/s\n"
@@ -149,8 +146,7 @@ def test_end_without_begin(session: Any, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    hook = ProgressHook()
-    hook.begin(session, BeginFacts(1, False, {}))
+    hook = begun(ProgressHook(), session)
     hook.end(session, EndFacts("done", None, 1.0))
     out, err = capsys.readouterr()
     assert out == ""
@@ -171,6 +167,5 @@ class Closed(io.StringIO):
 @pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EIO, "Input/output error")])
 def test_a_closed_terminal_does_not_end_the_run(error: OSError, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Closed(error))
-    hook = ProgressHook()
-    hook.begin(session, BeginFacts(1, False, {"timesteps": 1_000}))
+    hook = begun(ProgressHook(), session, facts=BeginFacts(1, False, {"timesteps": 1_000}))
     hook.end(session, EndFacts("done", None, 1.0))

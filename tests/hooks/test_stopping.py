@@ -4,54 +4,34 @@ import numpy as np
 import pytest
 
 from axonrl.facts import EndFacts, EvaluationFacts
-from axonrl.hooks import (
-    EvaluationHook,
-    Hooks,
-    StopAfterNoImprovement,
-    StopAtEpisode,
-    StopAtReturn,
-    StopAtStep,
-    StopAtTimestep,
+from axonrl.hooks import StopAfterNoImprovement, StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
+from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE, begun
+
+
+@pytest.mark.parametrize(
+    ("hook", "counter", "event", "values"),
+    [
+        (StopAtStep(3), "global_step", "after_update", (1, 2, 3)),
+        (StopAtTimestep(10), "global_timestep", "after_timestep", (4, 8, 12)),  # the first vector step that reaches it
+        (StopAtEpisode(2), "global_episode", "after_episode", (0, 1, 2)),
+    ],
 )
-from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE
-
-
-def test_stop_at_step(session: Any) -> None:
-    hook = StopAtStep(step=3)
-    hook.begin(session, BEGIN)
+def test_stops_at_a_total(session: Any, hook: Any, counter: str, event: str, values: tuple[int, ...]) -> None:
+    facts: dict[str, Any] = {"after_update": UPDATE, "after_timestep": TIMESTEP, "after_episode": session.episode()}
+    setattr(session, counter, 0)
+    begun(hook, session)
     reasons = []
-    for session.global_step in (1, 2, 3):
-        hook.after_update(session, UPDATE)
+    for value in values:
+        setattr(session, counter, value)
+        getattr(hook, event)(session, facts[event])
         reasons.append(session.stop_reason)
-    assert reasons == [None, None, "global_step reached 3"]
-
-
-def test_stop_at_timestep_stops_at_the_first_vector_step_that_reaches_it(session: Any) -> None:
-    hook = StopAtTimestep(timestep=10)
-    hook.begin(session, BEGIN)
-    reasons = []
-    for session.global_timestep in (4, 8, 12):
-        hook.after_timestep(session, TIMESTEP)
-        reasons.append(session.stop_reason)
-    assert reasons == [None, None, "global_timestep reached 10"]
-
-
-def test_stop_at_episode(session: Any) -> None:
-    hook = StopAtEpisode(episode=2)
-    hook.begin(session, BEGIN)
-    hook.after_episode(session, session.episode())
-    assert session.stop_reason is None
-    hook.after_episode(session, session.episode())
-    assert session.stop_reason == "global_episode reached 2"
+    total = {"global_step": 3, "global_timestep": 10, "global_episode": 2}[counter]
+    assert reasons == [None, None, f"{counter} reached {total}"]
 
 
 @pytest.mark.parametrize(
     ("hook", "counter"),
-    [
-        (StopAtStep(5), "global_step"),
-        (StopAtTimestep(5), "global_timestep"),
-        (StopAtEpisode(5), "global_episode"),
-    ],
+    [(StopAtStep(5), "global_step"), (StopAtTimestep(5), "global_timestep"), (StopAtEpisode(5), "global_episode")],
 )
 def test_totals_reached_before_stop_at_once(session: Any, hook: Any, counter: str) -> None:
     setattr(session, counter, 5)
@@ -60,8 +40,7 @@ def test_totals_reached_before_stop_at_once(session: Any, hook: Any, counter: st
 
 
 def test_stop_at_return_needs_a_full_window(session: Any) -> None:
-    hook = StopAtReturn(threshold=10.0, episodes=3)
-    hook.begin(session, BEGIN)
+    hook = begun(StopAtReturn(threshold=10.0, episodes=3), session)
     reasons = []
     for episode_return in (30.0, 12.0, -18.0, 16.0, 32.0):  # windows: 8, then 10/3, then 10
         hook.after_episode(session, session.episode(episode_return))
@@ -77,9 +56,7 @@ def test_stop_at_return_resumes_with_its_window(session: Any) -> None:
     state = hook.state_dict()
     np.testing.assert_array_equal(state["returns"], [0.0, 9.0, 9.0])
 
-    resumed = StopAtReturn(threshold=10.0, episodes=3)
-    resumed.load_state_dict(state)
-    resumed.begin(session, BEGIN)
+    resumed = begun(StopAtReturn(threshold=10.0, episodes=3), session, state)
     assert session.stop_reason is None
     resumed.after_episode(session, session.episode(12.0))  # (9 + 9 + 12) / 3 = 10
     assert session.stop_reason == "the mean return of the last 3 episodes, 10, reached 10"
@@ -95,8 +72,7 @@ def evaluated(hook: StopAfterNoImprovement, session: Any, *means: float) -> list
 
 
 def test_stops_after_evaluations_in_a_row_without_improvement(session: Any) -> None:
-    hook = StopAfterNoImprovement(evaluations=2)
-    hook.begin(session, BEGIN)
+    hook = begun(StopAfterNoImprovement(evaluations=2), session)
     # 5 is beaten by 6; 6 is no improvement on 6, 7 is, and is not beaten twice.
     assert evaluated(hook, session, 5, 4, 6, 6, 7, -3, 6.5) == [False] * 6 + [True]
     assert session.stop_reason == "2 evaluations did not improve on the mean return 7"
@@ -104,8 +80,7 @@ def test_stops_after_evaluations_in_a_row_without_improvement(session: Any) -> N
 
 def test_an_improvement_is_more_than_min_delta_over_the_best(session: Any) -> None:
     """Small steps do not add up: 1, 1.5 and 2 are all compared with 1."""
-    hook = StopAfterNoImprovement(evaluations=3, min_delta=1.0)
-    hook.begin(session, BEGIN)
+    hook = begun(StopAfterNoImprovement(evaluations=3, min_delta=1.0), session)
     assert evaluated(hook, session, 1, 1.5, 2, 2.25, 2.5, 3, 3.25) == [False] * 6 + [True]
     assert session.stop_reason == "3 evaluations did not improve on the mean return 2.25 by more than 1"
 
@@ -113,9 +88,7 @@ def test_an_improvement_is_more_than_min_delta_over_the_best(session: Any) -> No
 def test_a_resumed_run_stops_at_the_same_evaluation(session: Any) -> None:
     first = StopAfterNoImprovement(evaluations=3)
     evaluated(first, session, 5, 4, 4)
-    resumed = StopAfterNoImprovement(evaluations=3)
-    resumed.load_state_dict(first.state_dict())
-    resumed.begin(session, BEGIN)
+    resumed = begun(StopAfterNoImprovement(evaluations=3), session, first.state_dict())
     assert session.stop_reason is None
     assert evaluated(resumed, session, 4.5) == [True]
 
@@ -124,30 +97,12 @@ def test_a_run_that_had_stopped_improving_when_saved_stops_at_once(session: Any)
     first = StopAfterNoImprovement(evaluations=1)
     evaluated(first, session, 5, 4)
     session.stop_reason = None
-    resumed = StopAfterNoImprovement(evaluations=1)
-    resumed.load_state_dict(first.state_dict())
-    resumed.begin(session, BEGIN)
+    begun(StopAfterNoImprovement(evaluations=1), session, first.state_dict())
     assert session.stop_reason == "1 evaluations did not improve on the mean return 5"
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_the_order_of_the_hooks_does_not_matter(order: int, session: Any) -> None:
-    session.evaluations = [3.0, 2.0, 1.0]
-    hooks = Hooks([StopAfterNoImprovement(2), EvaluationHook(10)][::order])
-    session.listeners = hooks.after_evaluation
-    for call in hooks.begin:
-        call(session, BEGIN)
-    stops = []
-    for session.global_timestep in (10, 20, 30):
-        for call in hooks.after_timestep:
-            call(session, TIMESTEP)
-        stops.append(session.stop_reason)
-    assert stops == [None, None, "2 evaluations did not improve on the mean return 3"]
-
-
 def test_without_any_evaluation_it_says_what_it_needs(session: Any, caplog: pytest.LogCaptureFixture) -> None:
-    hook = StopAfterNoImprovement(2)
-    hook.begin(session, BEGIN)
+    hook = begun(StopAfterNoImprovement(2), session)
     hook.end(session, EndFacts("failed", ValueError(), 1.0))
     assert caplog.messages == []
     hook.end(session, EndFacts("the limit", None, 1.0))

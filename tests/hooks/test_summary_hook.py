@@ -15,18 +15,21 @@ from tensorboard.util.tensor_util import make_ndarray
 from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 from axonrl.hooks.summary import QUEUE_SIZE
-from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP
+from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP, begun
+
+
+def events(model_dir: Path) -> list[Any]:
+    """Of every file, in order, without the ones that open a file."""
+    files = sorted((model_dir / "events").iterdir())
+    found = [Event.FromString(record) for path in files for record in RawEventFileLoader(str(path)).Load()]
+    return [event for event in found if event.summary.value]
 
 
 def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
-    """Step and values of every event of every file, in order, without the one that opens a file."""
-    events = []
-    for path in sorted((model_dir / "events").iterdir()):
-        for record in RawEventFileLoader(str(path)).Load():
-            event = Event.FromString(record)
-            if event.summary.value:
-                events.append((event.step, {value.tag: value.simple_value for value in event.summary.value}))
-    return events
+    """Step and values of every event."""
+    return [
+        (event.step, {value.tag: value.simple_value for value in event.summary.value}) for event in events(model_dir)
+    ]
 
 
 def accumulated(model_dir: Path) -> Any:
@@ -42,8 +45,7 @@ def shown(model_dir: Path, tag: str) -> list[tuple[int, float]]:
 
 
 def test_updates_are_written_every_so_many_steps(session: Any, clock: Any) -> None:
-    hook = SummaryHook(every_steps=2, weights_every_steps=None, clock=clock)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(every_steps=2, weights_every_steps=None, clock=clock), session)
     clock.now += 10
     session.global_episode = 3
     session.timings = Timings(environment=5.0, acting=2.5, learning=1.25)
@@ -61,16 +63,13 @@ def test_updates_are_written_every_so_many_steps(session: Any, clock: Any) -> No
 
 def test_updates_of_rollouts_are_written_by_timesteps(session: Any) -> None:
     """Every 100 updates, or 1,000 timesteps after the last that were written; also by a session that resumes."""
-    hook = SummaryHook(every_steps=100)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(every_steps=100), session)
     for session.global_step in range(1, 6):
         session.global_timestep = 400 * session.global_step  # 400, ..., 2000
         hook.after_update(session, UpdateFacts(0.5, {}))
     state = hook.state_dict()
     hook.end(session, END)
-    resumed = SummaryHook(every_steps=100)
-    resumed.load_state_dict(state)
-    resumed.begin(session, BEGIN)
+    resumed = begun(SummaryHook(every_steps=100), session, state)
     for session.global_step, session.global_timestep in [(6, 2400), (7, 2800), (100, 2900), (101, 3800), (102, 3900)]:
         resumed.after_update(session, UpdateFacts(0.5, {}))
     resumed.end(session, END)
@@ -78,8 +77,7 @@ def test_updates_of_rollouts_are_written_by_timesteps(session: Any) -> None:
 
 
 def test_norms_of_floating_weights(session: Any) -> None:
-    hook = SummaryHook(every_steps=100, weights_every_steps=2)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(every_steps=100, weights_every_steps=2), session)
     for session.global_step in range(1, 5):
         session.global_timestep = 20 * session.global_step
         hook.after_update(session, UpdateFacts(0.5, {}))
@@ -91,8 +89,7 @@ def test_norms_of_floating_weights(session: Any) -> None:
 def test_numbers_of_variables_are_left_out_where_names_differ_without_them(session: Any) -> None:
     names = ("0000.dense/kernel", "0001.dense/bias", "0002.dense/bias")
     session.variables = {name: np.ones(1, np.float32) for name in names}
-    hook = SummaryHook(weights_every_steps=1)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(weights_every_steps=1), session)
     session.global_step = 1
     hook.after_update(session, UpdateFacts(0.5, {}))
     hook.end(session, END)
@@ -104,8 +101,7 @@ def test_numbers_of_variables_are_left_out_where_names_differ_without_them(sessi
 
 
 def test_episodes_and_evaluations_are_written_at_their_timestep(session: Any) -> None:
-    hook = SummaryHook()
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(), session)
     session.global_timestep, session.global_step = 30, 4
     hook.after_episode(session, session.episode(21.0, length=9, exploration=0.5))
     session.global_timestep = 40
@@ -139,37 +135,32 @@ def test_means_are_those_of_the_last_hundred_episodes_also_after_a_resume(sessio
 
 
 def test_a_loss_that_is_not_a_number_is_written(session: Any) -> None:
-    hook = SummaryHook(every_steps=1)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(every_steps=1), session)
     session.global_step = 1
     hook.after_update(session, UpdateFacts(math.nan, {}))
     hook.end(session, END)
     assert math.isnan(read(session.model_dir)[0][1]["train/loss"])
 
 
-def test_tensorboard_drops_what_a_killed_session_wrote_after_its_checkpoint(session: Any) -> None:
-    """The second session resumes at timestep 10, whose events precede the checkpoint, and is shown from there on."""
-    for resumed, values in [(False, {5: 1.0, 10: 2.0, 20: 3.0}), (True, {15: 4.0, 25: 5.0})]:
-        session.global_timestep = 10 * resumed
-        hook = SummaryHook()
-        hook.begin(session, BeginFacts(1, resumed, {}))
-        for session.global_timestep, value in values.items():
+@pytest.mark.parametrize(
+    ("resumed", "values", "expected"),
+    [
+        # What was written until timestep 10 precedes the checkpoint, and is shown.
+        (10, {15: 4.0, 25: 5.0}, [(5, 1.0), (10, 2.0), (15, 4.0), (25, 5.0)]),
+        (0, {5: 6.0}, [(5, 6.0)]),  # without a checkpoint
+    ],
+)
+def test_tensorboard_drops_what_a_killed_session_wrote_after_its_checkpoint(
+    session: Any, resumed: int, values: dict[int, float], expected: list[Any]
+) -> None:
+    for timestep, written in ((0, {5: 1.0, 10: 2.0, 20: 3.0}), (resumed, values)):
+        session.global_timestep = timestep
+        hook = begun(SummaryHook(), session, facts=BeginFacts(1, timestep > 0, {}))
+        for session.global_timestep, value in written.items():
             hook.after_episode(session, session.episode(value))
         hook.end(session, END)
     assert len(list((session.model_dir / "events").iterdir())) == 2
-    assert shown(session.model_dir, "rollout/return") == [(5, 1.0), (10, 2.0), (15, 4.0), (25, 5.0)]
-
-
-def test_tensorboard_drops_what_was_written_before_a_kill_without_a_later_checkpoint(session: Any) -> None:
-    """The second session begins at timestep 0 like the first one."""
-    for values in ({5: 1.0, 10: 2.0}, {5: 3.0}):
-        session.global_timestep = 0
-        hook = SummaryHook()
-        hook.begin(session, BEGIN)
-        for session.global_timestep, value in values.items():
-            hook.after_episode(session, session.episode(value))
-        hook.end(session, END)
-    assert shown(session.model_dir, "rollout/return") == [(5, 3.0)]
+    assert shown(session.model_dir, "rollout/return") == expected
 
 
 def test_the_runs_of_a_folder_are_a_table_of_settings_and_metrics(session: Any, tmp_path: Path) -> None:
@@ -177,8 +168,7 @@ def test_the_runs_of_a_folder_are_a_table_of_settings_and_metrics(session: Any, 
     (tmp_path / "experiment.yml").write_text("seed: 3\n")
     facts = BeginFacts(1, False, {}, {"seed": 3, "model_fn": "dqn", "params.learning_rate": 1e-3, "double": True})
     for _ in range(2):  # the second session describes nothing again
-        hook = SummaryHook()
-        hook.begin(session, facts)
+        hook = begun(SummaryHook(), session, facts=facts)
         hook.after_episode(session, session.episode(1.0))
         hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 2.0}, (2.0,)))
         hook.end(session, END)
@@ -208,8 +198,7 @@ def test_what_was_written_before_a_checkpoint_is_on_disk(session: Any) -> None:
 
 
 def test_what_has_waited_long_enough_is_handed_to_the_writer(session: Any, clock: Any) -> None:
-    hook = SummaryHook(clock=clock)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(clock=clock), session)
     written: list[int] = []
     hook._writer.add_event = lambda event: written.append(event.step)
     for session.global_timestep in (10, 20):
@@ -267,21 +256,16 @@ def test_end_without_begin(session: Any) -> None:
 
 def histograms(model_dir: Path) -> list[tuple[int, str, Any]]:
     """Step, tag and [bins, 3] (left, right, count) of every histogram."""
-    found = []
-    for path in sorted((model_dir / "events").iterdir()):
-        for record in RawEventFileLoader(str(path)).Load():
-            event = Event.FromString(record)
-            values = [v for v in event.summary.value if v.metadata.plugin_data.plugin_name == "histograms"]
-            found += [(event.step, value.tag, make_ndarray(value.tensor)) for value in values]
-    return found
+    found = [(event.step, value) for event in events(model_dir) for value in event.summary.value]
+    found = [(step, value) for step, value in found if value.metadata.plugin_data.plugin_name == "histograms"]
+    return [(step, value.tag, make_ndarray(value.tensor)) for step, value in found]
 
 
 def test_histograms_of_floating_weights(session: Any) -> None:
     """30 bins from the smallest value to the largest; those that are not finite are in none."""
     values = np.array([-1.0, 2.0, 2.0, 0.45, np.nan, np.inf], np.float32)
     session.variables |= {"dense/bias": values, "rate": np.float32(0.5)}
-    hook = SummaryHook(every_steps=100, weights_every_steps=2, weights_histograms=True)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(every_steps=100, weights_every_steps=2, weights_histograms=True), session)
     for session.global_step in range(1, 4):
         session.global_timestep = 10 * session.global_step
         hook.after_update(session, UpdateFacts(0.5, {}))
@@ -304,8 +288,7 @@ def test_histograms_of_floating_weights(session: Any) -> None:
 
 
 def test_updates_without_timesteps_have_places_of_their_own(session: Any, clock: Any) -> None:
-    hook = SummaryHook(every_steps=2, clock=clock)
-    hook.begin(session, BEGIN)
+    hook = begun(SummaryHook(every_steps=2, clock=clock), session)
     for session.global_step in range(1, 5):
         session.offline_steps = session.global_step
         clock.now += 30  # there is no timestep at which they would be handed over

@@ -1,7 +1,5 @@
 """Videos: when, of what, refused when, and that training does not notice."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re
@@ -22,6 +20,7 @@ from axonrl.environments.recording import preview
 from axonrl.errors import BrokenEnvironmentError
 from axonrl.facts import EndFacts
 from axonrl.hooks import EvaluationHook, VideoHook
+from axonrl.tests.environments.untyped import registered
 from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
 from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP
 
@@ -47,14 +46,9 @@ class Unrendered(Counting):
 @pytest.fixture
 def ids() -> Iterator[None]:
     """Gymnasium knows the environments."""
-    for kind in (Rendered, Unrendered):
-        gymnasium.register(f"axonrl-test/{kind.__name__}-v0", f"{__name__}:{kind.__name__}")
-    yield
-    for kind in (Rendered, Unrendered):
-        del gymnasium.registry[f"axonrl-test/{kind.__name__}-v0"]
-
-
-# -- when -------------------------------------------------------------------------------------------------------------
+    prefix = "axonrl-test/"
+    with registered(f"{prefix}Rendered-v0", Rendered), registered(f"{prefix}Unrendered-v0", Unrendered):
+        yield
 
 
 def run(hook: VideoHook, session: Any, timesteps: Any) -> None:
@@ -95,9 +89,6 @@ def test_a_video_that_cannot_be_written_does_not_end_the_run(session: Any, caplo
     session.record_video = fails
     run(VideoHook(5), session, range(1, 6))
     assert caplog.messages == ["no video of timestep 5 was written: no space left"]
-
-
-# -- of what ----------------------------------------------------------------------------------------------------------
 
 
 def decoded(path: Path) -> tuple[Any, str]:
@@ -158,36 +149,31 @@ def test_training_does_not_notice(tmp_path: Path) -> None:
     assert differences(with_videos, without) == []
 
 
-def test_an_episode_that_fails_leaves_no_video(tmp_path: Path) -> None:
-    pytest.importorskip("moviepy")
+class Breaks(Rendered):
+    def step(self, action: Any) -> Any:
+        if self.timestep == 2:
+            raise RuntimeError("it broke")
+        return super().step(action)
 
-    class Breaks(Rendered):
-        def step(self, action: Any) -> Any:
-            if self.timestep == 2:
-                raise RuntimeError("it broke")
-            return super().step(action)
 
-    hooks = [VideoHook(8, env=Breaks("rgb_array"))]
-    with pytest.raises(RuntimeError, match="it broke"):
-        agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=hooks)
-    assert list((tmp_path / "videos").iterdir()) == []
+class Ceases(Rendered):
+    def render(self) -> Any:
+        return super().render() if self.timestep < 2 else None
 
 
 @pytest.mark.filterwarnings("ignore:.*Recording stopped")
-def test_images_that_cease_to_come_leave_no_video(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "error", "message"),
+    [
+        (Breaks, RuntimeError, "it broke"),
+        (Ceases, BrokenEnvironmentError, r"Ceases.render did not return an image"),
+    ],
+)
+def test_an_episode_that_fails_leaves_no_video(kind: Any, error: Any, message: str, tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
-
-    class Ceases(Rendered):
-        def render(self) -> Any:
-            return super().render() if self.timestep < 2 else None
-
-    hooks = [VideoHook(8, env=Ceases("rgb_array"))]
-    with pytest.raises(BrokenEnvironmentError, match=r"Ceases.render did not return an image"):
-        agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=hooks)
+    with pytest.raises(error, match=message):
+        agent(tmp_path).train(Counting(3), 4, 2, timesteps=8, hooks=[VideoHook(8, env=kind("rgb_array"))])
     assert list((tmp_path / "videos").iterdir()) == []
-
-
-# -- what is refused before the first timestep ------------------------------------------------------------------------
 
 
 def refused(tmp_path: Path, env: Any, hook: VideoHook, message: str) -> None:
@@ -198,25 +184,34 @@ def refused(tmp_path: Path, env: Any, hook: VideoHook, message: str) -> None:
     assert not (tmp_path / "run.json").exists()
 
 
+class Fails(Rendered):
+    def __init__(self, error: Exception) -> None:
+        super().__init__("rgb_array")
+        self.error = error
+
+    def render(self) -> Any:
+        raise self.error
+
+
+TRAINED = Rendered("rgb_array")
+NO_PYGAME = gymnasium.error.DependencyNotInstalled("pygame is not installed")
+
+
 @pytest.mark.usefixtures("ids")
-def test_an_environment_without_images(tmp_path: Path) -> None:
-    message = "axonrl-test/Unrendered-v0 has no render mode 'rgb_array', only []"
-    refused(tmp_path, "axonrl-test/Unrendered-v0", VideoHook(5), message)
-
-
-def test_an_environment_that_cannot_be_copied(tmp_path: Path) -> None:
-    refused(tmp_path, Counting(), VideoHook(5), "cannot make another environment like <Counting instance>")
-
-
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("env", "recorded", "message"),
     [
-        (Rendered(), "Rendered has render_mode=None: a video needs 'rgb_array'"),
-        (Rendered("rgb_array", image=np.zeros((4, 4))), "Rendered renders float64[4, 4], where an image uint8"),
+        ("axonrl-test/Unrendered-v0", None, "axonrl-test/Unrendered-v0 has no render mode 'rgb_array', only []"),
+        (Counting(), None, "cannot make another environment like <Counting instance>"),
+        (Counting(), Rendered(), "Rendered has render_mode=None: a video needs 'rgb_array'"),
+        (Counting(), Rendered("rgb_array", np.zeros((4, 4))), "Rendered renders float64[4, 4], where an image uint8"),
+        (Counting(), Fails(RuntimeError("no display")), "Fails cannot render rgb_array: RuntimeError: no display"),
+        (Counting(), Fails(NO_PYGAME), "DependencyNotInstalled: pygame is not installed; pip install"),
+        (TRAINED, TRAINED, "the environment that is being trained in"),
     ],
 )
-def test_an_environment_that_does_not_render(env: Any, message: str, tmp_path: Path) -> None:
-    refused(tmp_path, Counting(), VideoHook(5, env=env), message)
+def test_environments_without_images(env: Any, recorded: Any, message: str, tmp_path: Path) -> None:
+    refused(tmp_path, env, VideoHook(5, env=recorded), message)
 
 
 @pytest.mark.usefixtures("ids")
@@ -224,25 +219,6 @@ def test_an_environment_that_normalises_what_the_training_s_does_not(tmp_path: P
     env = make("axonrl-test/Rendered-v0", wrappers=["normalize_reward"], render_mode="rgb_array")
     message = "this environment has normalize_reward, which the run was trained without"
     refused(tmp_path, Counting(), VideoHook(5, env=env), message)
-
-
-def test_an_environment_that_fails_to_render(tmp_path: Path) -> None:
-    class Fails(Rendered):
-        error: Exception = RuntimeError("no display")
-
-        def render(self) -> Any:
-            raise self.error
-
-    message = "Fails cannot render rgb_array: RuntimeError: no display"
-    refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
-    Fails.error = gymnasium.error.DependencyNotInstalled("pygame is not installed")
-    message = "Fails cannot render rgb_array: DependencyNotInstalled: pygame is not installed; pip install"
-    refused(tmp_path, Counting(), VideoHook(5, env=Fails("rgb_array")), message)
-
-
-def test_the_environment_that_is_being_trained_in(tmp_path: Path) -> None:
-    env = Rendered("rgb_array")
-    refused(tmp_path, env, VideoHook(5, env=env), "the environment that is being trained in")
 
 
 def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
-"""Environments of one timestep, for tests that an algorithm learns at all."""
+"""Environments of one timestep, and data of them, for tests that an algorithm learns at all."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from axonrl.tests.estimators.fakes import Counting
 
 
 class _OneTimestep(gymnasium.Env[Any, Any]):
@@ -52,3 +53,30 @@ class SteepBandit(_OneTimestep):
 
     def paid(self, action: Any) -> Any:
         return -10 * (action[0] - (1 + self.x)) ** 2
+
+
+SEEN = spaces.Box(-1, 1, (1,))
+HALF = np.full((1, 1), 0.5, np.float32)
+
+
+class Paying(Counting):
+    """One timestep: it sees a half, and pays what ``paid`` makes of the action."""
+
+    observation_space = SEEN
+
+    def __init__(self, action_space: Any, paid: Callable[[Any], float]) -> None:
+        super().__init__(1, action_space=action_space)
+        self.paid = paid
+
+    def observation(self) -> Any:
+        return HALF[0]
+
+    def reward(self) -> Any:
+        return float(self.paid(self.actions[-1]))
+
+
+def data(actions: Iterable[Any], paid: Callable[[Any], float]) -> list[dict[str, Any]]:
+    """An episode of :class:`Paying` for each action."""
+    flags = {"terminated": np.ones(1, np.bool_), "truncated": np.zeros(1, np.bool_)}
+    seen = {"observation": HALF, "next_observation": HALF, **flags}
+    return [{**seen, "action": np.array([one]), "reward": np.array([paid(one)], np.float32)} for one in actions]

@@ -3,8 +3,6 @@
 The actor is tanh(w s + b) and a critic w_s s + w_a a + b, of one observation and one action.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

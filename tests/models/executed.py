@@ -17,6 +17,11 @@ from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
 
+LINEAR: dict[str, Any] = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1}
+"""Of networks that are one matrix."""
+WHOLE = {**LINEAR, "epochs": 1, "minibatch_size": None, "normalize_advantages": False}
+"""One step on a whole rollout."""
+
 
 def transitions(observation: Any, action: Any, reward: Any, discount: Any = (0.5, 0), **others: Any) -> dict[str, Any]:
     """A replay memory's batch: the first row is truncated, those without a discount are terminated.
@@ -28,6 +33,21 @@ def transitions(observation: Any, action: Any, reward: Any, discount: Any = (0.5
     floats["truncated"] = (np.arange(len(floats["reward"])) == 0).astype(np.float32)
     following = others.get("next_observation", observation)
     return {"observation": observation, "action": action, "next_observation": following, **floats}
+
+
+def layers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Kernels and biases by their names, of the pairs of both for each layer."""
+    return {f"{name}/{part}": pair[i] for name, pair in values.items() for i, part in enumerate(("kernel", "bias"))}
+
+
+def random_rollout(rng: np.random.Generator, shape: tuple[int, int]) -> dict[str, Any]:
+    """A BatchMemory's batch [T, N] of observations of two numbers and actions 0 and 1; some episodes end."""
+    floats = {name: rng.normal(size=shape).astype(np.float32) for name in ("reward", "value", "log_prob")}
+    ends = {name: (rng.random(shape) < 0.15).astype(np.float32) for name in ("terminated", "truncated")}
+    seen = {name: rng.normal(size=(*shape, 2)).astype(np.float32) for name in ("observation", "next_observation")}
+    action = rng.integers(2, size=shape, dtype=np.int32)
+    floats["log_prob"] = -np.abs(floats["log_prob"])
+    return {**floats, **ends, **seen, "action": action, "discount": 0.9 * (1 - ends["terminated"])}
 
 
 class Model:
@@ -71,6 +91,12 @@ class Model:
     def weights(self) -> dict[str, Any]:
         """By the names of layers: ``online/q_values/bias``."""
         return {_short(name): value for name, value in self.executor.get_weights().items()}
+
+    def check(self, expected: Mapping[str, Any], rtol: float = 1e-5, atol: float = 0.0) -> None:
+        """Those named are as expected, in any shape of their size."""
+        weights = self.weights
+        for name, value in expected.items():
+            np.testing.assert_allclose(weights[name].ravel(), np.ravel(value), rtol=rtol, atol=atol, err_msg=name)
 
     def set(self, weights: Mapping[str, Any]) -> None:
         """Those named, in any shape of their size; all others become zero."""

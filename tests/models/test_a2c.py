@@ -7,42 +7,19 @@ from gymnasium import spaces
 
 from axonrl import RunConfig
 from axonrl.models import a2c, ppo
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import WHOLE, Model, random_rollout
 
-F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2))
-SHAPE = LENGTH, COPIES = 5, 2
 
 
 def rollout(seed: int) -> dict[str, Any]:
-    """Five timesteps of two environments, in which one episode is truncated and one is terminated."""
-    rng = np.random.default_rng(seed)
-    terminated, truncated = np.zeros(SHAPE, F32), np.zeros(SHAPE, F32)
-    terminated[1, 0] = truncated[3, 1] = 1
-    return {
-        "observation": rng.normal(size=(*SHAPE, 2)).astype(F32),
-        "next_observation": rng.normal(size=(*SHAPE, 2)).astype(F32),
-        "action": rng.integers(2, size=SHAPE, dtype=np.int32),
-        "discount": (0.9 * (1 - terminated)).astype(F32),
-        **{name: rng.normal(size=SHAPE).astype(F32) for name in ("reward", "value")},
-        "log_prob": np.full(SHAPE, np.log(0.5), F32),
-        "terminated": terminated,
-        "truncated": truncated,
-    }
+    return {**random_rollout(np.random.default_rng(seed), (5, 2)), "log_prob": np.full((5, 2), np.log(0.5), np.float32)}
 
 
 def test_it_is_ppo_with_one_step_for_each_rollout() -> None:
     """In each rollout the policy that learns is the one that acted, so that no ratio is clipped: its own are given."""
     params = {"hidden": (4,), "learning_rate": {"kind": "linear", "start": 0.01, "stop": 0.001, "duration": 3}}
-    as_ppo = {
-        **params,
-        "epochs": 1,
-        "minibatch_size": None,
-        "normalize_advantages": False,
-        "gae_lambda": 1.0,
-        "entropy_coefficient": 0.01,
-        "optimizer": "rmsprop",
-    }
+    as_ppo = {**WHOLE, **params, "gae_lambda": 1.0, "entropy_coefficient": 0.01, "optimizer": "rmsprop"}
     ours = Model(a2c.model_fn, params, CONFIG, rollout(0), "tensorflow")
     theirs = Model(ppo.model_fn, as_ppo, CONFIG, rollout(0), "tensorflow")
     names = ("loss", "policy_loss", "value_loss", "entropy", "gradient_norm", "explained_variance", "learning_rate")

@@ -1,7 +1,5 @@
 """Behaviour cloning against numbers worked out by hand, on a network that is its biases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ from axonrl.contracts import Modes
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import bc, ppo
 from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32, I32 = np.float32, np.int32
 SEEN = spaces.Box(-1, 1, (1,))
-PARAMS: dict[str, Any] = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1}
 
 
 def config(action: Any, observation: Any = SEEN) -> RunConfig:
@@ -28,23 +25,13 @@ def config(action: Any, observation: Any = SEEN) -> RunConfig:
 
 
 def batch(action: Any, weight: Any = (1, 1)) -> dict[str, Any]:
-    zeros = np.zeros((2, 1), F32)
-    return {
-        "observation": zeros,
-        "action": action,
-        "reward": np.zeros(2, F32),
-        "terminated": np.zeros(2, F32),
-        "truncated": np.zeros(2, F32),
-        "discount": np.ones(2, F32),
-        "next_observation": zeros,
-        "weight": np.array(weight, F32),
-    }
+    return transitions(np.zeros((2, 1), F32), action, [0, 0], [1, 1], weight=weight)
 
 
 def test_one_update_of_choices_by_hand() -> None:
     """Probabilities are 1/4, 1/4 and 1/2; 3 and 4 were done, of actions that begin at 2."""
     space = spaces.Discrete(3, start=2)
-    model = Model(bc.model_fn, PARAMS, config(space), batch(np.array([3, 4], I32), (1, 0.5)), "litert")
+    model = Model(bc.model_fn, LINEAR, config(space), batch(np.array([3, 4], I32), (1, 0.5)), "litert")
     logits = np.log([1, 1, 2])
     model.set({"policy/head/bias": logits})
     np.testing.assert_allclose(model.act()["logits"], [logits] * 2, rtol=1e-6)
@@ -69,7 +56,7 @@ def test_one_update_of_choices_by_hand() -> None:
 def test_one_update_of_numbers_by_hand() -> None:
     """The mean is (1, 0), the standard deviations are (2, 1)."""
     space, action = spaces.Box(-9, 9, (2,)), np.array([[3, 1], [1, -2]], F32)
-    model = Model(bc.model_fn, PARAMS, config(space), batch(action), "tensorflow")
+    model = Model(bc.model_fn, LINEAR, config(space), batch(action), "tensorflow")
     log_std = np.log([2, 1])
     model.set({"policy/head/bias": [1, 0], "policy/log_std": log_std})
     np.testing.assert_allclose(model.act()["action"], [[1, 0]] * 2)
@@ -89,7 +76,7 @@ def test_one_update_of_numbers_by_hand() -> None:
 def test_squashed_numbers_against_scipy() -> None:
     """In 0 .. 4, of a Gaussian with the mean 0.5 and the standard deviation 1/2 before squashing."""
     action = np.array([[1], [3.5]], F32)
-    params = {**PARAMS, "box_policy": "squashed"}
+    params = {**LINEAR, "box_policy": "squashed"}
     model = Model(bc.model_fn, params, config(spaces.Box(0, 4, (1,))), batch(action), "litert")
     model.set({"policy/head/bias": [0.5], "policy/log_std": [-np.log(2)]})
     np.testing.assert_allclose(model.act()["action"], 2 + 2 * np.tanh([[0.5], [0.5]]), rtol=1e-6)
@@ -101,7 +88,7 @@ def test_squashed_numbers_against_scipy() -> None:
 
 
 def test_where_an_expert_always_does_the_same_the_likelihood_stays_finite() -> None:
-    model = Model(bc.model_fn, PARAMS, config(spaces.Box(-9, 9, (1,))), batch(np.zeros((2, 1), F32)), "tensorflow")
+    model = Model(bc.model_fn, LINEAR, config(spaces.Box(-9, 9, (1,))), batch(np.zeros((2, 1), F32)), "tensorflow")
     model.set({"policy/log_std": [-50]})
     assert model.train()["loss"] == pytest.approx(-20 + 0.5 * np.log(2 * np.pi), rel=1e-5)
     np.testing.assert_allclose(model.weights["policy/log_std"], [-50])
@@ -112,7 +99,7 @@ def evaluated(space: Any, action: Any, observation: Any = SEEN, seen: Any = None
     labels = {key: tf.constant(value) for key, value in batch(np.zeros(2, F32)).items()}
     labels["action"] = action
     features = labels["observation"] if seen is None else seen
-    params = {**PARAMS, "initializer": "zeros"}
+    params = {**LINEAR, "initializer": "zeros"}
     return bc.model_fn(features, labels, Modes.EVAL, params, config(space, observation))
 
 
@@ -134,14 +121,12 @@ def test_several_choices_bits_and_all_of_them_together() -> None:
     density = -stats.norm.logpdf([1, 3]).mean()
     assert float(spec.loss) == pytest.approx(3 * np.log(2) + np.log(8) + density, rel=1e-5)
     found = {name: float(value) for name, value in spec.eval_metric_ops.items()}
-    assert found == pytest.approx(
-        {
-            "accuracy": (5 / 6 + 0.5) / 2,
-            "squared_error": 5.0,
-            "entropy": 3 * np.log(2) + np.log(8) + stats.norm.entropy(),
-        },
-        rel=1e-5,
-    )
+    numbers = {
+        "accuracy": (5 / 6 + 0.5) / 2,
+        "squared_error": 5.0,
+        "entropy": 3 * np.log(2) + np.log(8) + stats.norm.entropy(),
+    }
+    assert found == pytest.approx(numbers, rel=1e-5)
 
 
 def test_illegal_actions_have_no_probability() -> None:

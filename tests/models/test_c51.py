@@ -7,12 +7,11 @@ from gymnasium import spaces
 from axonrl import RunConfig
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import c51
-from axonrl.models.c51 import C51Params
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (2,)), action_space=spaces.Discrete(2, start=5))
-PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "atoms": 3, "v_min": 0, "v_max": 2}
+PARAMS = {**LINEAR, "atoms": 3, "v_min": 0, "v_max": 2}
 ONLINE = np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]])  # Q 0.75 and 1
 TARGET = np.log([[0.2, 0.3, 0.5], [0.5, 0.25, 0.25]])  # Q 1.3 and 0.75
 BATCH = transitions(np.zeros((2, 2), F32), np.array([5, 6], np.int32), [0.25, 0.5], weight=[1, 0.5])
@@ -41,17 +40,11 @@ def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> N
     entropy = -(m * np.log(np.where(m > 0, m, 1))).sum(1)
     np.testing.assert_allclose(result.pop("td_error"), cross_entropy - entropy, rtol=1e-5)
     gradient = np.array([np.exp(ONLINE[0]) - m[0], 0.5 * (np.exp(ONLINE[1]) - m[1])]) / 2  # p - m, weighted, the mean
-    assert result == pytest.approx(
-        {
-            "loss": (cross_entropy[0] + 0.5 * cross_entropy[1]) / 2,
-            "q_mean": (0.75 + 1) / 2,
-            "gradient_norm": np.linalg.norm(gradient),
-            "learning_rate": 0.1,
-        },
-        rel=1e-5,
-    )
+    numbers = {
+        "loss": (cross_entropy[0] + 0.5 * cross_entropy[1]) / 2,
+        "q_mean": (0.75 + 1) / 2,
+        "gradient_norm": np.linalg.norm(gradient),
+        "learning_rate": 0.1,
+    }
+    assert result == pytest.approx(numbers, rel=1e-5)
     np.testing.assert_allclose(model.weights["online/logits/bias"].reshape(2, 3), ONLINE - 0.1 * gradient, rtol=1e-5)
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    assert (C51Params().atoms, C51Params().v_min, C51Params().v_max) == (51, -10, 10)

@@ -1,7 +1,5 @@
 """CQL against numbers worked out by hand, on a network that is its biases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +10,15 @@ from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
 from axonrl.contracts import Modes
-from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import ReplayMemory
 from axonrl.models import cql, dqn
 from axonrl.models.blocks import losses
-from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.bandits import HALF, SEEN, Paying, data
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32, I32 = np.float32, np.int32
-SEEN = spaces.Box(-1, 1, (1,))
 PARAMS: dict[str, Any] = {
-    "hidden": (),
-    "optimizer": "sgd",
-    "learning_rate": 0.1,
+    **LINEAR,
     "max_gradient_norm": None,
     "loss": "squared",
     "target_update_period": 100,
@@ -60,17 +54,15 @@ def test_one_update_by_hand() -> None:
     by_softmax = [np.array([1, 2, 5]) / 8 - np.eye(3)[1], np.array([1, 2, 5]) / 8 - np.eye(3)[0]]
     rows = [by_action[k] + 2 * by_softmax[k] for k in (0, 1)]
     gradient = (rows[0] + 0.5 * rows[1]) / 2
-    assert found == pytest.approx(
-        {
-            "loss": (td_error[0] ** 2 / 2 + 2 * gap[0] + 0.5 * (td_error[1] ** 2 / 2 + 2 * gap[1])) / 2,
-            "q_mean": q_values[1] / 2,
-            "td_error_mean": np.abs(td_error).mean(),
-            "conservative_error": gap.mean(),
-            "gradient_norm": np.linalg.norm(gradient),
-            "learning_rate": 0.1,
-        },
-        rel=1e-5,
-    )
+    numbers = {
+        "loss": (td_error[0] ** 2 / 2 + 2 * gap[0] + 0.5 * (td_error[1] ** 2 / 2 + 2 * gap[1])) / 2,
+        "q_mean": q_values[1] / 2,
+        "td_error_mean": np.abs(td_error).mean(),
+        "conservative_error": gap.mean(),
+        "gradient_norm": np.linalg.norm(gradient),
+        "learning_rate": 0.1,
+    }
+    assert found == pytest.approx(numbers, rel=1e-5)
     np.testing.assert_allclose(model.weights["online/q_values/bias"], q_values - 0.1 * gradient, rtol=1e-5)
     assert model.weights["target/q_values/bias"].tolist() == [4, 5, 3]
 
@@ -90,8 +82,7 @@ def test_without_a_weight_it_is_dqn() -> None:
     assert found.pop("conservative_error") > 0
     np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5)
     assert found == pytest.approx(expected, rel=1e-5)
-    for name, value in plain.weights.items():
-        np.testing.assert_allclose(conservative.weights[name], value, rtol=1e-5, err_msg=name)
+    conservative.check(plain.weights)
 
 
 def loss_of(space: Any, observation_space: Any = SEEN, **batch: Any) -> float:
@@ -118,38 +109,9 @@ def test_illegal_actions_are_not_among_the_others() -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_it_explores_a_little_where_it_goes_on_in_an_environment() -> None:
-    spec = cql.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, config(spaces.Discrete(2)))
-    assert isinstance(spec.exploration, EpsilonGreedy)
-    assert spec.exploration.level(0) == 0.05
-
-
-class Bandit(Counting):
-    """One timestep; action 1 is paid 1, action 0 nothing and action 2 takes 5, but no data have it."""
-
-    observation_space = SEEN
-
-    def observation(self) -> Any:
-        return np.array([0.5], F32)
-
-    def reward(self) -> Any:
-        return float((0, 1, -5)[int(self.actions[-1])])
-
-
-def data() -> list[dict[str, Any]]:
-    one = np.ones(1, np.bool_)
-    seen = np.full((1, 1), 0.5, F32)
-    return [
-        {
-            "observation": seen,
-            "action": np.array([k % 2], I32),
-            "reward": np.array([k % 2], F32),
-            "terminated": one,
-            "truncated": ~one,
-            "next_observation": seen,
-        }
-        for k in range(40)
-    ]
+def paid(action: Any) -> float:
+    """Action 1 is paid 1, action 0 nothing and action 2 takes 5, but no data have it."""
+    return (0.0, 1.0, -5.0)[int(action)]
 
 
 @pytest.mark.learning
@@ -157,11 +119,10 @@ def test_it_keeps_to_what_the_data_have_and_learns_on_in_the_environment(tmp_pat
     space = spaces.Discrete(3)
     params = {"hidden": (16,), "learning_rate": 0.01, "epsilon": 1.0}
     agent = Agent(cql.model_fn, ReplayMemory(1000, 16, sampler="prioritized"), tmp_path, RunConfig(seed=1), params)
-    agent.learn(data(), (SEEN, space), steps=300)
-    seen = np.full((1, 1), 0.5, F32)
-    zero, one, never = agent.predict(seen)["q_values"][0]
+    agent.learn(data([np.int32(k % 2) for k in range(40)], paid), (SEEN, space), steps=300)
+    zero, one, never = agent.predict(HALF)["q_values"][0]
     assert one > zero > never
-    env = Bandit(length=1, action_space=space)
+    env = Paying(space, paid)
     assert agent.evaluate(env, 3)["episode_return_mean"] == 1.0
     agent.train(env, first_update=1, update_frequency=1, timesteps=100)
     assert (agent.global_step, agent.global_timestep, len(agent.memory or ())) == (400, 100, 140)

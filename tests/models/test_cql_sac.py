@@ -1,8 +1,5 @@
 """CQL over SAC against NumPy, on networks that are one matrix: Q(s, a) = [s a] w + b."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,21 +8,13 @@ from gymnasium import spaces
 from scipy import stats
 from scipy.special import logsumexp
 
-from axonrl import Agent, RunConfig
-from axonrl.memories import ReplayMemory
+from axonrl import RunConfig
 from axonrl.models import cql_sac, sac
-from axonrl.tests.estimators.fakes import Counting
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, layers, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (2,)))
-PARAMS: dict[str, Any] = {
-    "hidden": (),
-    "optimizer": "sgd",
-    "learning_rate": 0.1,
-    "target_update_rate": 0.25,
-    "temperature": 0.5,
-}
+PARAMS = {**LINEAR, "target_update_rate": 0.25, "temperature": 0.5}
 # Actions are -0.5, 0 and 0.5, -1 in -1 .. 1
 BATCH = transitions(
     np.array([[1], [2]], F32),
@@ -46,12 +35,8 @@ CRITICS = {f"{name}{i}": RNG.normal(size=4) for name in ("critic", "target") for
 
 
 def named() -> dict[str, Any]:
-    weights: dict[str, Any] = {}
-    for head, (kernel, bias) in ACTOR.items():
-        weights |= {f"actor/{head}/kernel": kernel, f"actor/{head}/bias": bias}
-    for name, (*kernel, bias) in CRITICS.items():
-        weights |= {f"{name}/q_value/kernel": kernel, f"{name}/q_value/bias": bias}
-    return weights
+    critics = {f"{name}/q_value": (value[:-1], value[-1]) for name, value in CRITICS.items()}
+    return layers({**{f"actor/{head}": pair for head, pair in ACTOR.items()}, **critics})
 
 
 def linear(runtime: str, weight: float) -> Model:
@@ -121,47 +106,4 @@ def test_without_a_weight_it_is_sac() -> None:
     np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5)
     found.pop("conservative_error")
     assert found == pytest.approx(expected, rel=1e-5)
-    for name, after in plain.weights.items():
-        np.testing.assert_allclose(conservative.weights[name], after, rtol=1e-5, atol=1e-7, err_msg=name)
-
-
-SEEN, BOX = spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,))
-
-
-class Bandit(Counting):
-    """One timestep; an action is paid minus its squared distance from 0.5."""
-
-    observation_space = SEEN
-
-    def observation(self) -> Any:
-        return np.array([0.5], F32)
-
-    def reward(self) -> Any:
-        return -float((self.actions[-1][0] - 0.5) ** 2)
-
-
-def data() -> list[dict[str, Any]]:
-    """Actions in -2 .. 1; that nothing is above 1 leaves the values there to chance."""
-    one, seen = np.ones(1, np.bool_), np.full((1, 1), 0.5, F32)
-    return [
-        {
-            "observation": seen,
-            "action": np.array([[action]], F32),
-            "reward": np.array([-((action - 0.5) ** 2)], F32),
-            "terminated": one,
-            "truncated": ~one,
-            "next_observation": seen,
-        }
-        for action in np.linspace(-2, 1, 60)
-    ]
-
-
-@pytest.mark.learning
-def test_it_finds_what_is_best_in_the_data_and_learns_on_in_the_environment(tmp_path: Path) -> None:
-    params = {"hidden": (32,), "learning_rate": 0.01, "conservative_weight": 0.2, "updates": 2, "temperature": 0.01}
-    memory = ReplayMemory(1000, 32, sampler="prioritized")
-    agent = Agent(cql_sac.model_fn, memory, tmp_path, RunConfig(seed=1), params)
-    agent.learn(data(), (SEEN, BOX), steps=400)
-    assert agent.predict(np.full((1, 1), 0.5, F32))["action"].item() == pytest.approx(0.5, abs=0.4)
-    agent.train(Bandit(length=1, action_space=BOX), first_update=1, update_frequency=1, timesteps=50)
-    assert (agent.global_step, agent.global_timestep, len(memory)) == (450, 50, 110)
+    conservative.check(plain.weights, atol=1e-7)

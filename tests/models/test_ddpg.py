@@ -1,29 +1,17 @@
 """DDPG against its paper's algorithm in NumPy; what it has in common with TD3 is in test_td3.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import Modes
-from axonrl.explorations import OrnsteinUhlenbeck
 from axonrl.memories import HindsightMemory
 from axonrl.models import ddpg
 from axonrl.tests.models.deterministic import BATCH, CONFIG, ByHand, Reach
-from axonrl.tests.models.executed import Model, traced
+from axonrl.tests.models.executed import LINEAR, Model, traced
 
-PARAMS: dict[str, Any] = {
-    "hidden": (),
-    "optimizer": "sgd",
-    "learning_rate": 0.1,
-    "critic_learning_rate": 0.2,
-    "target_update_rate": 0.25,
-}
+PARAMS = {**LINEAR, "critic_learning_rate": 0.2, "target_update_rate": 0.25}
 CRITIC = [0.5, 2.0, 0.1]  # by observation, by action, bias
 
 
@@ -42,8 +30,7 @@ def test_updates_are_those_of_the_paper() -> None:
         found, wanted = model.train(step), expected.step(BATCH)
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=f"{name} in step {step}")
-        for name, value in expected.weights(["critic"]).items():
-            np.testing.assert_allclose(model.weights[name].ravel(), value, rtol=1e-5, err_msg=f"{name} in step {step}")
+        model.check(expected.weights(["critic"]))
     assert found["learning_rate"] == pytest.approx(0.1)
     assert found["critic_learning_rate"] == pytest.approx(0.2)
 
@@ -62,12 +49,6 @@ def test_learning_rates_follow_global_step_and_the_critic_may_have_the_actors() 
     model = Model(ddpg.model_fn, params, CONFIG, BATCH, "tensorflow")
     assert [model.train(step)["learning_rate"] for step in (2, 3)] == pytest.approx([0.2, 0.1])
     assert "critic_learning_rate" not in model.train_program.metrics
-
-
-def test_it_explores_as_in_the_paper_by_default() -> None:
-    exploration: Any = ddpg.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, None, CONFIG).exploration
-    assert isinstance(exploration, OrnsteinUhlenbeck)
-    assert (exploration.level(0), exploration.theta, exploration.relative) == (0.2, 0.15, True)
 
 
 @pytest.mark.learning

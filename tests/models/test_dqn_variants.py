@@ -3,20 +3,18 @@
 Networks are one layer, and observations 0: values of actions are biases.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from axonrl import RunConfig
-from axonrl.explorations import Boltzmann, Noisy
+from axonrl.explorations import Noisy
 from axonrl.models import dqn
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2, start=5))
-PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "loss": "squared", "max_gradient_norm": None}
+PARAMS = {**LINEAR, "loss": "squared", "max_gradient_norm": None}
 BATCH = transitions(np.zeros((2, 1), F32), np.array([5, 6], np.int32), [1, 2], weight=[1, 0.5])
 ONLINE, TARGET = "online/q_values/bias", "target/q_values/bias"
 
@@ -81,36 +79,3 @@ def test_noisy_layers() -> None:
     np.testing.assert_allclose(model.weights[ONLINE], np.array([1, 2]) + step, rtol=1e-6)
     np.testing.assert_allclose(model.weights[f"{ONLINE}_sigma"], np.array([0.5, 1]) + step * own, rtol=1e-6)
     np.testing.assert_allclose(model.weights[f"{TARGET}_sigma"], [1, 1])
-
-
-def test_naive_dueling_and_boltzmann() -> None:
-    params = {**PARAMS, "dueling": "naive", "exploration": "boltzmann", "temperature": 0.5}
-    model = Model(dqn.model_fn, params, CONFIG, BATCH, "tensorflow")
-    model.set({"online/advantage/bias": [1, 3], "online/value/bias": [10]})
-    np.testing.assert_allclose(model.act()["q_values"], [[11, 13]] * 2)
-    exploration = model.program.predict.exploration
-    assert isinstance(exploration, Boltzmann)
-    assert exploration.level(0) == 0.5
-
-
-def test_images_and_vectors_of_a_dict_share_a_network() -> None:
-    parts: dict[str, Any] = {"frame": spaces.Box(0, 255, (36, 36, 1), np.uint8), "speed": spaces.Box(-1, 1, (2,))}
-    config = RunConfig(observation_space=spaces.Dict(parts), action_space=spaces.Discrete(2))
-    seen = {"frame": np.zeros((2, 36, 36, 1), np.uint8), "speed": np.zeros((2, 2), F32)}
-    batch = {**BATCH, "observation": seen, "next_observation": seen, "action": np.array([0, 1], np.int32)}
-    model = Model(dqn.model_fn, {"network": "nature_cnn", "hidden": (4,)}, config, batch, "tensorflow")
-    model.train()
-    kernels = {name: v for name, v in model.weights.items() if name.startswith("online/") and name.endswith("kernel")}
-    assert [name.rpartition("/")[0].rpartition("/")[2] for name in kernels] == [
-        *("part1_convolution1", "part1_convolution2", "part1_convolution3"),
-        *("dense1", "q_values"),
-    ]
-    dense, head = list(kernels)[-2:]
-    assert kernels[dense].shape == (64 + 2, 4)  # features of the frame, then the speed
-    model.set({name: np.ones_like(value) for name, value in kernels.items()} | {head: [1, 2] * 4})
-    np.testing.assert_array_equal(model.act(seen)["q_values"], np.zeros((2, 2)))
-    fast = model.act({**seen, "speed": np.ones((2, 2), F32)})["q_values"]
-    np.testing.assert_allclose(fast, [[2 * 4, 4 * 4]] * 2)  # two ones reach each of the four units
-    bright = model.act({**seen, "frame": np.full((2, 36, 36, 1), 255, np.uint8)})["q_values"]  # a pixel counts 1
-    feature = (8 * 8 * 1) * (4 * 4 * 32) * (3 * 3 * 64)
-    np.testing.assert_allclose(bright, [[4 * 64 * feature, 8 * 64 * feature]] * 2, rtol=1e-5)

@@ -1,7 +1,5 @@
 """IMPALA against a version in NumPy, on networks that are one matrix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,11 +8,11 @@ from gymnasium import spaces
 
 from axonrl import RunConfig
 from axonrl.models import impala
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import LINEAR, Model
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-9, 9, (2,)), action_space=spaces.Discrete(2))
-LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}
+PLAIN = {**LINEAR, "max_gradient_norm": None}
 LENGTH, COPIES = 3, 2
 RNG = np.random.default_rng(0)
 TERMINATED = np.array([[0, 0], [0, 1], [0, 0]], F32)
@@ -73,7 +71,7 @@ def stepped(weights: dict[str, Any], rho_clip: float, c_clip: float, lambda_: fl
 
 
 def made(runtime: str, **params: Any) -> Model:
-    return Model(impala.model_fn, {**LINEAR, **COEFFICIENTS, **params}, CONFIG, BATCH, runtime)
+    return Model(impala.model_fn, {**PLAIN, **COEFFICIENTS, **params}, CONFIG, BATCH, runtime)
 
 
 def test_an_update_in_numpy() -> None:
@@ -86,8 +84,7 @@ def test_an_update_in_numpy() -> None:
     assert result["clip_fraction"] == pytest.approx((ratio > 1).mean())
     assert 0 < result["clip_fraction"] < 1
     assert result["kl"] == pytest.approx((ratio - 1 - np.log(ratio)).mean(), rel=1e-4)
-    for name, expected in after.items():
-        np.testing.assert_allclose(model.weights[name], expected, rtol=1e-4, atol=1e-6)
+    model.check(after, 1e-4, 1e-6)
 
 
 def test_clips_lambda_and_sums() -> None:
@@ -95,8 +92,7 @@ def test_clips_lambda_and_sums() -> None:
     model.set(WEIGHTS)
     assert model.train()["clip_fraction"] == 0
     _, after, _ = stepped(WEIGHTS, np.inf, 0.8, 0.5, total=True)
-    for name, expected in after.items():
-        np.testing.assert_allclose(model.weights[name], expected, rtol=1e-4, atol=1e-6)
+    model.check(after, 1e-4, 1e-6)
 
 
 def test_every_step_on_a_rollout_has_targets_of_its_own() -> None:
@@ -106,5 +102,4 @@ def test_every_step_on_a_rollout_has_targets_of_its_own() -> None:
     first, between, _ = stepped(WEIGHTS, 1, 1, 1, total=False)
     second, after, _ = stepped(between, 1, 1, 1, total=False)
     assert result["loss"] == pytest.approx((first + second) / 2, rel=1e-5)
-    for name, expected in after.items():
-        np.testing.assert_allclose(model.weights[name], expected, rtol=1e-4, atol=1e-6)
+    model.check(after, 1e-4, 1e-6)

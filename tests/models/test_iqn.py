@@ -6,12 +6,11 @@ from gymnasium import spaces
 
 from axonrl import RunConfig
 from axonrl.models import iqn
-from axonrl.models.iqn import IQNParams
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-2, 2, (1,)), action_space=spaces.Discrete(2, start=5))
-SGD = {"hidden": (), "optimizer": "sgd", "optimizer_epsilon": None, "learning_rate": 0.1}
+SGD = {**LINEAR, "optimizer_epsilon": None}
 PARAMS = {**SGD, "quantiles": 2, "target_quantiles": 1, "policy_quantiles": 1, "cosines": 2}
 ONLINE = {  # phi(tau) = 1 - cos(pi tau): 0.5, 1 and 1.5 at 1/3, 1/2 and 2/3
     "online/fractions/kernel": [1, -1],
@@ -66,8 +65,7 @@ def test_one_update_by_hand(double: bool, runtime: str) -> None:
         "online/fractions/kernel": [1 - 0.1 * embedded.sum(), -1 - 0.1 * embedded @ [0.5, 0, 0, -0.5]],
         "online/fractions/bias": [0 - 0.1 * embedded.sum()],
     }
-    for name, expected in moved.items():
-        np.testing.assert_allclose(model.weights[name].ravel(), expected, rtol=1e-5, err_msg=name)
+    model.check(moved)
 
 
 def test_the_greedy_action_sees_evenly_spaced_fractions() -> None:
@@ -100,9 +98,3 @@ def test_branches_masks_dueling_and_noisy_layers_train_together() -> None:
     trained = {name for name in before if name.startswith("online/")}
     assert changed >= trained - {"online/fractions/kernel_sigma", "online/fractions/kernel"}
     assert {name.split("/")[1] for name in trained} == {"advantage", "value", "fractions"}
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    params = IQNParams()
-    assert (params.quantiles, params.target_quantiles, params.policy_quantiles, params.cosines) == (64, 64, 32, 64)
-    assert (params.kappa, params.learning_rate, params.optimizer_epsilon) == (1, 5e-5, 0.0003125)

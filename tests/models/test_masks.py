@@ -9,13 +9,12 @@ from gymnasium import spaces
 
 from axonrl import RunConfig
 from axonrl.contracts import NO_LEGAL_ACTION
-from axonrl.explorations import Boltzmann
-from axonrl.models import c51, dqn, ppo
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.models import c51, ppo
+from axonrl.tests.models.executed import LINEAR, WHOLE, Model, transitions
 
 F32 = np.float32
 THREE = spaces.Discrete(3, start=5)
-LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}
+PLAIN = {**LINEAR, "max_gradient_norm": None}
 
 
 def made(algorithm: Any, actions: Any, params: Mapping[str, Any], batch: Any, runtime: str) -> Model:
@@ -23,7 +22,7 @@ def made(algorithm: Any, actions: Any, params: Mapping[str, Any], batch: Any, ru
     size = int(np.sum(getattr(actions, "nvec", getattr(actions, "n", 0))))
     space = spaces.Dict({"action_mask": spaces.MultiBinary(size), "observation": spaces.Box(-1, 1, (2,))})
     config = RunConfig(observation_space=space, action_space=actions)
-    return Model(algorithm.model_fn, {**LINEAR, **params}, config, batch, runtime)
+    return Model(algorithm.model_fn, {**PLAIN, **params}, config, batch, runtime)
 
 
 def observations(mask: Any) -> dict[str, Any]:
@@ -36,20 +35,6 @@ MASK = [[1, 0, 1], [1, 0, 1]]
 BATCH = transitions(
     observations(MASK), np.array([5, 7], np.int32), [0.25, 0.5], next_observation=observations([[1, 0, 1], [0, 0, 0]])
 )
-
-
-@pytest.mark.parametrize(("double", "bootstrap", "runtime"), [(True, 4, "litert"), (False, 5, "tensorflow")])
-def test_dqn(double: bool, bootstrap: float, runtime: str) -> None:
-    model = made(dqn, THREE, {"double": double, "exploration": "boltzmann", "temperature": 2}, BATCH, runtime)
-    model.set({"online/q_values/bias": [1, 3, 2], "target/q_values/bias": [5, 9, 4]})
-    predictions = model.act(observations([[1, 0, 1], [1, 0, 0], [0, 0, 0]]))
-    assert predictions["action"].tolist() == [7, 5, NO_LEGAL_ACTION]
-    assert predictions["q_values"].tolist() == [[1, 3, 2]] * 3
-    assert predictions["action_mask"].tolist() == [[True, False, True], [True, False, False], [False] * 3]
-    exploration = model.program.predict.exploration
-    assert isinstance(exploration, Boltzmann)
-    assert exploration.level(0) == 2
-    np.testing.assert_allclose(model.train()["td_error"], [0.25 + 0.5 * bootstrap - 1, 0.5 - 2])
 
 
 @pytest.mark.parametrize(
@@ -99,8 +84,7 @@ def test_ppo_learns_with_the_probabilities_that_it_acted_with(
         "action": np.zeros((rows, 1, *actions.shape), np.int32),
         "reward": np.array([[1], [0], [1], [3]], F32),
     }
-    params = {"epochs": 1, "minibatch_size": None, "normalize_advantages": False, "entropy_coefficient": 0.1}
-    model = made(ppo, actions, params, batch, runtime)
+    model = made(ppo, actions, {**WHOLE, "entropy_coefficient": 0.1}, batch, runtime)
     model.set({"policy/head/bias": np.log(logits)})
     predictions = model.act(observations([mask] * rows + [[0] * len(mask)]))
     greedy = np.array(taken[1] if isinstance(taken[1], int) else taken[0])  # the first of equal ones

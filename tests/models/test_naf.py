@@ -1,8 +1,5 @@
 """NAF against numbers worked out by hand, on a network that is its biases."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,23 +7,14 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl import Agent, RunConfig
+from axonrl import RunConfig
 from axonrl.contracts import Modes
-from axonrl.explorations import GaussianNoise
-from axonrl.memories import ReplayMemory
 from axonrl.models import naf
-from axonrl.tests.models.bandits import Bandit
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Box(0, 4, (2,)))
-PARAMS: dict[str, Any] = {
-    "hidden": (),
-    "optimizer": "sgd",
-    "learning_rate": 0.1,
-    "max_gradient_norm": None,
-    "target_update_rate": 0.5,
-}
+PARAMS = {**LINEAR, "max_gradient_norm": None, "target_update_rate": 0.5}
 # Actions are 0.5, -0.5; and 2, which was clipped to 1, and 0
 BATCH = transitions(np.zeros((2, 1), F32), np.array([[3, 1], [6, 2]], F32), [1, -1], weight=[1, 0.5])
 # mu is (0.5, 0), L is [[1, 0], [0.5, 2]], and so P is [[1, 0.5], [0.5, 4.25]].
@@ -65,22 +53,17 @@ def test_one_update_by_hand() -> None:
         "diagonal": [0.46875 * -0.25, -0.765625 * -1],
         "below": [-0.765625 * -0.125],
     }
-    assert result == pytest.approx(
-        {
-            "loss": (1.53125**2 / 2 + 0.5 * 1.875**2 / 2) / 2,
-            "q_mean": 0.671875,
-            "value_mean": 1.0,
-            "td_error_mean": 1.703125,
-            "gradient_norm": np.linalg.norm(np.concatenate(list(gradients.values()))),
-            "learning_rate": 0.1,
-        },
-        rel=1e-5,
-    )
-    after = model.weights
-    for head, gradient in gradients.items():
-        expected = np.array(BIASES[head]) - 0.1 * np.array(gradient)
-        np.testing.assert_allclose(after[f"online/{head}/bias"], expected, rtol=1e-5)
-    assert after["target/value/bias"].tolist() == [2]
+    numbers = {
+        "loss": (1.53125**2 / 2 + 0.5 * 1.875**2 / 2) / 2,
+        "q_mean": 0.671875,
+        "value_mean": 1.0,
+        "td_error_mean": 1.703125,
+        "gradient_norm": np.linalg.norm(np.concatenate(list(gradients.values()))),
+        "learning_rate": 0.1,
+    }
+    assert result == pytest.approx(numbers, rel=1e-5)
+    after = {f"online/{head}/bias": np.array(BIASES[head]) - 0.1 * np.array(by) for head, by in gradients.items()}
+    model.check({**after, "target/value/bias": [2]})
 
 
 def test_one_component_needs_no_entries_below_the_diagonal() -> None:
@@ -89,20 +72,3 @@ def test_one_component_needs_no_entries_below_the_diagonal() -> None:
     spec = naf.model_fn(labels["observation"], labels, Modes.EVAL, {**PARAMS, "initializer": "zeros"}, config)
     # Everything is 0 and L is 1: Q is -1/2 and -1/2, since 3 and 6 are 1 in -1 .. 1; the errors are 1.5 and -0.5.
     assert float(spec.loss) == pytest.approx((1.5**2 / 2 + 0.5 * 0.5**2 / 2) / 2)
-
-
-def test_it_explores_as_its_parameters_say() -> None:
-    spec = naf.model_fn(tf.zeros((1, 1)), None, Modes.PREDICT, {"exploration": "gaussian", "sigma": 0.7}, CONFIG)
-    assert isinstance(spec.exploration, GaussianNoise)
-    assert spec.exploration.level(0) == 0.7
-
-
-@pytest.mark.learning
-def test_it_finds_the_best_action_from_a_prioritized_memory(tmp_path: Path) -> None:
-    params = {"hidden": (32,), "learning_rate": 1e-2, "exploration": "gaussian", "sigma": 0.5}
-    memory = ReplayMemory(1000, 32, n_step=2, sampler="prioritized")
-    agent = Agent(naf.model_fn, memory, tmp_path, RunConfig(seed=1), params)
-    agent.train(Bandit(), first_update=64, update_frequency=1, max_timesteps=1000)
-    predictions = agent.predict(np.array([[-1], [1]], F32))
-    np.testing.assert_allclose(predictions["action"], [[0, 2], [2, 0]], atol=0.2)
-    np.testing.assert_allclose(predictions["value"], [0, 0], atol=0.2)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -12,29 +11,19 @@ from axonrl import Agent, RunConfig
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.policies import Policy
+from axonrl.tests.estimators.fakes import Counting
 
 PARAMS = {"hidden": (8,), "noisy": True, "noisy_sigma": 5.0}
 SEEN = np.array([0.5, -0.5], np.float32)
 
 
-class Still(gymnasium.Env[Any, Any]):
-    """Always the same observation; writes actions down."""
+class Still(Counting):
+    """Always the same observation."""
 
     observation_space = spaces.Box(-1, 1, (2,))
-    action_space = spaces.Discrete(2)
 
-    def __init__(self) -> None:
-        self.actions: list[int] = []
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.left = 7
-        return SEEN, {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.actions.append(int(action))
-        self.left -= 1
-        return SEEN, 1.0, self.left == 0, False, {}
+    def observation(self) -> Any:
+        return SEEN
 
 
 @pytest.mark.usefixtures("traced_once")
@@ -43,7 +32,7 @@ def test_only_training_is_noisy_and_it_resumes_exactly(tmp_path: Path) -> None:
         memory = ReplayMemory(100, 4)
         return Agent(dqn.model_fn, memory, tmp_path / folder, RunConfig(seed=3, runtime="litert"), PARAMS)
 
-    whole, first, second, evaluated = Still(), Still(), Still(), Still()
+    whole, first, second, evaluated = (Still(7) for _ in range(4))
     one = agent("whole").train(whole, first_update=20, update_frequency=5, timesteps=40)
     agent("parts").train(first, first_update=20, update_frequency=5, timesteps=24)
     other = agent("parts").train(second, first_update=20, update_frequency=5, timesteps=16)

@@ -19,23 +19,15 @@ from axonrl.models import ppo
 from axonrl.noise import Request
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
-from axonrl.tests.estimators.fakes import differences, snapshot
-from axonrl.tests.models.executed import traced
+from axonrl.tests.estimators.fakes import Notes, differences, snapshot
+from axonrl.tests.models.executed import LINEAR, WHOLE, random_rollout, traced
 
 OBSERVATIONS = spaces.Box(-10, 10, (2,))
-LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": None}
-WHOLE = {**LINEAR, "epochs": 1, "minibatch_size": None, "normalize_advantages": False}
-"""One step on the whole rollout, as A2C does."""
+STEPS = {**LINEAR, "max_gradient_norm": None}
 
 
 class Learner:
-    """PPO on rollouts [T, 1] that the test makes up.
-
-    Args:
-        params: of PPO.
-        rollout: labels, the first axis being T; what is not given is 0.
-        observation_space: which observations.
-    """
+    """PPO on rollouts [T, 1] that the test makes up; of labels what is not given is 0."""
 
     def __init__(
         self, params: Mapping[str, Any], rollout: Mapping[str, Any], observation_space: Any = OBSERVATIONS
@@ -48,28 +40,15 @@ class Learner:
         batch = {name: value[:, None] for name, value in self.default.items()}
         self.model = traced(ppo.model_fn, params, config, batch)
 
-    @property
-    def noise(self) -> tuple[Request, ...]:
-        return self.model.train_program.noise
-
     def train(self, step: int = 0, draws: Sequence[Any] | None = None, **changes: Any) -> dict[str, float]:
         """One update; ``draws`` are the permutations, in order where they are not given."""
-        orders = [np.arange(self.length)] * len(self.noise) if draws is None else draws
+        orders = [np.arange(self.length)] * len(self.model.train_program.noise) if draws is None else draws
         batch = {name: np.asarray(value)[:, None] for name, value in {**self.default, **changes}.items()}
         result = self.model.train(step, [np.asarray(order, np.int32) for order in orders], **batch)
         return {name: value for name, value in result.items() if name != "td_error"}
 
-    def weights(self) -> dict[str, Any]:
-        """By name."""
-        return self.model.weights
 
-    def set(self, **weights: Any) -> None:
-        """``policy_head_kernel=...``; all others become zero."""
-        self.model.set({name.replace("_", "/", 2): value for name, value in weights.items()})
-
-
-# -- one update, by hand ----------------------------------------------------------------------------------------------
-
+START = {"policy/head/kernel": [1, 0, 0, 2], "value/head/kernel": [1, 1]}
 POLICY = np.array([[1.0, 0.0], [0.0, 2.0]], np.float32)
 OBSERVATION = np.array([[1, 0], [0, 1]], np.float32)  # logits [1, 0] and [0, 2]
 TAKEN = np.exp([0, 2]) / (np.exp([1, 0]) + np.exp([0, 2]))  # probabilities of action 1: 0.269 and 0.881
@@ -87,8 +66,8 @@ TOWARDS = np.array([[TAKEN[0] - 1, 1 - TAKEN[0]], [TAKEN[1] - 1, 1 - TAKEN[1]]])
 
 def linear(rollout: Mapping[str, Any] = ROLLOUT, **params: Any) -> Learner:
     """Equal ones share a trace: plain SGD has no memory."""
-    learner = Learner({**WHOLE, **params}, rollout)
-    learner.set(policy_head_kernel=POLICY, value_head_kernel=[1, 1])
+    learner = Learner({**WHOLE, "max_gradient_norm": None, **params}, rollout)
+    learner.model.set(START)
     return learner
 
 
@@ -99,7 +78,7 @@ def test_the_first_step_follows_the_policy_gradient(
     learner = linear(normalize_advantages=normalize, minibatch_size=minibatch_size)
     result = learner.train()
     ascent = np.array(advantages)[:, None] * TOWARDS / 2  # the mean over two rows, of the logits
-    weights = learner.weights()
+    weights = learner.model.weights
     # Row 0 observes the first unit vector, row 1 the second: each moves its own row of the kernel.
     np.testing.assert_allclose(weights["policy/head/kernel"], POLICY + 0.1 * ascent, rtol=1e-5)
     np.testing.assert_allclose(weights["policy/head/bias"], 0.1 * ascent.sum(0), rtol=1e-4, atol=1e-7)
@@ -128,7 +107,7 @@ def test_gradients_are_clipped_by_their_global_norm() -> None:
     norm = free.train()["gradient_norm"]
     assert clipped.train()["gradient_norm"] == pytest.approx(norm)  # before clipping
     assert norm > 2
-    np.testing.assert_allclose(clipped.weights()["value/head/bias"], [0.1 * 2 * 0.5 / norm], rtol=1e-5)
+    np.testing.assert_allclose(clipped.model.weights["value/head/bias"], [0.1 * 2 * 0.5 / norm], rtol=1e-5)
 
 
 def test_a_ratio_beyond_the_clip_is_left_alone() -> None:
@@ -139,23 +118,16 @@ def test_a_ratio_beyond_the_clip_is_left_alone() -> None:
     assert result["policy_loss"] == pytest.approx(-(1.2 * 3 - 1.5 * 3) / 2, rel=1e-5)
     assert result["clip_fraction"] == 1
     assert result["kl"] == pytest.approx(0.5 - np.log(1.5), rel=1e-4)
-    kernel = learner.weights()["policy/head/kernel"]
+    kernel = learner.model.weights["policy/head/kernel"]
     np.testing.assert_array_equal(kernel[0], POLICY[0])
     np.testing.assert_allclose(kernel[1], POLICY[1] - 0.1 * 1.5 * 3 * TOWARDS[1] / 2, rtol=1e-5)
-
-
-def test_entropy_is_a_gain() -> None:
-    learner = linear({**ROLLOUT, "reward": np.ones(2, np.float32)}, entropy_coefficient=1.0)  # advantages 0
-    before = learner.train()
-    assert before["loss"] == pytest.approx(-before["entropy"])
-    assert learner.train()["entropy"] > before["entropy"] + 0.003
 
 
 def test_values_are_clipped_where_that_is_asked_for() -> None:
     rollout = {**ROLLOUT, "value": np.array([0, 1], np.float32)}  # the first has moved from 0 to 1, of a return of 4
     learner = linear(rollout, value_clip=0.5)
     assert learner.train()["value_loss"] == pytest.approx((3.5**2 + 1) / 2)
-    np.testing.assert_allclose(learner.weights()["value/head/kernel"], [[1.0], [1.05]], rtol=1e-6)
+    np.testing.assert_allclose(learner.model.weights["value/head/kernel"], [[1.0], [1.05]], rtol=1e-6)
 
 
 def test_a_truncated_episode_bootstraps_from_its_own_last_observation() -> None:
@@ -186,18 +158,15 @@ def test_advantages_go_back_in_time_within_an_episode() -> None:
     assert result["value_loss"] == pytest.approx((advantages**2).mean())
 
 
-# -- epochs and minibatches -------------------------------------------------------------------------------------------
-
-
 def visits(learner: Learner, draws: Any = None, **changes: Any) -> tuple[list[int], float]:
     """How often each of six rows was learned from, and the number of steps.
 
     Every row observes something of its own, so the value's kernel tells: a row's weight begins at 0, and each visit
     moves it towards the return 1 by nearly the same small amount.
     """
-    learner.set()
+    learner.model.set({})
     steps = learner.train(draws=draws, **changes)["optimizer_steps"]
-    moved = learner.weights()["value/head/kernel"][:, 0] / (1e-3 * 2 * 0.5 / 2)
+    moved = learner.model.weights["value/head/kernel"][:, 0] / (1e-3 * 2 * 0.5 / 2)
     counted = np.rint(moved)
     np.testing.assert_allclose(moved, counted, atol=0.1)
     return counted.astype(int).tolist(), steps
@@ -206,13 +175,13 @@ def visits(learner: Learner, draws: Any = None, **changes: Any) -> tuple[list[in
 def six_rows(**params: Any) -> Learner:
     rollout = {"observation": np.eye(6, dtype=np.float32), "action": np.zeros(6, np.int32)}
     rollout |= {"reward": np.ones(6, np.float32), "log_prob": np.full(6, np.log(0.5), np.float32)}
-    settings = {**LINEAR, "minibatch_size": 2, "learning_rate": 1e-3, "initializer": "zeros", **params}
+    settings = {**STEPS, "minibatch_size": 2, "learning_rate": 1e-3, "initializer": "zeros", **params}
     return Learner(settings, rollout, observation_space=spaces.Box(0, 1, (6,)))
 
 
 def test_every_epoch_learns_once_from_every_row() -> None:
     learner = six_rows(epochs=3)
-    assert learner.noise == (Request("permutation", (6,)),) * 3
+    assert learner.model.train_program.noise == (Request("permutation", (6,)),) * 3
     rng = np.random.default_rng(0)
     draws = [rng.permutation(6) for _ in range(3)]
     assert visits(learner, draws) == ([3] * 6, 9)
@@ -239,15 +208,12 @@ def test_schedules_follow_global_step() -> None:
     }
     learner = linear({**ROLLOUT, "log_prob": np.log(TAKEN / 1.5).astype(np.float32)}, **params)
     for step, rate, outside, entropy in [(0, 0.1, 0, 1), (5, 0.06, 1, 0.5), (20, 0.02, 1, 0)]:
-        learner.set(policy_head_kernel=POLICY, value_head_kernel=[1, 1])
+        learner.model.set(START)
         result = learner.train(step)
         assert result["learning_rate"] == pytest.approx(rate)
         assert result["clip_fraction"] == outside  # the ratio is 1.5
         assert result["loss"] == pytest.approx(result["policy_loss"] + 2.5 - entropy * result["entropy"], rel=1e-5)
-        np.testing.assert_allclose(learner.weights()["value/head/bias"], [2 * rate], rtol=1e-5)
-
-
-# -- networks ---------------------------------------------------------------------------------------------------------
+        np.testing.assert_allclose(learner.model.weights["value/head/bias"], [2 * rate], rtol=1e-5)
 
 
 def small(**params: Any) -> dict[str, Any]:
@@ -288,9 +254,6 @@ def test_other_initializers_are_not_scaled_but_in_the_policys_head() -> None:
     assert 0.9 * limit < np.abs(weights["policy/head/kernel"]).max() <= limit
 
 
-# -- through the Agent ------------------------------------------------------------------------------------------------
-
-
 class Choosing(gymnasium.Env[Any, Any]):
     """Random observations; episodes of four timesteps, which terminate and truncate in turn. Takes only its actions."""
 
@@ -315,28 +278,21 @@ class Choosing(gymnasium.Env[Any, Any]):
         return float(self.np_random.normal())
 
 
-class Watching:
-    """A hook that keeps weights from the beginning and the end, and what every update reported."""
-
-    def __init__(self) -> None:
-        self.losses: list[float] = []
-        self.metrics: list[Mapping[str, float]] = []
-
-    def begin(self, session: Any, facts: Any) -> None:
-        self.first = session.weights()
-
-    def after_update(self, session: Any, facts: Any) -> None:
-        self.losses.append(facts.loss)
-        self.metrics.append(facts.metrics)
-
-    def end(self, session: Any, facts: Any) -> None:
-        self.last = session.weights()
-
-
 def agent(model_dir: Path, memory: Any = None, runtime: str = "tensorflow", seed: int = 0, **params: Any) -> Agent:
     settings = {"hidden": [8], "epochs": 2, "minibatch_size": 8, **params}
     config = RunConfig(seed=seed, save_checkpoints_secs=None, runtime=runtime)
     return Agent(ppo.model_fn, BatchMemory(16) if memory is None else memory, model_dir, config, settings)
+
+
+def learned(one: Agent, env: Any, timesteps: int) -> list[Mapping[str, float]]:
+    """The metrics of all updates, which have changed every weight."""
+    notes = Notes()
+    one.check(env)
+    first = one.get_weights()
+    one.train(env, timesteps=timesteps, hooks=[notes])
+    last = one.get_weights()
+    assert [name for name, value in first.items() if np.array_equal(value, last[name])] == []
+    return [facts.metrics for facts in notes.facts["after_update"]]
 
 
 DISCRETE = spaces.Discrete(3, start=-1)
@@ -353,14 +309,11 @@ ENVIRONMENTS = {
 def test_spaces(name: str, tmp_path: Path) -> None:
     """What sampled and what learns agree on the probabilities: the ratio is 1 until the policy moves."""
     env: Any = ENVIRONMENTS[name]
-    watching = Watching()
     one = agent(tmp_path, epochs=1, minibatch_size=None, log_std=0.3, initializer="he_normal")
-    one.train(env, timesteps=32, hooks=[watching])
-    assert [metrics["kl"] for metrics in watching.metrics] == pytest.approx([0] * 2, abs=1e-6)
-    assert [metrics["clip_fraction"] for metrics in watching.metrics] == [0] * 2
-    assert np.isfinite([list(metrics.values()) for metrics in watching.metrics]).all()
-    unchanged = [key for key, value in watching.first.items() if np.array_equal(value, watching.last[key])]
-    assert unchanged == []
+    found = learned(one, env, 32)
+    assert [metrics["kl"] for metrics in found] == pytest.approx([0] * 2, abs=1e-6)
+    assert [metrics["clip_fraction"] for metrics in found] == [0] * 2
+    assert np.isfinite([list(metrics.values()) for metrics in found]).all()
     predicted = one.predict(np.stack([env.observation_space.sample() for _ in range(5)]))
     assert predicted["value"].shape == (5,)
     if isinstance(env.action_space, spaces.Tuple):
@@ -378,11 +331,8 @@ def test_spaces(name: str, tmp_path: Path) -> None:
 
 def test_minibatches_of_dict_observations(tmp_path: Path) -> None:
     observed: Any = {"b": spaces.Discrete(2), "a": spaces.Box(-1, 1, (2, 2)), "c": spaces.MultiBinary(2)}
-    env, watching = Choosing(DISCRETE, spaces.Dict(observed)), Watching()
-    one = agent(tmp_path, entropy_coefficient=0.01).train(env, timesteps=50, hooks=[watching])
-    assert one.global_step == 3
-    assert [metrics["optimizer_steps"] for metrics in watching.metrics] == [4] * 3
-    assert not [key for key, value in watching.first.items() if np.array_equal(value, watching.last[key])]
+    env, one = Choosing(DISCRETE, spaces.Dict(observed)), agent(tmp_path, entropy_coefficient=0.01)
+    assert [metrics["optimizer_steps"] for metrics in learned(one, env, 50)] == [4] * 3
     seen = [env.observation_space.sample() for _ in range(5)]
     predicted = one.predict({key: np.stack([each[key] for each in seen]) for key in observed})
     assert predicted["logits"].shape == (5, 3)
@@ -396,32 +346,25 @@ def test_what_does_not_fit_is_refused_before_the_first_timestep(tmp_path: Path) 
     assert one.global_timestep == 0
 
 
-# -- executors --------------------------------------------------------------------------------------------------------
-
 FOUR: dict[str, Any] = {"hidden": [4], "minibatch_size": 32, "learning_rate": 1e-3, "entropy_coefficient": 0.01}
 
 
-def cartpole(model_dir: Path, *timesteps: int) -> Watching:
-    """PPO on four CartPoles, each number of timesteps with an Agent of its own."""
-    watching = Watching()
+def cartpole(model_dir: Path, *timesteps: int) -> list[float]:
+    """The losses of PPO on four CartPoles, each number of timesteps with an Agent of its own."""
+    notes = Notes()
     for number in timesteps:
         one = agent(model_dir, BatchMemory(64), "litert", 3, **FOUR)
         with contextlib.closing(make("CartPole-v1", num_envs=4)) as env:
-            one.train(env, timesteps=number, hooks=[watching])
-    return watching
+            one.train(env, timesteps=number, hooks=[notes])
+    return [facts.loss for facts in notes.facts["after_update"]]
 
 
 def test_both_executors_compute_the_same_in_minibatches() -> None:
     rng = np.random.default_rng(0)
     config = RunConfig(observation_space=OBSERVATIONS, action_space=DISCRETE)
-    names = ("reward", "value", "log_prob", "discount", "terminated", "truncated")
 
     def rollout() -> dict[str, Any]:
-        rows: dict[str, Any] = {name: np.abs(rng.normal(size=(8, 2))).astype(np.float32) for name in names}
-        rows |= {name: (rows[name] > 1.5).astype(np.float32) for name in ("terminated", "truncated")}
-        rows |= {"discount": 0.9 * (1 - rows["terminated"]), "log_prob": -rows["log_prob"]}
-        rows |= {name: rng.normal(size=(8, 2, 2)).astype(np.float32) for name in ("observation", "next_observation")}
-        return {**rows, "action": rng.integers(-1, 2, (8, 2), np.int32)}
+        return {**random_rollout(rng, (8, 2)), "action": rng.integers(-1, 2, (8, 2), np.int32)}
 
     params = {"hidden": (4,), "epochs": 2, "minibatch_size": 8, "entropy_coefficient": 0.01, "max_gradient_norm": 0.5}
     models = [traced(ppo.model_fn, params, config, rollout(), runtime) for runtime in ("litert", "tensorflow")]
@@ -430,65 +373,48 @@ def test_both_executors_compute_the_same_in_minibatches() -> None:
         found, expected = (model.train(step, draws, **batch) for model in models)
         assert found.pop("td_error") is expected.pop("td_error") is None
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
-    for name, value in models[1].weights.items():
-        np.testing.assert_allclose(models[0].weights[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    models[0].check(models[1].weights, 1e-4, 1e-5)
 
 
+@pytest.mark.usefixtures("traced_once")
 def test_a_run_resumes_exactly_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
     whole = cartpole(tmp_path / "whole", 256)
     parts = cartpole(tmp_path / "parts", 160, 96)  # 160 are two rollouts and a half
-    assert whole.losses == parts.losses
-    assert len(whole.losses) == 4
-    assert differences(whole.last, parts.last) == []
+    assert whole == parts
+    assert len(whole) == 4
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
 
 
-# -- it learns --------------------------------------------------------------------------------------------------------
-
-
 class Bandit(Choosing):
-    """Every timestep is an episode. The action 1 pays 1, others nothing; of a Box, the nearer to 0.7 the better."""
+    """Every timestep is an episode; the nearer to 0.7 the better."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, _, _, info = super().step(action)
         return observation, reward, True, False, info
 
     def reward(self, action: Any) -> float:
-        return float(action == 1) if isinstance(self.action_space, spaces.Discrete) else -float((action[0] - 0.7) ** 2)
+        return -float((action[0] - 0.7) ** 2)
 
 
 BANDIT: dict[str, Any] = {"learning_rate": 0.02, "minibatch_size": 32, "epochs": 4}
 
 
 @pytest.mark.learning
-def test_it_learns_which_action_pays(tmp_path: Path) -> None:
-    one = agent(tmp_path, BatchMemory(64), **BANDIT).train(Bandit(DISCRETE), timesteps=64 * 15)
-    predicted = one.predict(np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
-    probabilities = np.exp(predicted["logits"]) / np.exp(predicted["logits"]).sum(1, keepdims=True)
-    assert (probabilities[:, 2] > 0.9).all()  # of -1, 0, 1
-    assert (predicted["action"] == 1).all()
-    assert (predicted["value"] > 0.7).all()
-
-
-@pytest.mark.learning
 @pytest.mark.parametrize("box_policy", ["squashed", "state_dependent"])
 def test_it_learns_where_in_a_box_it_pays_most(box_policy: str, tmp_path: Path) -> None:
     one = agent(tmp_path, BatchMemory(64), "litert", box_policy=box_policy, **BANDIT)
-    watching = Watching()
-    one.train(Bandit(spaces.Box(-5, 5, (1,))), timesteps=64 * 30, hooks=[watching])
+    found = learned(one, Bandit(spaces.Box(-5, 5, (1,))), 64 * 30)
     predicted = one.predict(np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
     np.testing.assert_allclose(predicted["action"], 0.7, atol=0.25)
     if box_policy != "state_dependent":
         assert (predicted["log_std"] < -0.5).all()  # from 0: there is no use in missing it
-    assert watching.metrics[-1]["entropy"] < watching.metrics[0]["entropy"] - 0.4
+    assert found[-1]["entropy"] < found[0]["entropy"] - 0.4
 
 
 def test_state_dependent_noise_has_the_distribution_that_is_learned(tmp_path: Path) -> None:
     params: dict[str, Any] = {"hidden": [3], "box_policy": "state_dependent", "sde_resample_every": 2, "epochs": 1}
     one = agent(tmp_path, BatchMemory(16), minibatch_size=None, **params)
-    watching = Watching()
-    one.train(Choosing(spaces.Box(-9, 9, (2,))), timesteps=32, hooks=[watching])
-    first, second = watching.metrics
+    first, second = learned(one, Choosing(spaces.Box(-9, 9, (2,))), 32)
     for metrics in (first, second):  # each update evaluates the very policy that acted, at its first step
         assert metrics["kl"] == pytest.approx(0, abs=1e-6)
         assert metrics["clip_fraction"] == 0

@@ -9,12 +9,11 @@ from gymnasium import spaces
 from axonrl import RunConfig
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import qr_dqn
-from axonrl.models.qr_dqn import QRDQNParams
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (2,)), action_space=spaces.Discrete(2, start=5))
-PARAMS = {"hidden": (), "optimizer": "sgd", "optimizer_epsilon": None, "learning_rate": 0.1, "quantiles": 2}
+PARAMS = {**LINEAR, "optimizer_epsilon": None, "quantiles": 2}
 ONLINE = np.array([[0.0, 1.0], [1.0, 2.0]])  # Q 0.5 and 1.5
 TARGET = np.array([[3.0, 5.0], [-1.0, 1.0]])  # Q 4 and 0
 BATCH = transitions(np.zeros((2, 2), F32), np.array([5, 6], np.int32), [0.5, 0.5], weight=[1, 0.5])
@@ -57,15 +56,13 @@ def test_one_update_by_hand(double: bool, kappa: float, error: Any, gradient: An
     result = model.train()
     np.testing.assert_allclose(result.pop("td_error"), error, rtol=1e-6)
     weighted = np.array([[1.0], [0.5]]) * np.array(gradient) / 2
-    assert result == pytest.approx(
-        {
-            "loss": (error[0] + 0.5 * error[1]) / 2,
-            "q_mean": (0.5 + 1.5) / 2,
-            "gradient_norm": np.linalg.norm(weighted),
-            "learning_rate": 0.1,
-        },
-        rel=1e-6,
-    )
+    numbers = {
+        "loss": (error[0] + 0.5 * error[1]) / 2,
+        "q_mean": (0.5 + 1.5) / 2,
+        "gradient_norm": np.linalg.norm(weighted),
+        "learning_rate": 0.1,
+    }
+    assert result == pytest.approx(numbers, rel=1e-6)
     np.testing.assert_allclose(model.weights["online/quantiles/bias"].reshape(2, 2), ONLINE - 0.1 * weighted, rtol=1e-6)
 
 
@@ -74,17 +71,8 @@ def test_branches_share_the_mixture_of_their_next_quantiles() -> None:
     space = spaces.MultiDiscrete([2, 3], start=[0, 10])
     observation = spaces.Dict({"x": spaces.Box(-1, 1, (1,)), "action_mask": spaces.MultiBinary(5)})
     config = RunConfig(observation_space=observation, action_space=space)
-    mask = np.array([[1, 1, 1, 0, 1]], np.int8)
-    seen = {"x": np.zeros((1, 1), F32), "action_mask": mask}
-    batch = {
-        "observation": seen,
-        "action": np.array([[1, 12]], np.int32),
-        "reward": np.array([1], F32),
-        "terminated": np.zeros(1, F32),
-        "truncated": np.zeros(1, F32),
-        "discount": np.array([0.5], F32),
-        "next_observation": seen,
-    }
+    seen = {"x": np.zeros((1, 1), F32), "action_mask": np.array([[1, 1, 1, 0, 1]], np.int8)}
+    batch = transitions(seen, np.array([[1, 12]], np.int32), [1], [0.5])
     model = Model(qr_dqn.model_fn, {**PARAMS, "quantiles": 1}, config, batch, "litert")
     model.set({"online/quantiles/bias": [1, 0, 2, 9, 3], "target/quantiles/bias": [2, 1, 4, 9, 6]})
     predictions = model.act()
@@ -97,8 +85,3 @@ def test_branches_share_the_mixture_of_their_next_quantiles() -> None:
     np.testing.assert_allclose(result["td_error"], [first + second], rtol=1e-6)
     # The first gradient is -1/2: both targets are above it. The second is 0: one is above, one below.
     np.testing.assert_allclose(model.weights["online/quantiles/bias"], [1, 0.1 * 0.5 / 2, 2, 9, 3], rtol=1e-6)
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    params = QRDQNParams()
-    assert (params.quantiles, params.kappa, params.learning_rate, params.optimizer_epsilon) == (200, 1, 5e-5, 0.0003125)

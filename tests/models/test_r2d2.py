@@ -11,15 +11,11 @@ from gymnasium import spaces
 
 from axonrl import RunConfig
 from axonrl.models import r2d2
-from axonrl.models.r2d2 import R2D2Params
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import LINEAR, Model
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-5, 5, (1,)), action_space=spaces.Discrete(2, start=5))
-PARAMS = {
-    **{"hidden": (), "lstm": 1, "dueling": None, "n_step": 2, "optimizer": "sgd", "learning_rate": 0.1},
-    "max_gradient_norm": None,
-}
+PARAMS = {**LINEAR, "lstm": 1, "dueling": None, "n_step": 2, "max_gradient_norm": None}
 ONLINE, TARGET = np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]])  # Q is the LSTM's output times these
 OPEN = 50.0
 
@@ -110,8 +106,3 @@ def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str)
     gradient = [-(WEIGHT * td_error * OUTPUTS[:3] * (ACTION[1:] == action)).sum() / 6 for action in (0, 1)]
     moved = model.weights["online/q_values/kernel"]
     np.testing.assert_allclose(moved, ONLINE - 0.1 * np.array([gradient]), rtol=1e-4)
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    params = R2D2Params()
-    assert (params.n_step, params.double, params.dueling, params.rescaling) == (5, True, "mean", 1e-3)

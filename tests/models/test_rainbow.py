@@ -9,12 +9,11 @@ from gymnasium import spaces
 from axonrl import RunConfig
 from axonrl.explorations import EpsilonGreedy, Noisy
 from axonrl.models import c51, dqn, rainbow
-from axonrl.models.rainbow import RainbowParams
-from axonrl.tests.models.executed import Model, transitions
+from axonrl.tests.models.executed import LINEAR, Model, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2, start=5))
-SGD = {"hidden": (), "optimizer": "sgd", "optimizer_epsilon": None, "learning_rate": 0.1}
+SGD = {**LINEAR, "optimizer_epsilon": None}
 ATOMS = {"atoms": 2, "v_min": 0, "v_max": 1}
 BATCH = transitions(np.zeros((2, 1), F32), np.array([5, 6], np.int32), [0.25, 1], weight=[1, 0.5])
 
@@ -107,10 +106,3 @@ def test_each_part_can_be_switched_off(off: dict[str, Any], other: Any, same: di
     np.testing.assert_equal(our_predictions, their_predictions)
     noisy = off.get("noisy", True)
     assert type(made[0].program.predict.exploration) is (Noisy if noisy else EpsilonGreedy)
-
-
-def test_defaults_are_those_of_the_paper() -> None:
-    params = RainbowParams()
-    assert (params.learning_rate, params.optimizer_epsilon, params.noisy_sigma) == (6.25e-5, 1.5e-4, 0.5)
-    assert (params.atoms, params.v_min, params.v_max) == (51, -10, 10)
-    assert (params.double, params.dueling, params.noisy, params.distributional) == (True, "mean", True, True)

@@ -1,23 +1,18 @@
 """REDQ against the paper's algorithm in NumPy, on networks that are one matrix: Q(s, a) = [s a] w + b."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl import Agent, RunConfig
-from axonrl.memories import ReplayMemory
+from axonrl import RunConfig
 from axonrl.models import redq
-from axonrl.tests.models.bandits import Sides
-from axonrl.tests.models.executed import Model, traced
+from axonrl.tests.models.executed import LINEAR, Model, traced, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(-1, 1, (1,)))
-PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "updates": 2, "critics": 3, "subset": 2}
+PARAMS = {**LINEAR, "updates": 2, "critics": 3, "subset": 2}
 SEEN, NEXT_SEEN = np.array([1, 2, -1, 0.5]), np.array([2, 3, 1, -2])
 ACTION = np.array([-0.5, 0.5, 0.2, -0.1])
 REWARD, DISCOUNT, WEIGHT = np.array([1, -1, 2, 0.5]), np.array([0.5, 0, 0.9, 0.8]), np.array([1, 0.5, 0.25, 0.75])
@@ -27,16 +22,8 @@ ACTOR = {"mean/kernel": 0.25, "mean/bias": -0.5, "log_std/kernel": 0.1, "log_std
 CRITICS = np.array([[0.5, 2.0, 0.1], [0.4, 1.0, 0.3], [-0.2, 0.8, 0.0]])  # by observation, by action, bias
 TARGETS = np.array([[0.3, -1.0, 0.0], [0.2, 0.5, 0.2], [0.1, 0.9, -0.4]])
 ALPHA = 0.5
-BATCH: dict[str, Any] = {
-    "observation": SEEN.astype(F32)[:, None],
-    "action": ACTION.astype(F32)[:, None],
-    "reward": REWARD.astype(F32),
-    "terminated": np.array([0, 1, 0, 0], F32),
-    "truncated": np.zeros(4, F32),
-    "discount": DISCOUNT.astype(F32),
-    "next_observation": NEXT_SEEN.astype(F32)[:, None],
-    "weight": WEIGHT.astype(F32),
-}
+COLUMNS = [values.astype(F32)[:, None] for values in (SEEN, ACTION, NEXT_SEEN)]
+BATCH = transitions(COLUMNS[0], COLUMNS[1], REWARD, DISCOUNT, next_observation=COLUMNS[2], weight=WEIGHT)
 DRAWS = [NOISE[:, None].astype(F32), NEXT_NOISE[:, None].astype(F32), DRAW.astype(F32)]
 
 
@@ -89,26 +76,21 @@ def test_one_update_by_hand() -> None:
     by_log_std = -ALPHA + by_u * std * z
     gradients = np.array([by_u * s, by_u, by_log_std * s, by_log_std]).mean(axis=1)
     np.testing.assert_allclose(result.pop("td_error"), td_errors, rtol=1e-5)
-    assert result == pytest.approx(
-        {
-            "loss": np.mean(losses),
-            "q_mean": np.mean(means),
-            "critic_gradient_norm": np.mean(norms),
-            "actor_loss": np.mean(ALPHA * log_prob - q(critics, s, action).mean(axis=0)),
-            "temperature": ALPHA,
-            "entropy": -log_prob.mean(),
-            "actor_gradient_norm": np.linalg.norm(gradients),
-            "learning_rate": 0.1,
-        },
-        rel=1e-5,
-    )
-    weights = model.weights
-    np.testing.assert_allclose(weights["critics/dense1/kernel"][..., 0], critics[:, :2], rtol=1e-5)
-    np.testing.assert_allclose(weights["critics/dense1/bias"].ravel(), critics[:, 2], rtol=1e-5)
-    np.testing.assert_allclose(weights["targets/dense1/kernel"][..., 0], targets[:, :2], rtol=1e-5)
-    for (name, value), gradient in zip(ACTOR.items(), gradients, strict=True):
-        np.testing.assert_allclose(weights[f"actor/{name}"].ravel(), [value - 0.1 * gradient], rtol=1e-5)
-    assert weights["log_temperature"] == pytest.approx(np.log(ALPHA) - 0.1 * (-log_prob.mean() + 1), rel=1e-5)
+    numbers = {
+        "loss": np.mean(losses),
+        "q_mean": np.mean(means),
+        "critic_gradient_norm": np.mean(norms),
+        "actor_loss": np.mean(ALPHA * log_prob - q(critics, s, action).mean(axis=0)),
+        "temperature": ALPHA,
+        "entropy": -log_prob.mean(),
+        "actor_gradient_norm": np.linalg.norm(gradients),
+        "learning_rate": 0.1,
+    }
+    assert result == pytest.approx(numbers, rel=1e-5)
+    after = {f"actor/{name}": ACTOR[name] - 0.1 * by for name, by in zip(ACTOR, gradients, strict=True)}
+    after |= {"critics/dense1/kernel": critics[:, :2], "critics/dense1/bias": critics[:, 2]}
+    after |= {"targets/dense1/kernel": targets[:, :2]}
+    model.check({**after, "log_temperature": np.log(ALPHA) - 0.1 * (-log_prob.mean() + 1)})
 
 
 def test_targets_become_copies_in_the_first_gradient_step_of_all_and_in_no_other() -> None:
@@ -117,12 +99,3 @@ def test_targets_become_copies_in_the_first_gradient_step_of_all_and_in_no_other
     model.train(0, DRAWS)
     moved = np.abs(model.weights["targets/dense1/kernel"][..., 0] - CRITICS[:, :2])
     assert 0 < moved.min() < moved.max() < 0.01  # 0.005 of the way to critics that have learned once
-
-
-@pytest.mark.learning
-def test_it_finds_the_best_discrete_action_from_a_prioritized_memory(tmp_path: Path) -> None:
-    params = {"hidden": (16,), "learning_rate": 5e-3, "target_update_rate": 0.05, "updates": 4, "critics": 3}
-    memory = ReplayMemory(1000, 64, n_step=2, sampler="prioritized")
-    agent = Agent(redq.model_fn, memory, tmp_path, RunConfig(seed=1), params)
-    agent.train(Sides(), first_update=100, update_frequency=1, max_timesteps=400)
-    assert agent.predict(np.array([[-1], [1]], F32))["action"].tolist() == [5, 7]

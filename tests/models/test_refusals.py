@@ -1,6 +1,6 @@
 """What algorithms refuse: the rules of their parameters, and for each one wrong parameter, space and batch."""
 
-from types import ModuleType
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,27 +11,7 @@ from gymnasium import spaces
 from axonrl import RunConfig, noise
 from axonrl.contracts import Modes
 from axonrl.errors import ArgumentError
-from axonrl.models import (
-    a2c,
-    bc,
-    c51,
-    cql,
-    cql_sac,
-    ddpg,
-    dqn,
-    impala,
-    iqn,
-    naf,
-    ppo,
-    qr_dqn,
-    r2d2,
-    rainbow,
-    redq,
-    sac,
-    td3,
-    trpo,
-    vpg,
-)
+from axonrl.models.__main__ import params_of
 
 BOX, CHOICES, BITS = spaces.Box(-1, 1, (1,)), spaces.Discrete(2), spaces.MultiBinary(3)
 BYTES, UNBOUNDED = spaces.Box(0, 9, (2,), np.uint8), spaces.Box(-np.inf, 1, (2,))
@@ -44,35 +24,39 @@ TRANSITIONS, ROLLOUTS, SEQUENCES = "single transitions, from a ReplayMemory", "f
 class Algorithm(NamedTuple):
     """One that takes actions of ``space``, and not of ``wrong``; ``needs`` batches from a memory."""
 
-    module: ModuleType
-    named: str
+    name: str
+    said: str
     space: Any
     wrong: Any
     needs: str
 
 
 ALGORITHMS = [
-    Algorithm(a2c, "PPO and A2C", CHOICES, BYTES, ROLLOUTS),
-    Algorithm(bc, "BC", CHOICES, BYTES, TRANSITIONS),
-    Algorithm(c51, "C51", CHOICES, BOX, TRANSITIONS),
-    Algorithm(cql, "CQL", CHOICES, BOX, TRANSITIONS),
-    Algorithm(cql_sac, "CQL over SAC", BOX, CHOICES, TRANSITIONS),
-    Algorithm(ddpg, "DDPG", BOX, CHOICES, TRANSITIONS),
-    Algorithm(dqn, "DQN", CHOICES, BITS, TRANSITIONS),
-    Algorithm(impala, "IMPALA", CHOICES, BYTES, ROLLOUTS),
-    Algorithm(iqn, "IQN", CHOICES, BOX, TRANSITIONS),
-    Algorithm(naf, "NAF", BOX, spaces.MultiDiscrete([2, 2]), TRANSITIONS),
-    Algorithm(ppo, "PPO and A2C", CHOICES, None, ROLLOUTS),
-    Algorithm(qr_dqn, "QR-DQN", CHOICES, BOX, TRANSITIONS),
-    Algorithm(r2d2, "R2D2", CHOICES, spaces.MultiDiscrete([2, 2]), SEQUENCES),
-    Algorithm(rainbow, "Rainbow", CHOICES, BOX, TRANSITIONS),
-    Algorithm(redq, "REDQ", BOX, BITS, TRANSITIONS),
-    Algorithm(sac, "SAC", BOX, BITS, TRANSITIONS),
-    Algorithm(td3, "TD3", BOX, UNBOUNDED, TRANSITIONS),
-    Algorithm(trpo, "TRPO", CHOICES, BYTES, ROLLOUTS),
-    Algorithm(vpg, "VPG", CHOICES, BYTES, ROLLOUTS),
+    Algorithm("a2c", "PPO and A2C", CHOICES, BYTES, ROLLOUTS),
+    Algorithm("bc", "BC", CHOICES, BYTES, TRANSITIONS),
+    Algorithm("c51", "C51", CHOICES, BOX, TRANSITIONS),
+    Algorithm("cql", "CQL", CHOICES, BOX, TRANSITIONS),
+    Algorithm("cql_sac", "CQL over SAC", BOX, CHOICES, TRANSITIONS),
+    Algorithm("ddpg", "DDPG", BOX, CHOICES, TRANSITIONS),
+    Algorithm("dqn", "DQN", CHOICES, BITS, TRANSITIONS),
+    Algorithm("impala", "IMPALA", CHOICES, BYTES, ROLLOUTS),
+    Algorithm("iqn", "IQN", CHOICES, BOX, TRANSITIONS),
+    Algorithm("naf", "NAF", BOX, spaces.MultiDiscrete([2, 2]), TRANSITIONS),
+    Algorithm("ppo", "PPO and A2C", CHOICES, None, ROLLOUTS),
+    Algorithm("qr_dqn", "QR-DQN", CHOICES, BOX, TRANSITIONS),
+    Algorithm("r2d2", "R2D2", CHOICES, spaces.MultiDiscrete([2, 2]), SEQUENCES),
+    Algorithm("rainbow", "Rainbow", CHOICES, BOX, TRANSITIONS),
+    Algorithm("redq", "REDQ", BOX, BITS, TRANSITIONS),
+    Algorithm("sac", "SAC", BOX, BITS, TRANSITIONS),
+    Algorithm("td3", "TD3", BOX, UNBOUNDED, TRANSITIONS),
+    Algorithm("trpo", "TRPO", CHOICES, BYTES, ROLLOUTS),
+    Algorithm("vpg", "VPG", CHOICES, BYTES, ROLLOUTS),
 ]
-EACH = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda one: one.module.__name__.rpartition(".")[2])
+EACH = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda one: one.name)
+
+
+def model_fn_of(algorithm: str) -> Any:
+    return import_module(f"axonrl.models.{algorithm}").model_fn
 
 
 def config(space: Any) -> RunConfig:
@@ -85,11 +69,11 @@ def features(*shape: int) -> dict[str, Any]:
 
 @EACH
 def test_a_wrong_parameter_and_another_action_space_are_named(algorithm: Algorithm) -> None:
-    model_fn = algorithm.module.model_fn
+    model_fn = model_fn_of(algorithm.name)
     with pytest.raises(ArgumentError) as error:
         model_fn(features(1), None, Modes.PREDICT, {"learning_rate": -1}, config(algorithm.space))
     assert (error.value.argument, error.value.value) == ("learning_rate", -1)
-    message = rf"^(the action space of )?{algorithm.named} (needs|must be) .*, got "
+    message = rf"^(the action space of )?{algorithm.said} (needs|must be) .*, got "
     with pytest.raises(ArgumentError, match=message) as error:
         model_fn(features(1), None, Modes.PREDICT, None, config(algorithm.wrong))
     assert (error.value.argument, error.value.value) == ("action_space", algorithm.wrong)
@@ -99,54 +83,54 @@ def test_a_wrong_parameter_and_another_action_space_are_named(algorithm: Algorit
 def test_the_batches_of_another_memory_are_refused_before_a_network_sees_them(algorithm: Algorithm) -> None:
     shape = (4, 1) if algorithm.needs == TRANSITIONS else (4,)
     labels = {"reward": tf.zeros(shape), "global_step": tf.constant(0, tf.int64)}
-    with pytest.raises(ArgumentError, match=rf"^{algorithm.named}.* {algorithm.needs}") as error:
-        algorithm.module.model_fn(features(*shape), labels, Modes.TRAIN, None, config(algorithm.space))
+    with pytest.raises(ArgumentError, match=rf"^{algorithm.said}.* {algorithm.needs}") as error:
+        model_fn_of(algorithm.name)(features(*shape), labels, Modes.TRAIN, None, config(algorithm.space))
     assert error.value.argument == "memory"
 
 
 @pytest.mark.parametrize(
-    ("params", "wrong", "argument"),
+    ("algorithm", "wrong", "argument"),
     [
-        (a2c.A2CParams, {"gae_lambda": 2}, "gae_lambda"),
-        (bc.BCParams, {"log_std": 21}, "log_std"),
-        (c51.C51Params, {"v_min": 1, "v_max": 1}, "v_min"),
-        (c51.C51Params, {"v_min": 1, "v_max": 1 + 1e-6}, "v_min"),  # float32 has no 51 numbers there
-        (c51.C51Params, {"v_min": -3e38, "v_max": 3e38}, "v_min"),  # their distance is infinite in float32
-        (cql.CQLParams, {"conservative_weight": -1}, "conservative_weight"),
-        (cql_sac.CQLSACParams, {"samples": 0}, "samples"),
-        (dqn.DQNParams, {"double": "yes"}, "double"),
-        (iqn.IQNParams, {"cosines": 0}, "cosines"),
-        (ppo.PPOParams, {"epochs": 2.5}, "epochs"),
-        (ppo.PPOParams, {"log_std": 21}, "log_std"),
-        (qr_dqn.QRDQNParams, {"kappa": -1}, "kappa"),
-        (r2d2.R2D2Params, {"rescaling": 0}, "rescaling"),
-        (rainbow.RainbowParams, {"distributional": 1}, "distributional"),
-        (redq.REDQParams, {"critics": 3, "subset": 4}, "subset"),
-        (sac.SACParams, {"state_dependent_exploration": 1}, "state_dependent_exploration"),
-        (sac.SACParams, {"lstm": 2, "updates": 2}, "updates"),  # an LSTM learns from whole sequences
-        (sac.SACParams, {"n_step": 2}, "n_step"),  # of sequences; else it is the memory's
-        (td3.TD3Params, {"smoothing": -0.1}, "smoothing"),
-        (td3.TD3Params, {"smoothing_clip": -0.1}, "smoothing_clip"),
-        (td3.TD3Params, {"critic_learning_rate": -1}, "critic_learning_rate"),
-        (td3.TD3Params, {"exploration": "epsilon_greedy"}, "exploration"),
-        (trpo.TRPOParams, {"max_kl": 0}, "max_kl"),
-        (trpo.TRPOParams, {"damping": -1}, "damping"),
-        (trpo.TRPOParams, {"activation": "softsign"}, "activation"),  # TensorFlow lacks its second derivatives
-        (vpg.VPGParams, {"baseline": "none", "gae_lambda": 0.9}, "gae_lambda"),
-        (vpg.VPGParams, {"value_learning_rate": -1}, "value_learning_rate"),
+        ("a2c", {"gae_lambda": 2}, "gae_lambda"),
+        ("bc", {"log_std": 21}, "log_std"),
+        ("c51", {"v_min": 1, "v_max": 1}, "v_min"),
+        ("c51", {"v_min": 1, "v_max": 1 + 1e-6}, "v_min"),  # float32 has no 51 numbers there
+        ("c51", {"v_min": -3e38, "v_max": 3e38}, "v_min"),  # their distance is infinite in float32
+        ("cql", {"conservative_weight": -1}, "conservative_weight"),
+        ("cql_sac", {"samples": 0}, "samples"),
+        ("dqn", {"double": "yes"}, "double"),
+        ("iqn", {"cosines": 0}, "cosines"),
+        ("ppo", {"epochs": 2.5}, "epochs"),
+        ("ppo", {"log_std": 21}, "log_std"),
+        ("qr_dqn", {"kappa": -1}, "kappa"),
+        ("r2d2", {"rescaling": 0}, "rescaling"),
+        ("rainbow", {"distributional": 1}, "distributional"),
+        ("redq", {"critics": 3, "subset": 4}, "subset"),
+        ("sac", {"state_dependent_exploration": 1}, "state_dependent_exploration"),
+        ("sac", {"lstm": 2, "updates": 2}, "updates"),  # an LSTM learns from whole sequences
+        ("sac", {"n_step": 2}, "n_step"),  # of sequences; else it is the memory's
+        ("td3", {"smoothing": -0.1}, "smoothing"),
+        ("td3", {"smoothing_clip": -0.1}, "smoothing_clip"),
+        ("td3", {"critic_learning_rate": -1}, "critic_learning_rate"),
+        ("td3", {"exploration": "epsilon_greedy"}, "exploration"),
+        ("trpo", {"max_kl": 0}, "max_kl"),
+        ("trpo", {"damping": -1}, "damping"),
+        ("trpo", {"activation": "softsign"}, "activation"),  # TensorFlow lacks its second derivatives
+        ("vpg", {"baseline": "none", "gae_lambda": 0.9}, "gae_lambda"),
+        ("vpg", {"value_learning_rate": -1}, "value_learning_rate"),
     ],
 )
-def test_rules_of_parameters(params: Any, wrong: dict[str, Any], argument: str) -> None:
+def test_rules_of_parameters(algorithm: str, wrong: dict[str, Any], argument: str) -> None:
     with pytest.raises(ArgumentError) as error:
-        params(**wrong)
+        params_of(algorithm)(**wrong)
     assert (error.value.argument, error.value.value) == (argument, wrong[argument])
 
 
-@pytest.mark.parametrize("algorithm", [cql_sac, redq, sac, td3])
-def test_a_batch_that_gradient_steps_cannot_share_is_refused(algorithm: ModuleType) -> None:
+@pytest.mark.parametrize("algorithm", ["cql_sac", "redq", "sac", "td3"])
+def test_a_batch_that_gradient_steps_cannot_share_is_refused(algorithm: str) -> None:
     labels: dict[str, Any] = {name: tf.zeros(2) for name in ("reward", "discount")}
     labels |= {"action": tf.zeros((2, 1)), "next_observation": features(2), "global_step": tf.constant(0, tf.int64)}
     message = "updates must divide the memory's batch_size, .*; got updates=3 and batch_size=2"
     with noise.supplying(lambda request: tf.zeros(request.shape)), pytest.raises(ArgumentError, match=message) as error:
-        algorithm.model_fn(features(2), labels, Modes.TRAIN, {"updates": 3, "hidden": ()}, config(BOX))
+        model_fn_of(algorithm)(features(2), labels, Modes.TRAIN, {"updates": 3, "hidden": ()}, config(BOX))
     assert error.value.argument == "updates"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl import Agent, RunConfig
+from axonrl import RunConfig
 from axonrl.explorations import Categorical
-from axonrl.memories import ReplayMemory
 from axonrl.models import sac
-from axonrl.tests.models.bandits import Sides
-from axonrl.tests.models.executed import Model, traced
+from axonrl.tests.models.executed import LINEAR, Model, layers, traced, transitions
 
 F32 = np.float32
-LINEAR = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1}
 THREE = spaces.Discrete(3, start=5)
 SPACE = spaces.Box(-10, 10, (1,))
 MASKED_SPACE = spaces.Dict({"action_mask": spaces.MultiBinary(3), "x": SPACE})
@@ -41,26 +37,16 @@ def batch(masked: bool) -> dict[str, Any]:
         x = seen.astype(F32)[:, None]
         return {"action_mask": mask.astype(np.int8), "x": x} if masked else x
 
-    return {
-        "observation": observation(SEEN, MASK),
-        "action": (ACTION + 5).astype(np.int32),
-        "reward": REWARD.astype(F32),
-        "terminated": np.array([0, 1, 0, 0], F32),
-        "truncated": np.zeros(4, F32),
-        "discount": DISCOUNT.astype(F32),
-        "next_observation": observation(NEXT_SEEN, NEXT_MASK),
-        "weight": WEIGHT.astype(F32),
-    }
+    seen, next_seen = observation(SEEN, MASK), observation(NEXT_SEEN, NEXT_MASK)
+    action = (ACTION + 5).astype(np.int32)
+    return transitions(seen, action, REWARD, DISCOUNT, next_observation=next_seen, weight=WEIGHT)
 
 
 def linear(runtime: str = "tensorflow", masked: bool = False, **params: Any) -> Model:
     """Its networks hold WEIGHTS. Equal ones share a trace: plain SGD has no memory."""
     config = RunConfig(observation_space=MASKED_SPACE if masked else SPACE, action_space=THREE)
     model = traced(sac.model_fn, {**LINEAR, **params}, config, batch(masked), runtime)
-    kernels = {f"{name}/kernel": kernel for name, (kernel, _) in WEIGHTS.items()}
-    biases = {f"{name}/bias": bias for name, (_, bias) in WEIGHTS.items()}
-    fixed = "temperature" in params
-    model.set({**kernels, **biases, **({} if fixed else {"log_temperature": np.log(ALPHA)})})
+    model.set({**layers(WEIGHTS), "log_temperature": np.log(ALPHA)})
     return model
 
 
@@ -117,12 +103,8 @@ class ByHand:
 
 
 def check_weights(model: Model, expected: ByHand) -> None:
-    weights = model.weights
-    for name in WEIGHTS:
-        kernel, bias = expected.weights[name.partition("/")[0]]
-        np.testing.assert_allclose(weights[f"{name}/kernel"].ravel(), kernel, rtol=1e-5, atol=1e-7, err_msg=name)
-        np.testing.assert_allclose(weights[f"{name}/bias"], bias, rtol=1e-5, atol=1e-7, err_msg=name)
-    assert weights["log_temperature"] == pytest.approx(expected.log_temperature, rel=1e-5)
+    model.check(layers({name: expected.weights[name.partition("/")[0]] for name in WEIGHTS}), atol=1e-7)
+    assert model.weights["log_temperature"] == pytest.approx(expected.log_temperature, rel=1e-5)
 
 
 @pytest.mark.parametrize(("runtime", "masked"), [("tensorflow", False), ("litert", True)])
@@ -168,16 +150,3 @@ def test_predictions_are_the_likeliest_legal_action_and_what_is_drawn_from() -> 
     assert predictions["action"][:2].tolist() == [5, 6]
     assert predictions["action"][2] < 0
     np.testing.assert_array_equal(predictions["action_mask"], seen["action_mask"] > 0)
-
-
-@pytest.mark.learning
-def test_it_finds_the_best_action_from_a_prioritized_memory_and_keeps_the_target_entropy(tmp_path: Path) -> None:
-    params = {"hidden": (32,), "learning_rate": 5e-3, "target_update_rate": 0.05}
-    memory = ReplayMemory(1000, 32, n_step=2, sampler="prioritized")
-    agent = Agent(sac.model_fn, memory, tmp_path, RunConfig(seed=1), params)
-    agent.train(Sides(), first_update=64, update_frequency=1, max_timesteps=1000)
-    predictions = agent.predict(np.array([[-1], [1]], F32))
-    assert predictions["action"].tolist() == [5, 7]
-    p = np.exp(predictions["logits"])
-    p /= p.sum(1, keepdims=True)
-    assert -np.sum(p * np.log(p), axis=1).mean() == pytest.approx(0.7 * np.log(3), abs=0.15)

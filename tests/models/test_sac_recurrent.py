@@ -3,8 +3,6 @@
 Networks are one layer on that output.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,11 @@ from axonrl.models import sac
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
 from axonrl.tests.estimators.test_recurrent_agents import Cue, copies
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import LINEAR, Model, layers
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-5, 5, (1,)), action_space=spaces.Discrete(2, start=5))
-PARAMS = {"hidden": (), "lstm": 1, "n_step": 2, "optimizer": "sgd", "learning_rate": 0.1}
+PARAMS = {**LINEAR, "lstm": 1, "n_step": 2}
 # Columns: a window in the middle of an episode; an episode's only timestep, with padding before and after.
 X = np.array([[0.2, 7.0], [0.4, -0.3], [-0.6, 0.5], [0.1, 0.5]])  # one of burn-in, two trained on, what follows
 BURN_IN, VALID, WEIGHT = np.array([[1, 0]]), np.array([[1, 1], [1, 0]]), np.array([0.5, 1.0])
@@ -82,8 +80,7 @@ def policy(logits: Any) -> tuple[Any, Any]:
 def test_one_update_by_hand() -> None:
     model = Model(sac.model_fn, PARAMS, CONFIG, BATCH, "litert")
     w = {name.partition("/")[0]: np.array(value) for name, value in HEADS.items()}
-    weights = {f"{name}/kernel": kernel for name, (kernel, _) in HEADS.items()}
-    weights |= {f"{name}/bias": bias for name, (_, bias) in HEADS.items()}
+    weights = layers(HEADS)
     for name in ("memory", "target_memory"):
         weights[f"{name}/lstm/kernel"] = [0, 0, 1, 0]
         weights[f"{name}/lstm/bias"] = [OPEN, OPEN, 0, OPEN]
@@ -127,10 +124,7 @@ def test_one_update_by_hand() -> None:
     assert result["entropy"] == pytest.approx(entropy, rel=1e-5)
     by_logit = ROWS[:, None] * p * (cost - (p * cost).sum(1, keepdims=True))
     w["actor"] = w["actor"] - 0.1 * np.array([now @ by_logit, by_logit.sum(0)])
-    for name in HEADS:
-        kernel, bias = w[name.partition("/")[0]]
-        np.testing.assert_allclose(moved[f"{name}/kernel"].ravel(), kernel, rtol=1e-4, atol=1e-6, err_msg=name)
-        np.testing.assert_allclose(moved[f"{name}/bias"], bias, rtol=1e-4, atol=1e-6, err_msg=name)
+    model.check(layers({name: w[name.partition("/")[0]] for name in HEADS}), 1e-4, 1e-6)
     change = -0.1 * (entropy - 0.7 * np.log(2))
     assert moved["log_temperature"] == pytest.approx(np.log(ALPHA) + change, rel=1e-5)
 
@@ -147,8 +141,7 @@ def test_a_box_and_state_dependent_exploration_have_the_same_numbers_in_both_exe
     expected, found = (model.train(0, draws) for model in (tensorflow, litert))
     np.testing.assert_allclose(found.pop("td_error"), expected.pop("td_error"), rtol=1e-5, atol=1e-6)
     assert found == pytest.approx(expected, rel=1e-5)
-    for name, value in tensorflow.weights.items():
-        np.testing.assert_allclose(litert.weights[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    litert.check(tensorflow.weights, 1e-4, 1e-6)
 
 
 def agent(folder: Path, memory: Any, **params: Any) -> Agent:

@@ -1,7 +1,5 @@
 """SAC with state-dependent exploration: an update by hand, where the only feature is the observation, and a life."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,16 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import sac
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import differences, snapshot
-from axonrl.tests.models.executed import Model
+from axonrl.tests.models.executed import LINEAR, Model, layers, transitions
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Box(0, 4, (1,)))
-PARAMS = {"hidden": (), "optimizer": "sgd", "learning_rate": 0.1, "state_dependent_exploration": True}
+PARAMS = {**LINEAR, "state_dependent_exploration": True}
 SEEN, NEXT_SEEN, ACTION = np.array([1, -2]), np.array([2, 3]), np.array([-0.5, 0.5])  # actions in -1 .. 1
 REWARD, DISCOUNT = np.array([1, -1]), np.array([0.5, 0.9])
 NOISE, NEXT_NOISE = np.array([0.5, -1.0]), np.array([1.0, 0.2])
-BATCH: dict[str, Any] = {
-    "observation": SEEN.astype(F32)[:, None],
-    "action": (2 + 2 * ACTION).astype(F32)[:, None],
-    "reward": REWARD.astype(F32),
-    "terminated": np.zeros(2, F32),
-    "truncated": np.zeros(2, F32),
-    "discount": DISCOUNT.astype(F32),
-    "next_observation": NEXT_SEEN.astype(F32)[:, None],
-}
+COLUMNS = [values.astype(F32)[:, None] for values in (SEEN, 2 + 2 * ACTION, NEXT_SEEN)]
+BATCH = transitions(COLUMNS[0], COLUMNS[1], REWARD, DISCOUNT, next_observation=COLUMNS[2])
 MEAN, LOG_STD, ALPHA = np.array([0.25, -0.5]), -0.7, 0.5  # mean: by observation, bias
 CRITICS = np.array([[0.5, 2.0, 0.1], [0.4, 1.0, 0.3]])  # by observation, by action, bias
 
@@ -50,9 +41,8 @@ def drawn(s: Any, z: Any) -> tuple[Any, Any, Any]:
 def test_one_update_by_hand() -> None:
     model = Model(sac.model_fn, PARAMS, CONFIG, BATCH, "litert")
     weights: dict[str, Any] = {"actor/mean/kernel": MEAN[0], "actor/mean/bias": MEAN[1], "actor/log_std": LOG_STD}
-    for i, (*kernel, bias) in enumerate(CRITICS, start=1):
-        for name in ("critic", "target"):
-            weights |= {f"{name}{i}/q_value/kernel": kernel, f"{name}{i}/q_value/bias": bias}
+    for name in ("critic", "target"):
+        weights |= layers({f"{name}{i}/q_value": (one[:-1], one[-1]) for i, one in enumerate(CRITICS, start=1)})
     model.set({**weights, "log_temperature": np.log(ALPHA)})
     predictions = model.act()
     np.testing.assert_allclose(predictions["scaled_features"][..., 0], SEEN[:, None] * np.exp(LOG_STD), rtol=1e-6)

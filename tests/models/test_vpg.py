@@ -1,7 +1,5 @@
 """VPG against numbers worked out by hand, on networks that are one matrix; and through the Agent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +12,12 @@ from axonrl import Agent, Modes, RunConfig
 from axonrl.errors import NonFiniteError
 from axonrl.memories import BatchMemory
 from axonrl.models import vpg
-from axonrl.tests.models.executed import Model, traced
-from axonrl.tests.test_learning import BEST, Corridor
+from axonrl.tests.models.executed import WHOLE, Model, traced
+from axonrl.tests.test_learning import Corridor
 
 F32 = np.float32
 CONFIG = RunConfig(observation_space=spaces.Box(-9, 9, (2,)), action_space=spaces.Discrete(2))
-PARAMS: dict[str, Any] = {
-    "hidden": (),
-    "optimizer": "sgd",
-    "learning_rate": 0.1,
-    "max_gradient_norm": None,
-    "normalize_advantages": False,
-    "entropy_coefficient": 0.5,
-    "epochs": 1,
-    "minibatch_size": None,
-    "value_learning_rate": 0.2,
-}
+PARAMS = {**WHOLE, "max_gradient_norm": None, "entropy_coefficient": 0.5, "value_learning_rate": 0.2}
 # Two timesteps of an episode that terminates, one that is truncated, and one whose episode goes on.
 OBSERVATION = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], F32)
 BATCH: dict[str, Any] = {
@@ -155,12 +143,3 @@ def test_the_error_names_advantages_that_overflow(tmp_path: Path) -> None:
     agent = Agent(vpg.model_fn, BatchMemory(16), tmp_path, QUIET, {"hidden": (), "baseline": "none"})
     with pytest.raises(NonFiniteError, match="advantage_std"):
         agent.train(Overflowing(), timesteps=100)
-
-
-@pytest.mark.learning
-def test_it_finds_the_best_way(tmp_path: Path) -> None:
-    params = {"hidden": (32,), "learning_rate": 3e-2}
-    agent = Agent(vpg.model_fn, BatchMemory(128, discount=0.9), tmp_path, QUIET, params)
-    agent.train(Corridor(), steps=40)
-    assert agent.global_step == 40
-    assert agent.evaluate(Corridor(), episodes=2)["episode_return_mean"] == pytest.approx(BEST)

@@ -1,7 +1,5 @@
 """Policy and value with an LSTM: what is learned from a rollout is what acting one timestep after the other saw."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
@@ -35,7 +33,8 @@ class Rollout:
         observation = rng.normal(size=(LENGTH + 1, COPIES, 2)).astype(F32)
         final = rng.normal(size=(LENGTH, COPIES, 2)).astype(F32)
         following = np.where(over[..., None] > 0, final, observation[1:])
-        state = {name: rng.normal(size=(COPIES, UNITS)).astype(F32) for name in self.names(network, recurrent)}
+        names = network.predict(np.zeros((1, 2), F32), ()).state or {}
+        state = {name: rng.normal(size=(COPIES, UNITS)).astype(F32) for name in names}
         seen: dict[str, list[Any]] = {name: [] for name in ("state", "value", "next_value", "logits")}
         for t in range(LENGTH):
             spec = network.predict({"observation": observation[t], "state": state} if recurrent else observation[t], ())
@@ -64,14 +63,6 @@ class Rollout:
             "log_prob": tf.constant(rng.normal(size=shape).astype(F32)),
             "value": tf.constant(self.value),
         }
-
-    @staticmethod
-    def names(network: ActorCritic, recurrent: bool) -> list[str]:
-        if not recurrent:
-            return []
-        state = network.predict(np.zeros((1, 2), F32), ()).state
-        assert state is not None
-        return list(state)
 
 
 @functools.cache

@@ -1,7 +1,5 @@
 """Critics: an ensemble is what as many networks would be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,13 +1,9 @@
 """Distributions over returns on the atoms 0, 1, 2, against numbers worked out by hand."""
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
 from axonrl.models.blocks import distributional
-from axonrl.policies.interpreter import LiteProgram
-from axonrl.runtimes.litert.conversion import convert
 
 ATOMS = distributional.support(0.0, 2.0, 3)
 P = [0.2, 0.3, 0.5]  # of 0, 1 and 2 after the next observation
@@ -38,15 +34,6 @@ def test_the_projected_target() -> None:
     assert tape.gradient(found, inputs) == [None] * 3
 
 
-def test_a_projection_keeps_the_mean_of_unclipped_values() -> None:
-    rng = np.random.default_rng(0)
-    atoms = distributional.support(-10.0, 10.0, 51)
-    p = rng.dirichlet(np.ones(51), 20).astype(np.float32)
-    reward, discount = rng.uniform(-2, 2, 20).astype(np.float32), rng.uniform(0, 0.8, 20).astype(np.float32)
-    found = distributional.projected_target(tf.constant(reward), tf.constant(discount), tf.constant(p), atoms)
-    np.testing.assert_allclose(found.numpy() @ atoms, reward + discount * (p @ atoms), rtol=1e-4, atol=1e-5)
-
-
 def test_expected_values_and_the_distribution_of_an_action() -> None:
     p = np.array([[P, [0.1, 0.8, 0.1]], [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]], np.float32)  # [B, A, N]
     log_p = tf.math.log(p)
@@ -68,19 +55,3 @@ def test_the_loss_and_its_gradient() -> None:
     np.testing.assert_allclose(
         found, [float(np.log(2)), -float(np.log(0.3)), 0.0], atol=1e-6
     )  # less the entropy of the target
-
-
-def test_a_program_in_litert_computes_the_same() -> None:
-    rewards, discounts, expected = zip(*TARGETS.values(), strict=True)
-    arrays = [np.array(x, np.float32) for x in (rewards, discounts, [P] * len(TARGETS))]
-
-    def function(reward: Any, discount: Any, p: Any) -> Any:
-        target = distributional.projected_target(reward, discount, p, ATOMS)
-        return [target, distributional.divergence(target, tf.math.log(p))]
-
-    concrete = tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec(a.shape) for a in arrays])
-    found = LiteProgram(convert({"f": concrete}, [])).signatures["f"](arrays)
-    m, p = np.array(expected), np.array(P)
-    np.testing.assert_allclose(found[0], m, atol=1e-6)
-    logarithm = np.log(np.where(m > 0, m, 1))
-    np.testing.assert_allclose(found[1], (m * (logarithm - np.log(p))).sum(1), atol=1e-5)

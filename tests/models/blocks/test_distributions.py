@@ -1,6 +1,5 @@
 """Distributions over actions, against numbers worked out by hand, and scipy's where it is installed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from axonrl.models.blocks.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
+from axonrl.tests.models.blocks.derivatives import gradients
 
 LOGITS = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))  # probabilities 1/8, 2/8, 5/8 and 6/8, 1/8, 1/8
 ENTROPY = [np.log(8) - (2 * np.log(2) + 5 * np.log(5)) / 8, np.log(8) - 6 * np.log(6) / 8]
@@ -23,15 +23,6 @@ MEAN = np.array([[1, -1], [0, 3]], np.float32)
 LOG_STD = np.log(np.array([[0.5, 2], [1, 1]], np.float32))
 ACTION = np.array([[2, -1], [-1, 1]], np.float32)  # 2, 0 and -1, -2 standard deviations from the mean
 LOG_SQRT_2PI = 0.9189385
-
-
-def gradients(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """Of the sum of what ``function`` returns, for each array."""
-    tensors = [tf.constant(array, tf.float32) for array in arrays]
-    with tf.GradientTape() as tape:
-        tape.watch(tensors)
-        result = function(*tensors)
-    return [gradient.numpy() for gradient in tape.gradient(result, tensors)]
 
 
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
@@ -177,8 +168,6 @@ def test_squashed_components_add_and_bounds_have_a_density() -> None:
     )
     assert np.isfinite(log_prob).all()
 
-
-# -- divergences ------------------------------------------------------------------------------------------------------
 
 ONE_FIFTH_OF_FIVE = 0.2 * np.log(0.2 / 0.5) + 0.8 * np.log(0.8 / 0.5)
 """Of a coin that is 1 in a fifth of all throws from a fair one."""

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl.models.blocks import losses
+from axonrl.tests.models.blocks.derivatives import gradients
 
 
 def run(function: Any, *arrays: Any) -> Any:
@@ -33,13 +34,7 @@ def test_huber() -> None:
     ("loss", "expected"), [(losses.huber, [-1.0, -0.5, 0.0, 0.5, 1.0]), (losses.squared, [-3.0, -0.5, 0.0, 0.5, 4.0])]
 )
 def test_the_gradient_is_the_error_clipped_or_not(loss: Any, expected: Any) -> None:
-    def gradient(error: Any) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(error)
-            value = loss(error)
-        return tape.gradient(value, error)
-
-    np.testing.assert_allclose(run(gradient, [-3.0, -0.5, 0.0, 0.5, 4.0]), expected)
+    np.testing.assert_allclose(gradients(loss, [-3.0, -0.5, 0.0, 0.5, 4.0])[0], expected)
 
 
 def test_action_values() -> None:
@@ -104,12 +99,7 @@ def test_an_illegal_action_has_no_part_in_a_soft_policy_whatever_the_values() ->
 
 
 def test_no_gradient_flows_into_the_target() -> None:
-    tensors = [tf.constant(x) for x in ([3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0])]
-    with tf.GradientTape() as tape:
-        for tensor in tensors:
-            tape.watch(tensor)
-        td_error = losses.td_error(*tensors)
-    to_prediction, *to_others = tape.gradient(td_error, tensors)
+    to_prediction, *to_others = gradients(losses.td_error, [3.0, 4.0], REWARD, DISCOUNT, [8.0, 9.0])
     np.testing.assert_allclose(to_prediction, [-1.0, -1.0])
     assert to_others == [None, None, None]
 
@@ -137,12 +127,11 @@ def test_dueling() -> None:
     ],
 )
 def test_clipped_surrogate(ratio: float, advantage: float, loss: float, gradient: float) -> None:
-    log_ratio = tf.math.log([ratio])
-    with tf.GradientTape() as tape:
-        tape.watch(log_ratio)
-        result = losses.clipped_surrogate(log_ratio, tf.constant([advantage]), tf.constant(0.2))
-    assert result.numpy() == pytest.approx(loss)
-    assert tape.gradient(result, log_ratio).numpy() == pytest.approx([gradient])
+    def surrogate(log_ratio: Any) -> Any:
+        return losses.clipped_surrogate(log_ratio, tf.constant([advantage]), tf.constant(0.2))
+
+    assert run(surrogate, [np.log(ratio)]) == pytest.approx(loss)
+    assert gradients(surrogate, [np.log(ratio)])[0] == pytest.approx([gradient])
 
 
 @pytest.mark.parametrize(
@@ -155,12 +144,11 @@ def test_clipped_surrogate(ratio: float, advantage: float, loss: float, gradient
     ],
 )
 def test_clipped_squared(value: float, clip: float | None, error: float, gradient: float) -> None:
-    predicted = tf.constant([value])
-    with tf.GradientTape() as tape:
-        tape.watch(predicted)
-        result = losses.clipped_squared(predicted, tf.constant([1.0]), tf.constant([3.0]), clip)
-    assert result.numpy() == pytest.approx(error)
-    assert tape.gradient(result, predicted).numpy() == pytest.approx([gradient])
+    def squared(predicted: Any) -> Any:
+        return losses.clipped_squared(predicted, tf.constant([1.0]), tf.constant([3.0]), clip)
+
+    assert run(squared, [value]) == pytest.approx(error)
+    assert gradients(squared, [value])[0] == pytest.approx([gradient])
 
 
 def test_rescaling_by_hand_and_back() -> None:

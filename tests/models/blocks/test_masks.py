@@ -101,6 +101,8 @@ def test_one_other_entry_is_seen_as_if_it_were_the_plain_observation() -> None:
     assert observations.encode(seen).numpy().tolist() == [[0.5, -1, 0, 1, 0]]
     several = Observations(spaces.Dict({"a": BOX, "b": BOX, "action_mask": spaces.MultiBinary(3)}), THREE)
     assert several.shape == (4,)
+    joined: Any = Observations(spaces.Dict({"a": BOX, "b": frames, "action_mask": spaces.MultiBinary(3)}), THREE)
+    assert joined.shape.parts == ((2,), (4, 4, 1))
     assert Observations(BOX, THREE).masks(tf.zeros([1, 2])) == {}
 
 

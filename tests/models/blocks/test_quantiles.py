@@ -1,14 +1,10 @@
 """Quantile regression against numbers worked out by hand."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from axonrl.models.blocks import quantiles
-from axonrl.policies.interpreter import LiteProgram
-from axonrl.runtimes.litert.conversion import convert
 
 PREDICTED = np.array([[0.0, 2.0], [1.0, 1.0]], np.float32)
 TARGETS = np.array([[0.5, 1.0, 4.0], [1.0, 1.0, -2.0]], np.float32)
@@ -32,25 +28,6 @@ def test_each_row_may_have_fractions_of_its_own() -> None:
     fractions = tf.constant([[0.25, 0.75], [0.5, 0.1]])
     found = quantiles.quantile_loss(tf.constant(PREDICTED), fractions, tf.constant(TARGETS), 1.0)
     np.testing.assert_allclose(found, [HUBER[0], (0.5 + 0.9) * 2.5 / 3], rtol=1e-6)
-
-
-def test_its_gradient_in_litert() -> None:
-    """The clipped error, weighted and averaged: it moves a quantile up by tau where targets are above it."""
-
-    def run(predicted: Any) -> dict[str, Any]:
-        loss = quantiles.quantile_loss(predicted, FRACTIONS, tf.constant(TARGETS), 1.0)
-        return {"gradient": tf.gradients(loss, predicted)[0], "loss": loss}
-
-    function = tf.function(run).get_concrete_function(tf.TensorSpec(PREDICTED.shape, tf.float32))
-    gradient = [
-        [-0.25 * (0.5 + 1 + 1) / 3, (0.25 * (1 + 1) - 0.75 * 1) / 3],
-        [0.75 / 3, 0.25 / 3],
-    ]
-    found = {name: value.numpy() for name, value in function(tf.constant(PREDICTED)).items()}
-    lite, loss = LiteProgram(convert({"run": function}, [])).signatures["run"]([PREDICTED])
-    for case in (found, {"gradient": lite, "loss": loss}):
-        np.testing.assert_allclose(case["gradient"], gradient, rtol=1e-6)
-        np.testing.assert_allclose(case["loss"], HUBER, rtol=1e-6)
 
 
 def test_targets_and_midpoints() -> None:

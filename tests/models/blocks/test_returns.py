@@ -1,6 +1,4 @@
-"""Advantages and lambda-returns: by hand, against a loop over timesteps, and in LiteRT."""
-
-from __future__ import annotations
+"""Advantages and lambda-returns: by hand, and against a loop over timesteps."""
 
 import re
 from typing import Any
@@ -9,19 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.models.blocks.returns import discounted_returns, gae, lambda_returns, n_step_returns, vtrace
-from axonrl.policies.interpreter import LiteProgram
-from axonrl.runtimes.litert.conversion import convert
+from axonrl.models.blocks import returns
+from axonrl.models.blocks.returns import discounted_returns, n_step_returns, vtrace
+from axonrl.tests.models.blocks.derivatives import gradients
 
-
-def applied(function: Any, inputs: Any, lambda_: float) -> Any:
-    """``function`` of the five arrays of a rollout."""
-    return function(*inputs, lambda_)
+gae: Any = returns.gae  # of arrays that are unpacked
+lambda_returns: Any = returns.lambda_returns
 
 
 def run(function: Any, arrays: Any, lambda_: float) -> Any:
-    """As :func:`applied`, on constants."""
-    return applied(function, [tf.constant(array, tf.float32) for array in arrays], lambda_).numpy()
+    """``function`` of the five arrays of a rollout."""
+    return function(*[tf.constant(array, tf.float32) for array in arrays], lambda_).numpy()
 
 
 # Four timesteps with gamma 1/2. Values are 2 4 6 8 and then 10, so the TD errors of an episode that goes on are
@@ -147,9 +143,6 @@ def test_v_trace_worked_out_by_hand(ratios: Any, changes: Any, clips: Any, targe
     assert found[1] == pytest.approx(advantages, rel=1e-6)
 
 
-# -- against a loop ---------------------------------------------------------------------------------------------------
-
-
 def random_rollout(length: int, num_envs: int) -> list[Any]:
     """As a memory yields it and a network values it, float32."""
     rng = np.random.default_rng(length)
@@ -173,74 +166,19 @@ def looped_gae(arrays: Any, lambda_: float) -> Any:
     return advantage
 
 
-def looped_lambda_returns(arrays: Any, lambda_: float) -> Any:
-    """By the recursion for returns, which reads no value but the next."""
-    reward, discount, truncated, _, next_value = (array.astype(np.float64) for array in arrays)
-    found, later = np.zeros_like(reward), next_value[-1]
-    for t in reversed(range(len(reward))):
-        later = np.where(truncated[t] == 1, next_value[t], later)
-        found[t] = later = reward[t] + discount[t] * ((1 - lambda_) * next_value[t] + lambda_ * later)
-    return found
-
-
 @pytest.mark.parametrize(("length", "num_envs", "lambda_"), [(1, 3, 0.95), (5, 2, 1.0), (2048, 1, 0.95)])
 def test_it_is_the_loop_up_to_rounding(length: int, num_envs: int, lambda_: float) -> None:
     arrays = random_rollout(length, num_envs)
-    tensors = [tf.constant(array) for array in arrays]
-    for function, looped in ((gae, looped_gae), (lambda_returns, looped_lambda_returns)):
-        found = applied(function, tensors, lambda_).numpy()
-        assert (found.shape, found.dtype) == ((length, num_envs), np.float32)
-        np.testing.assert_allclose(found, looped(arrays, lambda_), rtol=1e-5, atol=1e-5)
-
-
-# -- in a program -----------------------------------------------------------------------------------------------------
+    found = run(gae, arrays, lambda_)
+    assert (found.shape, found.dtype) == ((length, num_envs), np.float32)
+    np.testing.assert_allclose(found, looped_gae(arrays, lambda_), rtol=1e-5, atol=1e-5)
 
 
 def traced(length: int, num_envs: int) -> Any:
     def function(*inputs: Any) -> Any:
-        return applied(gae, inputs, 0.95), applied(lambda_returns, inputs, 0.95)
+        return gae(*inputs, lambda_=0.95), lambda_returns(*inputs, lambda_=0.95)
 
     return tf.function(function, autograph=False).get_concrete_function(*[tf.TensorSpec([length, num_envs])] * 5)
-
-
-def test_litert_computes_the_same() -> None:
-    arrays = random_rollout(256, 8)
-    program = LiteProgram(convert({"f": traced(256, 8)}, []))
-    advantage, returns = program.signatures["f"](arrays)
-    np.testing.assert_allclose(advantage, looped_gae(arrays, 0.95), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(returns, looped_lambda_returns(arrays, 0.95), rtol=1e-5, atol=1e-5)
-
-
-def looped_v_trace(log_ratio: Any, arrays: Any, rho_clip: float, c_clip: float, lambda_: float) -> Any:
-    """In the paper's order, from the last timestep to the first; the advantage's clip is 1."""
-    reward, discount, truncated, value, next_value = (np.asarray(array, np.float64) for array in arrays)
-    ratio = np.exp(np.asarray(log_ratio, np.float64))
-    target, advantage = np.zeros_like(reward), np.zeros_like(reward)
-    above, next_target = np.zeros(reward.shape[1]), next_value[-1]
-    for t in reversed(range(len(reward))):
-        above = np.where(truncated[t] > 0, 0, above)
-        next_target = np.where(truncated[t] > 0, next_value[t], next_target)
-        td_error = np.minimum(rho_clip, ratio[t]) * (reward[t] + discount[t] * next_value[t] - value[t])
-        advantage[t] = np.minimum(1, ratio[t]) * (reward[t] + discount[t] * next_target - value[t])
-        above = td_error + discount[t] * lambda_ * np.minimum(c_clip, ratio[t]) * above
-        target[t] = next_target = value[t] + above
-    return target, advantage
-
-
-@pytest.mark.parametrize("length", [1, 20])
-def test_v_trace_is_the_recursion_of_the_paper(length: int) -> None:
-    reward, discount, truncated, value, next_value = random_rollout(length, 7)
-    # Within an episode the next value is the next row's, which the recursion takes for granted.
-    goes_on = (discount[:-1] > 0) & (truncated[:-1] == 0)
-    next_value[:-1] = np.where(goes_on, value[1:], next_value[:-1])
-    arrays = [reward, discount, truncated, value, next_value]
-    log_ratio = np.random.default_rng(0).normal(size=reward.shape).astype(np.float32)
-    found = vtrace(tf.constant(log_ratio), *map(tf.constant, arrays), rho_clip=1.5, c_clip=0.8, lambda_=0.9)
-    target, advantage = looped_v_trace(log_ratio, arrays, 1.5, 0.8, 0.9)
-    np.testing.assert_allclose(found.target, target, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found.advantage, advantage, rtol=1e-5, atol=1e-5)
-    on_policy = vtrace(tf.zeros_like(log_ratio), *map(tf.constant, arrays), lambda_=0.9)
-    np.testing.assert_allclose(on_policy.target, looped_lambda_returns(arrays, 0.9), rtol=1e-5, atol=1e-5)
 
 
 def test_the_graph_grows_with_the_logarithm_of_the_length() -> None:
@@ -251,41 +189,29 @@ def test_the_graph_grows_with_the_logarithm_of_the_length() -> None:
 
 
 def test_no_gradient_flows_through_them() -> None:
-    inputs = [tf.constant(array, tf.float32) for array in rollout()]
-    with tf.GradientTape(persistent=True) as tape:
-        for tensor in inputs:
-            tape.watch(tensor)
-        results = [applied(function, inputs, 0.5) for function in (gae, lambda_returns)]
-    assert [tape.gradient(result, inputs) for result in results] == [[None] * 5] * 2
-
-
-# -- what does not fit ------------------------------------------------------------------------------------------------
+    for function in (gae, lambda_returns):
+        assert gradients(lambda *inputs, of=function: of(*inputs, lambda_=0.5), *rollout()) == [None] * 5
 
 
 def test_other_shapes_are_refused() -> None:
-    function: Any = gae
-    good, deep = tf.zeros([4, 2]), tf.zeros([4, 2, 1])
+    good = tf.zeros([4, 2])
     message = "one shape [T, N] with a static T, got reward (4, 2), discount (4, 2), truncated (4, 2), value (4, 2, 1)"
     with pytest.raises(ValueError, match=re.escape(message)):
-        function(good, good, good, deep, good, 0.5)
-    with pytest.raises(ValueError, match=re.escape("next_value (4, 1)")):
-        function(good, good, good, good, good[:, :1], 0.5)
-    with pytest.raises(ValueError, match=re.escape("reward (4,), discount (4,)")):
-        function(*[good[:, 0]] * 5, 0.5)
-    traced = tf.function(lambda *inputs: applied(function, inputs, 0.5), autograph=False)  # as model functions are
+        gae(good, good, good, tf.zeros([4, 2, 1]), good, 0.5)
+    traced = tf.function(lambda *inputs: gae(*inputs, lambda_=0.5), autograph=False)  # as model functions are
     with pytest.raises(ValueError, match=re.escape("static T, got reward (None, 2)")):
         traced.get_concrete_function(*[tf.TensorSpec([None, 2])] * 5)
 
 
 def test_the_number_of_environments_may_be_unknown() -> None:
-    function = tf.function(lambda *inputs: applied(gae, inputs, 0.5), input_signature=[tf.TensorSpec([4, None])] * 5)
+    function = tf.function(lambda *inputs: gae(*inputs, lambda_=0.5), input_signature=[tf.TensorSpec([4, None])] * 5)
     found = function(*[tf.constant(array, tf.float32) for array in rollout()])
     assert found.numpy()[:, 0].tolist() == ROLLOUTS["open end"][1]
 
 
 def test_lambda_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"lambda_ must be a finite number of at least 0 and of at most 1, got 1\.1"):
-        applied(gae, [tf.zeros([2, 1])] * 5, 1.1)
+        gae(*[tf.zeros([2, 1])] * 5, lambda_=1.1)
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,6 @@ def test_scaled_features() -> None:
     np.testing.assert_allclose(scaled_features(FEATURES, LOG_STD), expected, rtol=1e-6)
 
 
-def test_the_marginal_is_that_of_the_noise_over_many_matrices() -> None:
-    scaled = scaled_features(FEATURES, LOG_STD).numpy()
-    noise = np.einsum("bwd,nwd->nbd", scaled, RNG.standard_normal((40_000, 4, 2), F32))
-    std = np.exp(marginal_log_std(FEATURES, LOG_STD).numpy())
-    np.testing.assert_allclose(std, noise.std(0), rtol=0.02)
-    for row, component in np.ndindex(3, 2):
-        assert stats.kstest(noise[:, row, component], stats.norm(0, std[row, component]).cdf).pvalue > 1e-3
-
-
 def test_the_squashed_density_with_it_is_that_of_scipy() -> None:
     mean, noise = RNG.normal(size=(2, 3, 2)).astype(F32)
     variance = np.square(FEATURES.astype(np.float64)) @ np.exp(2 * LOG_STD.astype(np.float64)) + 1e-6

@@ -1,7 +1,5 @@
 """Conjugate gradients against numpy.linalg, and which step a line search takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras
