@@ -212,6 +212,9 @@ class Run:
         if observation is None or action is None:
             raise ValueError(f"{self.model_dir} cannot start a run: its spaces are not known")
         params, unrecorded = record.recordable(self.params)
+        why: Mapping[str, Any] = {part: dataclasses.asdict(reason) for part, reason in choice.why.items()}
+        if self.record is not None and self.record.runtime == choice.runtimes:
+            why = self.record.runtime_why  # that of the start that was cut off
         self.record = RunRecord(
             seed=self.seed,
             model_fn=self.model_name,
@@ -221,7 +224,7 @@ class Run:
             action_space=action,
             num_envs=num_envs,
             runtime=choice.runtimes,
-            runtime_why={part: dataclasses.asdict(reason) for part, reason in choice.why.items()},
+            runtime_why=why,
             made_with=self._provenance(),
             environment=environment if record.is_json(environment) else None,
             memory=memory,
