@@ -7,6 +7,7 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
+from axonrl.estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY
 from axonrl.experiments.language.files import read
 from axonrl.experiments.language.json_schema import experiment_schema
 from axonrl.experiments.language.schema import Experiment, load
@@ -53,5 +54,7 @@ def test_every_key_is_in_the_table() -> None:
 def test_the_defaults_are_those_of_the_schema() -> None:
     fields: Any = Experiment.model_fields
     train, evaluate = fields["train"].default, fields["evaluate"].default
-    assert f"`first_update` ({train.first_update}) and `update_frequency` ({train.update_frequency})" in TEXT
+    assert (train.first_update, train.update_frequency) == (None, None)  # then they are those of Agent.train
+    assert f"`first_update` ({FIRST_UPDATE}, or when the memory can fill a batch)" in TEXT
+    assert f"`update_frequency` ({UPDATE_FREQUENCY}), in timesteps" in TEXT
     assert f"`episodes` ({evaluate.episodes})" in TEXT
