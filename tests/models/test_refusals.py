@@ -11,7 +11,7 @@ from gymnasium import spaces
 from axonrl import RunConfig, noise
 from axonrl.contracts import Modes
 from axonrl.errors import ArgumentError
-from axonrl.models.__main__ import params_of
+from axonrl.models.blocks.params import params_of
 
 BOX, CHOICES, BITS = spaces.Box(-1, 1, (1,)), spaces.Discrete(2), spaces.MultiBinary(3)
 BYTES, UNBOUNDED = spaces.Box(0, 9, (2,), np.uint8), spaces.Box(-np.inf, 1, (2,))
