@@ -388,3 +388,17 @@ def test_a_weight_that_becomes_nan_is_never_saved(runtime: str, tmp_path: Path) 
         one.train(Counting(), 8, 1, timesteps=20)
     assert record(tmp_path)["runtime"] == {"actor": runtime, "learner": runtime}
     assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (9, 2, 3)]
+
+
+@pytest.mark.parametrize("start", [1, -4])
+def test_discrete_observations_that_lack_zero_run_in_litert(start: int, tmp_path: Path) -> None:
+    """The trial of a conversion makes up observations of the space: others are no valid index."""
+
+    class Rooms(Counting):
+        observation_space = Discrete(4, start=start)
+
+        def observation(self) -> Any:
+            return start + self.timestep
+
+    learner = agent(tmp_path, model=dqn.model_fn, params={"hidden": [4]})
+    assert learner.check(Rooms()).runtimes == {"actor": "litert", "learner": "litert"}
