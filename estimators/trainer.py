@@ -248,7 +248,7 @@ class Trainer:
         """What can be refused before anything is opened or written."""
         self.needed_memory()
         Hooks(hooks)
-        if self.session is not None:
+        if self._alone.locked():
             raise self._has_session()
 
     def _has_session(self) -> ValueError:
@@ -372,7 +372,7 @@ class Trainer:
         run, arrays = self._run, {name: np.asarray(value) for name, value in weights.items()}
         refuse_non_finite(arrays, "in the given weights")
         if self.session is not None:
-            self.state().stepper.executor.set_weights(arrays)
+            self.state().stepper.set_weights(arrays)
             return
         with run.store.lock():
             run.refresh()

@@ -152,7 +152,7 @@ def _add_folders(add: Any) -> None:
     take.add_argument("--name", required=True, metavar="N", help="the agent's name")
     take.add_argument("--description", metavar="TEXT", help="what it is for; default: where it came from")
     for option in ("--first-update", "--update-frequency"):
-        about = "as of train(); default: as in the folder's experiment.yml"
+        about = "as of train(); default: as the run recorded it"
         take.add_argument(option, type=positive, metavar="N", help=about)
     export = add("export-policy", "write an agent's policy, which acts without a service and without TensorFlow")
     export.add_argument("agent", metavar="USER/NAME", help="the agent")

@@ -18,8 +18,6 @@ from ..workers import building
 from .context import Service, for_nobody_else
 
 _PROGRAMS: Final = "programs"
-_EXPERIMENT: Final = "experiment.yml"
-"""Where ``axonrl run`` keeps the experiment; ``run.json`` does not say when updates are due."""
 
 
 def import_run(service: Service) -> int:
