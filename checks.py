@@ -74,3 +74,14 @@ def shortened(value: object) -> str:
     """The value's ``repr`` for an error message: one line, at most 80 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def is_json(value: Any) -> bool:
+    """Does JSON hold this value, but for tuples as tuples?"""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_json(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(is_json(item) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, (bool, int, str))

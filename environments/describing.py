@@ -2,55 +2,93 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Final
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
+from ..checks import is_json
 from . import bit_flip, minatar
 from .making import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
-from .normalization import BY_NAME, Wrapped, WrappedVector, are_copies
+from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 
 _REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py")
 """Packages whose environments :func:`~.making.make` knows by their ids alone."""
+_HIDDEN: Final = ("render_mode", *VECTOR_ARGUMENTS)
+"""Arguments that make no other environment."""
 
 
 def arguments_of(env: Any) -> dict[str, Any] | None:
     """``id``, ``kwargs`` and ``wrappers`` for :func:`~.making.make`, and ``vectorization`` where it is not ``"sync"``.
 
-    The number of copies is not among them.
+    The number of copies is not among them. The id of an environment that was not made from one is its class,
+    ``"module:Class"``. With ``unrecorded`` it cannot be made again, but is told from others: arguments of the class,
+    each with the value of the attribute of that name or None, and wrappers that were not given by name.
 
     Args:
         env: an id, an environment or a vector environment.
 
     Returns:
-        None where they cannot be told: it was not made from an id, or is in wrappers that were not given by name.
+        None where nothing can be told: copies differ, or it is another kind of vector environment.
     """
     if isinstance(env, str):
         return {"id": env, "kwargs": {}, "wrappers": []}
-    wrapped_all = isinstance(env, WrappedVector)
-    if (isinstance(env, VectorWrapper) and not wrapped_all) or not isinstance(env, gymnasium.Env | VectorEnv):
-        return None
-    one: Any = env.envs[0] if isinstance(env, SyncVectorEnv) else env
+    if isinstance(env, gymnasium.Env):
+        return _of_one(env)
     if isinstance(env, SyncVectorEnv):
-        described = {repr(arguments_of(copy)) for copy in env.envs}
-        if len(described) > 1 or (isinstance(one, Wrapped) and not are_copies(env.envs)):
-            return None
-    wrappers = [dict(given) for given in one.given] if isinstance(one, BY_NAME) else []
-    kind, spec = vectorization_of(env), one.spec
+        described = [_of_one(copy) for copy in env.envs]
+        apart = isinstance(env.envs[0], Wrapped) and not are_copies(env.envs)
+        return None if apart or any(one != described[0] for one in described) else described[0]
+    return _of_vector(env) if isinstance(env, VectorEnv) else None
+
+
+def _of_one(env: Any) -> dict[str, Any]:
+    by_name, inner = isinstance(env, Wrapped), env.unwrapped
+    if env.spec is not None:
+        made: dict[str, Any] = {"id": _id(env.spec), "kwargs": _kwargs(env.spec)}
+        others = [] if by_name else [(one.entry_point, one.kwargs) for one in env.spec.additional_wrappers]
+    else:
+        made = _of_class(inner)
+        around = wrappers_of(env.env if by_name else env)
+        others = [(f"{type(one).__module__}:{type(one).__qualname__}", None) for one in around]
+    unrecorded = made.pop("unrecorded", {})
+    if own := [wrapper for wrapper in others if not wrapper[0].startswith(f"{minatar.__name__}:")]:
+        unrecorded["wrappers"] = [
+            {"kind": kind, **(kwargs if is_json(kwargs) and kwargs else {})} for kind, kwargs in own
+        ]
+    wrappers = [dict(given) for given in env.given] if by_name else []
+    return {**made, "wrappers": wrappers, **({"unrecorded": unrecorded} if unrecorded else {})}
+
+
+def _of_vector(env: Any) -> dict[str, Any] | None:
+    """A vector environment that steps its copies together."""
+    wrapped = isinstance(env, WrappedVector)
+    wrappers = [dict(given) for given in env.given] if wrapped else []
+    kind, spec = vectorization_of(env), env.spec
+    if isinstance(env, VectorWrapper) and not wrapped:
+        return None
     if kind == ENVPOOL:
-        pool = one.unwrapped.pool
+        pool = env.unwrapped.pool
         return {"id": pool.env_id, "kwargs": dict(pool.arguments), "wrappers": wrappers, "vectorization": kind}
-    if spec is None or spec.kwargs.get("wrappers") or (not isinstance(one, BY_NAME) and _has_others(spec)):
+    if spec is None or spec.kwargs.get("wrappers") or (spec.additional_wrappers and not wrapped):
         return None
     made = {"id": _id(spec), "kwargs": _kwargs(spec), "wrappers": wrappers}
     return made if kind == SYNC else {**made, "vectorization": kind}
 
 
-def _has_others(spec: EnvSpec) -> bool:
-    """Wrappers that were not given by name?"""
-    return any(not wrapper.entry_point.startswith(f"{minatar.__name__}:") for wrapper in spec.additional_wrappers)
+def _of_class(env: Any) -> dict[str, Any]:
+    """An environment that was made by calling its class."""
+    made = type(env)
+    described: dict[str, Any] = {"id": f"{made.__module__}:{made.__qualname__}", "kwargs": {}}
+    if isinstance(env, RecordConstructorArgs):
+        kwargs = {name: value for name, value in env._saved_kwargs.items() if name not in _HIDDEN}
+        return {**described, "kwargs": kwargs}
+    names = [name for name in inspect.signature(made).parameters if name not in _HIDDEN]
+    kept = {name: getattr(env, name, None) for name in names}
+    return {**described, "unrecorded": {name: value if is_json(value) else None for name, value in kept.items()}}
 
 
 def _kwargs(spec: EnvSpec) -> dict[str, Any]:
@@ -61,11 +99,10 @@ def _kwargs(spec: EnvSpec) -> dict[str, Any]:
     if limit is None and usual.get("max_episode_steps") is not None:
         limit = -1  # as gymnasium.make takes "no limit"
     given = {"max_episode_steps": limit, **spec.kwargs}
-    hidden = ("render_mode", *VECTOR_ARGUMENTS)
     return {
         name: value
         for name, value in given.items()
-        if name not in hidden and (name not in usual or repr(usual[name]) != repr(value))  # it may be an array
+        if name not in _HIDDEN and (name not in usual or repr(usual[name]) != repr(value))  # it may be an array
     }
 
 

@@ -7,7 +7,7 @@ import difflib
 import functools
 import importlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import gymnasium
@@ -71,7 +71,7 @@ def make(
 
     Args:
         env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar, the Arcade Learning
-            Environment (``"ALE/Pong-v5"``), or ``"axonrl/BitFlip-v0"``.
+            Environment (``"ALE/Pong-v5"``), ``"axonrl/BitFlip-v0"``, or an environment's class, ``"module:Class"``.
         num_envs: number of copies; None makes a single environment.
         vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
             for those of Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
@@ -235,6 +235,8 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
             bit_flip.register()
         elif name.startswith(_ATARI):
             importlib.import_module("ale_py")  # registers the ids
+        if isinstance(env_id, str) and (own := _class_of(env_id)) is not None:
+            return own(**kwargs)
         env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         message = f"{name} needs a package that is not installed: {_advice(name, str(error))}"
@@ -248,6 +250,17 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     except Exception as error:
         raise _not_made(name, kwargs, error) from error
     return minatar.FromSeed(env) if is_minatar else env
+
+
+def _class_of(name: str) -> Callable[..., AnyEnv] | None:
+    """The class of a name ``"module:Class"``; None for an id, which Gymnasium finds."""
+    module, colon, path = name.partition(":")
+    if not colon or path in gymnasium.registry:
+        return None
+    found: Any = importlib.import_module(module)  # it may register the id
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) and issubclass(found, gymnasium.Env) else None
 
 
 def _not_made(name: str, kwargs: Mapping[str, Any], error: Exception) -> ArgumentError:

@@ -13,7 +13,7 @@ import gymnasium
 from ..contracts import Episode, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import checked_episodes, read_episodes
-from ..environments.making import open_environment
+from ..environments.making import make, open_environment
 from ..environments.statistics import names_of, refuse_others
 from ..errors import ArgumentError
 from ..memories.filling import checked
@@ -75,6 +75,39 @@ def spaces_in(env: tuple[Any, ...]) -> Spaces:
     return observation, action
 
 
+def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:
+    """Those of an environment.
+
+    Args:
+        run: the run; of the environment of an id it knows how many copies there were, and how they were made.
+        env: environment, vector environment or id.
+        closing: closes what is opened.
+    """
+    env, opened = _opened(run, env, closing)
+    return Lanes(opened.observation_space, opened.action_space, opened.num_envs, opened, env)
+
+
+def _opened(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, BatchedEnvironment]:
+    """The environment, and the interface to it; that of an id is made as the run has recorded it."""
+    known = run.record
+    if not isinstance(env, str) or known is None:
+        opened = open_environment(env)
+        closing.callback(opened.close)
+        return env, opened
+    described = known.environment or {}
+    given = {name: value for name, value in described.items() if name != "id"} if described.get("id") == env else {}
+    if given.pop("unrecorded", None):
+        message = (
+            f"{env} cannot be made as the run in {run.model_dir} had it, with arguments or wrappers that are not"
+            " recorded: pass the environment"
+        )
+        raise ArgumentError(message, "env", env)
+    copies = known.num_envs if known.num_envs > 1 or given.get("vectorization") else None
+    made: Any = make(env, copies, **given.pop("kwargs", {}), **given)
+    closing.callback(made.close)
+    return made, open_environment(made)
+
+
 def offline_lanes(run: Run, data: Any, env: Any, closing: contextlib.ExitStack) -> Lanes:
     """Those of learning without timesteps.
 
@@ -94,8 +127,7 @@ def offline_lanes(run: Run, data: Any, env: Any, closing: contextlib.ExitStack) 
     elif isinstance(env, tuple):
         spaces = spaces_in(env)
     else:
-        opened = open_environment(env)
-        closing.callback(opened.close)
+        env, opened = _opened(run, env, closing)
         spaces = opened.observation_space, opened.action_space
     number = opened.num_envs if opened is not None else 1 if run.record is None else run.record.num_envs
     source = None if isinstance(env, tuple) else env

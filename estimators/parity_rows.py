@@ -154,8 +154,8 @@ def _drawn(
 
 def played_rows(reference: Reference, environment: Mapping[str, Any] | None) -> tuple[Rows | None, str | None]:
     """Observations of episodes in the run's environment, with the agent's actions; or why there are none."""
-    if environment is None:
-        return None, "the run's environment is an object, which run.json cannot name"
+    if environment is None or environment.get("unrecorded"):
+        return None, "the run's environment is an object, of which run.json has not all"
     wrappers = [one for one in environment["wrappers"] if one.get("kind") not in _NORMALIZE]
     try:
         env: Any = make(environment["id"], wrappers=wrappers, **environment["kwargs"])

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from .. import registry
+from ..checks import is_json
 from ..contracts import ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError, CheckpointError
@@ -226,13 +227,33 @@ class Run:
             runtime=choice.runtimes,
             runtime_why=why,
             made_with=self._provenance(),
-            environment=environment if record.is_json(environment) else None,
+            environment=environment if is_json(environment) else None,
             memory=memory,
             warm_start=warm_start,
             schedule=schedule,
             initial=initial,
         )
         self.record.write(self.model_dir)
+
+    def take_environment(self, described: Mapping[str, Any] | None, code: Mapping[str, Any]) -> None:
+        """Record what the run is trained in from now on, and by which code; say where it was another.
+
+        Args:
+            described: the environment; None where it cannot be told.
+            code: what :func:`~axonrl.runs.sources.recorded` says of this session.
+        """
+        if self.record is None:
+            return
+        before, known = self.record.environment, self.record.code or {}
+        if described is not None and is_json(described):
+            if before is not None and json.dumps(before, sort_keys=True) != json.dumps(described, sort_keys=True):
+                now = f"the environment is {described} from now on"
+                logger.warning("%s; the run in %s had %s", now, self.model_dir, before)
+            self._record(environment=described)
+        for name in code:
+            if name in known and known[name]["digest"] != code[name]["digest"]:
+                self.mark_not_exact(f"the code of its {name} was edited")
+        self._record(code={**known, **code})
 
     def record_schedule(self, schedule: Mapping[str, int]) -> None:
         """Record by which schedule the run updates from now on."""

@@ -15,7 +15,6 @@ import numpy as np
 from .. import registry
 from ..contracts import Array, ArraySpec, Memory, SpecTree, State
 from ..environments.describing import arguments_of
-from ..environments.making import open_environment
 from ..environments.spaces import action_spec
 from ..environments.statistics import names_of, statistics_of, taken_over
 from ..errors import ArgumentError, CheckpointError
@@ -29,11 +28,12 @@ from ..runs.arrays import split_state
 from ..runs.initial_values import digests
 from ..runs.seeding import generators
 from ..runs.snapshot import Counters
+from ..runs.sources import recorded
 from ..runs.starts import ensure_start
 from .episodes import Episodes
 from .evaluator import Evaluator
 from .failures import refuse_non_finite
-from .lanes import Lanes, offline_lanes
+from .lanes import Lanes, lanes_of, offline_lanes
 from .limits import Schedule
 from .live import LiveEvaluations
 from .model import Model
@@ -98,7 +98,7 @@ class Trainer:
         self.session: MonitoredSession | None = None
         """The one that is open."""
         self.source: Any = None
-        """Its environment as it was passed in."""
+        """Its environment as it was passed in, where there is one."""
         self._run = run
         self._model = model
         self._evaluator = evaluator
@@ -139,10 +139,10 @@ class Trainer:
         """
         self._refuse_early(hooks)
         with contextlib.ExitStack() as closing:
-            opened = open_environment(env)
-            closing.callback(opened.close)
-            lanes = Lanes(opened.observation_space, opened.action_space, opened.num_envs, opened, env)
-            yield closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
+            lanes = lanes_of(self._run, env, closing)
+            session = closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
+            self.source = env
+            yield session
 
     @contextlib.contextmanager
     def offline(self, data: Any, env: Any, hooks: Sequence[Any], *, endless: bool) -> Iterator[MonitoredSession]:
@@ -180,7 +180,6 @@ class Trainer:
                 watching = Hooks(with_defaults(self._run.config, [*hooks, *built.hooks]))
                 watching.load_state_dict(state.hooks)
                 split_state({"hooks": watching.state_dict()})  # refuses now what could not be saved later
-                self.source = lanes.source
                 self._evaluator.training_environment = None if lanes.offline else lanes.source
                 live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._eval_mode, closing)
                 self.session = MonitoredSession(self._run, state, lanes.env, watching, live, offline=lanes.offline)
@@ -188,6 +187,10 @@ class Trainer:
                     prepare(self.session)
                 if self._run.current is None:
                     self._start(built, lanes, None if schedule is None else state.stepper.schedule)
+                if not lanes.offline:
+                    used = lanes.env or lanes.like
+                    code = recorded(self._run.model_fn, None if used is None else used.env)
+                    self._run.take_environment(arguments_of(lanes.source), code)
                 ensure_start(self._run.model_dir, self._run.seed)
                 self._bring_back(state, lanes)
                 yield self.session

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
 
+from ..checks import is_json
 from ..environments import spaces
 from ..errors import CheckpointError
 from .files import write_json_atomically
@@ -58,6 +58,8 @@ class RunRecord:
     """Where the last session was to end: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
     initial: Mapping[str, Any] | None = None
     """With which values the program's variables began: see :mod:`.initial_values`."""
+    code: Mapping[str, Any] | None = None
+    """Digests of the user's own ``model_fn`` and ``environment``: see :mod:`.sources`."""
 
     def write(self, model_dir: Path) -> None:
         """Write it to ``model_dir``, atomically."""
@@ -109,14 +111,3 @@ def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | No
         return None, ()
     kept = {name: value for name, value in params.items() if is_json(value)}
     return kept, tuple(name for name in params if name not in kept)
-
-
-def is_json(value: Any) -> bool:
-    """Does JSON hold this value, but for tuples as tuples?"""
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and is_json(item) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(is_json(item) for item in value)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, (bool, int, str))

@@ -34,7 +34,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Runs with the same settings, the seed apart."""
+    """Runs with the same settings, the seed apart, all of which were evaluated, or none."""
 
     label: str
     entries: Sequence[Entry]
@@ -59,6 +59,16 @@ class Group:
         """Theirs."""
         return self.entries[0].run.algorithm
 
+    @property
+    def unrecorded(self) -> list[str]:
+        """In what its runs may differ, for it was not recorded."""
+        return sorted({name for run in self.runs for name in run.unrecorded})
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Are final returns those of evaluations? Else they are those of the last 100 episodes of training."""
+        return _is_evaluated(self.entries)
+
 
 def grouped(found: Iterable[tuple[Run, Curve]]) -> dict[str, list[Group]]:
     """The groups of each environment, in the order of their first runs; runs with a problem are in none."""
@@ -68,11 +78,24 @@ def grouped(found: Iterable[tuple[Run, Curve]]) -> dict[str, list[Group]]:
             same.setdefault((run.environment, frozen(run.settings)), []).append((run, curve))
     environments: dict[str, list[list[Entry]]] = {}
     for members in same.values():
-        environments.setdefault(members[0][0].environment or "unknown", []).append(_entries(members))
+        environments.setdefault(members[0][0].environment or "unknown", []).extend(_evaluated_or_not(_entries(members)))
     return {
         name: [Group(label, entries) for label, entries in zip(_labels(groups), groups, strict=True)]
         for name, groups in environments.items()
     }
+
+
+def _is_evaluated(entries: Iterable[Entry]) -> bool:
+    return any(entry.run.final_episodes is not None for entry in entries if not entry.left_out)
+
+
+def _evaluated_or_not(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Runs that were evaluated, with what does not count; then those that were not, which have other returns."""
+    without = [entry for entry in entries if not entry.left_out and entry.run.final_episodes is None]
+    others = [entry for entry in entries if entry not in without]
+    if not without or all(entry.left_out for entry in others):
+        return [list(entries)]
+    return [others, without]
 
 
 def frozen(settings: Mapping[str, Any]) -> str:
@@ -156,7 +179,12 @@ def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
             parts = [f"{names[key]}={texts[place]}" for key, texts in differing.items()]
             if len(parts) <= _MAX_IN_LABEL:
                 labels[run.folder] = " ".join([*head, *parts])
-    return _unique([labels[run.folder] for run in first])
+    named = [labels[run.folder] for run in first]
+    if len(are := [_is_evaluated(entries) for entries in groups]) > sum(are) > 0:
+        named = [
+            label if is_evaluated else f"{label}, not evaluated" for label, is_evaluated in zip(named, are, strict=True)
+        ]
+    return _unique(named)
 
 
 def _folder_names(runs: Sequence[Run]) -> list[str]:

@@ -34,8 +34,9 @@ _NOTHING_ELSE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src d
 """For browsers: the page loads nothing, whatever a run may have written into its folder."""
 _METHOD: Final = """\
 <h2>How these numbers are made</h2>
-<p>Runs that differ only in their seed are one group. A run counts in it if it finished, or has at least 95 % of the
-timesteps of the longest one; of runs with the same seed, one counts.</p>
+<p>Runs that differ only in their seed are one group, without those that were not evaluated, which are another. A run
+counts in it if it finished, or has at least 95 % of the timesteps of the longest one; of runs with the same seed, one
+counts.</p>
 <p>A learning curve is the mean over the runs of their mean returns within a window of about a 25th of a run, with its
 95 % interval by the bootstrap over the runs; it ends where the first of the runs ends.</p>
 <p>The interquartile mean leaves out the lowest and the highest quarter of the runs. The bounds below a number are its
@@ -170,7 +171,7 @@ def _results(study: Study) -> str:
         )
         for place, result in enumerate(study.results)
     ]
-    return _few(study) + _folded(heads, rows, "Final performance", "groups")
+    return _few(study) + _mixed(study) + _folded(heads, rows, "Final performance", "groups")
 
 
 def _few(study: Study) -> str:
@@ -183,6 +184,19 @@ def _few(study: Study) -> str:
         f'<p class="few">Intervals of {len(few)} of {len(study.results)} groups are too narrow: they have only {runs}.'
         f" Use {ENOUGH} seeds or more to compare groups.</p>"
     )
+
+
+def _mixed(study: Study) -> str:
+    """A warning where runs of a group may differ in what was not recorded."""
+    items = [
+        f"<li>{escape(result.group.label)}: {escape(', '.join(result.group.unrecorded))}</li>"
+        for result in study.results
+        if result.group.unrecorded and len(result.group.runs) > 1
+    ]
+    if not items:
+        return ""
+    about = "Groups that may be mixed: their runs can differ in what was not recorded."
+    return f'<p class="few">{about}</p><ul>{"".join(items)}</ul>'
 
 
 def _counted(counted: int, every: int) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..running.folder import is_search
 from .charts import PICTURE, Draw, in_thousands, ranks, shortened
 from .colours import RANKS, TEXT
 from .grouping import ABSENT, differences, short_names
@@ -34,17 +36,24 @@ class Axis(NamedTuple):
 
 def searched(study: Study) -> list[Result]:
     """The groups of a search: those of the algorithm that has most, if these are many; else none."""
-    known = [result for result in study.results if result.final is not None]
+    known = [result for result in study.comparable if result.final is not None]
     count = Counter(result.group.algorithm for result in known)
     algorithm, number = count.most_common(1)[0] if count else ("", 0)
     return [result for result in known if result.group.algorithm == algorithm] if number >= MANY else []
 
 
 def axes_of(results: Sequence[Result]) -> list[Axis]:
-    """The axes of the settings that differ, at most seven."""
+    """The axes of the settings that were searched, at most seven: that differ within a search, or outside of any."""
     differing, found = differences([result.group.settings for result in results]), []
+    searches: dict[Path | None, list[Mapping[str, Any]]] = {}
+    for result in results:
+        above = result.group.runs[0].folder.parent
+        searches.setdefault(above if is_search(above) else None, []).append(result.group.settings)
+    sought = {key for settings in searches.values() for key in differences(settings)}
     names = short_names(differing)
     for key, texts in differing.items():
+        if key not in sought:
+            continue
         values = [result.group.settings.get(key, ABSENT) for result in results]
         if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             found.append(_numbers(names[key], values))

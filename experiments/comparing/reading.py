@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,18 +21,15 @@ from ...runs.history import EPISODES, EVALUATIONS, Episode, Episodes, Evaluation
 from ...runs.learning_curve import algorithm_of
 from ...runs.starts import RECORD, read_starts
 from ..errors import ExperimentError
-from ..language import files
 from ..running.folder import EXPERIMENT
 from ..running.report import WINDOW
 from ..tracking.journal import FAILED as TRACKED_FAILED
 from ..tracking.journal import STOPPED, SUCCEEDED
+from .settings import Described, described_by
 
 RUNNING, FINISHED, ENDED, KILLED, FAILED = "running", "finished", "ended", "killed", "failed"
 EMPTY, DAMAGED = "empty", "damaged"
 _STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILED}
-_NOT_SETTINGS: Final = ("name", "description", "seed", "seeds", "params", "tracker", "submit", "include")
-"""Keys of an experiment file that do not make another run; declared params have been put in their places."""
-_NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +49,9 @@ class Run:
     algorithm: str = ""
     seed: int | None = None
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """Everything that makes the run what it is but the seed, by dotted keys."""
+    """Everything that makes the run what it is but the seed, by dotted keys; what is empty is left out."""
+    unrecorded: tuple[str, ...] = ()
+    """In what runs with these settings may differ without being told apart."""
     episodes: int = 0
     timesteps: int = 0
     best_return: float | None = None
@@ -125,6 +124,7 @@ def read_run(folder: Path) -> tuple[Run, Curve]:
         algorithm_of(str(described.settings.get("agent.model_fn") or "")) or "unnamed",
         described.seed,
         described.settings,
+        described.unrecorded,
         len(episodes.seconds),
         timesteps,
         *_returns(history),
@@ -140,25 +140,12 @@ def _told(problems: Sequence[str], status: str) -> str:
     return f"{said}. {record.REMEDY}" if status == DAMAGED else said
 
 
-class _Described(NamedTuple):
-    """What ``run.json`` and the experiment file say."""
-
-    is_recorded: bool = False
-    seed: int | None = None
-    num_envs: int = 1
-    settings: Mapping[str, Any] = _NO_SETTINGS
-
-
-def _described(folder: Path, problems: list[str]) -> _Described:
+def _described(folder: Path, problems: list[str]) -> Described:
     try:
-        found = record.read(folder)
-        settings, seed = _settings(folder, found)
+        return described_by(folder, record.read(folder))
     except (CheckpointError, ExperimentError, OSError) as error:
         problems.append(str(error))
-        return _Described()
-    if found is None:
-        return _Described(seed=seed, settings=settings)
-    return _Described(True, found.seed, found.num_envs, settings)
+        return Described()
 
 
 def _history(folder: Path, problems: list[str]) -> History:
@@ -182,34 +169,6 @@ def _need_columns(folder: Path, problems: list[str]) -> None:
             continue
         if not (found and f"{columns},".startswith(f"{found},")):  # evaluations of earlier versions have fewer
             problems.append(f"{path} is damaged: its first line, {found[:80]!r}, does not name its columns")
-
-
-def _settings(folder: Path, found: record.RunRecord | None) -> tuple[Mapping[str, Any], int | None]:
-    """The settings by dotted keys, and the seed: of the experiment file, or of what a Python program's run records."""
-    if (folder / EXPERIMENT).is_file():
-        values = files.read(folder / EXPERIMENT).values
-        kept = {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
-        seed = values.get("seed")
-        return dict(_flat(kept)), seed if isinstance(seed, int) else None
-    if found is None:
-        return {}, None
-    unrecorded = dict.fromkeys(found.unrecorded, "not recorded")
-    agent = {"model_fn": found.model_fn, "params": {**(found.params or {}), **unrecorded}, "memory": found.memory}
-    environment = {"num_envs": found.num_envs, **(found.environment or {})}
-    return dict(_flat({"environment": environment, "agent": {**agent, "warm_start": found.warm_start}})), found.seed
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and the values that they lead to; a list of plain values is one value."""
-    if isinstance(value, dict) and value:
-        items: Any = value.items()
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        items = enumerate(value)
-    else:
-        yield path, value
-        return
-    for key, item in items:
-        yield from _flat(item, f"{path}.{key}" if path else str(key))
 
 
 def _returns(history: History) -> tuple[float | None, float | None, int | None, float | None]:
@@ -264,8 +223,8 @@ def _status(folder: Path) -> str:
         return RUNNING
     try:
         found = next((entry["status"] for entry in last_entries(folder) if "status" in entry), None)
-    except OSError:  # a Python program's run does not say how it ended
-        return ENDED
+    except OSError:  # a Python program's run does not say how it ended, but removes what names its process
+        return KILLED if (folder / "lock.pid").exists() else ENDED
     return _STATUSES.get(str(found), KILLED)
 
 

@@ -55,11 +55,9 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """An environment's groups, the best first."""
+    """An environment's groups, the best first; those that were not evaluated after all others."""
 
     environment: str
-    is_evaluated: bool
-    """Final returns are those of evaluations, which all runs have; else those of the last 100 episodes of training."""
     results: Sequence[Result]
     differing: Mapping[str, Sequence[str]]
     """The settings in which the groups differ, with the value of each."""
@@ -69,12 +67,19 @@ class Study:
     @property
     def what(self) -> str:
         """What final returns are of."""
-        if not self.is_evaluated:
+        training = [result.group.label for result in self.results if not result.group.is_evaluated]
+        entries = [entry for result in self.results for entry in result.group.counted if result.group.is_evaluated]
+        if not entries:
             return "the last 100 episodes of training"
-        entries = [entry for result in self.results for entry in result.group.counted]
         numbers = [entry.run.final_episodes or 0 for entry in entries]
         few_and_many = " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
-        return f"the last evaluation, of {few_and_many} episodes"
+        what = f"the last evaluation, of {few_and_many} episodes"
+        return f"{what}; those of {', '.join(training)}, of the last 100 episodes of training" if training else what
+
+    @property
+    def comparable(self) -> Sequence[Result]:
+        """Those with final returns of one kind: all but the groups without evaluations, where others have some."""
+        return [one for one in self.results if one.group.is_evaluated == self.results[0].group.is_evaluated]
 
     @property
     def shown(self) -> Sequence[Result]:
@@ -90,11 +95,9 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         groups: at least one.
         reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
     """
-    entries = [entry for group in groups for entry in group.counted]
-    is_evaluated = bool(entries) and all(entry.run.final_episodes is not None for entry in entries)
-    finals = {group.label: [_final(entry, is_evaluated) for entry in group.counted] for group in groups}
+    finals = {group.label: [_final(entry, group.is_evaluated) for entry in group.counted] for group in groups}
     middle = {label: stratified_interval([found]) if found else None for label, found in finals.items()}
-    ordered = sorted(groups, key=lambda group: -_value(middle[group.label]))
+    ordered = sorted(groups, key=lambda group: (not group.is_evaluated, -_value(middle[group.label])))
     smooth = {group.label: _smoothed(group) for group in groups}
     reach = reach or _returns_to_reach([curves for _, curves in smooth.values()])
     drawn = {group.label for group in ordered[:SHOWN]}
@@ -112,7 +115,7 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         for group in ordered
     ]
     differing = differences([group.settings for group in ordered])
-    return Study(environment, is_evaluated, results, differing, _improvement(results[:SHOWN]))
+    return Study(environment, results, differing, _improvement(results[:SHOWN]))
 
 
 def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | None]]:
@@ -125,9 +128,9 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
     """
     found: dict[str, list[tuple[str, list[float]]]] = {}
     for one in studies:
-        every = [value for result in one.results for value in result.finals]
+        every = [value for result in one.comparable for value in result.finals]
         low, high = min(every, default=0.0), max(every, default=0.0)
-        for result in one.results:
+        for result in one.comparable:
             if result.finals:
                 scaled = [(value - low) / ((high - low) or 1.0) for value in result.finals]
                 found.setdefault(_method(result), []).append((result.group.label, scaled))
@@ -209,10 +212,12 @@ def _reached(grid: Array, curves: Array, value: float) -> tuple[int, float | Non
 
 
 def _improvement(results: Sequence[Result]) -> dict[tuple[str, str], Interval]:
-    """Of groups with two runs or more: of one it would be 0 or 1, and look certain."""
+    """Of groups with two runs or more, for of one it would be 0 or 1, and look certain; with returns of one kind."""
     return {
         (ours.group.label, theirs.group.label): probability_of_improvement([ours.finals], [theirs.finals])
         for ours in results
         for theirs in results
-        if ours is not theirs and min(len(ours.finals), len(theirs.finals)) > 1
+        if ours is not theirs
+        and min(len(ours.finals), len(theirs.finals)) > 1
+        and ours.group.is_evaluated == theirs.group.is_evaluated
     }

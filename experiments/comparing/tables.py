@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -94,6 +94,7 @@ def comparison(columns: Sequence[Column]) -> dict[str, Any]:
                 "final_return": _mean([run.final_return for run in column.group.runs]),
                 "timesteps": _mean([run.timesteps for run in column.group.runs]),
                 "timesteps_per_second": _mean([run.timesteps_per_second for run in column.group.runs]),
+                "not_recorded": column.group.unrecorded,
                 "runs": [run_json(run) for run in column.group.runs],
             }
             for column in columns
@@ -107,7 +108,7 @@ def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
     found = comparison(columns)["columns"]
     made = _table(("", *(column.name(common) for column in columns)))
     groups = [column.group for column in columns]
-    rows: Mapping[str, list[str]] = {
+    rows: dict[str, list[str]] = {
         "environment": [one["environment"] or "-" for one in found],
         "algorithm": [one["algorithm"] for one in found],
         "status": [", ".join(dict.fromkeys(run.status for run in group.runs)) for group in groups],
@@ -118,6 +119,8 @@ def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
         "timesteps/s": [number(one["timesteps_per_second"]) for one in found],
         "age": [age(group.runs[0].age) for group in groups],
     }
+    if any(group.unrecorded for group in groups):
+        rows["not recorded"] = [", ".join(group.unrecorded) or "-" for group in groups]
     for label, texts in rows.items():
         made.add_row(_plain(label), *map(_plain, texts))
     made.add_section()

@@ -61,7 +61,7 @@ class Environment(Section):
     """The environment: its Gymnasium id, the number of copies, its arguments and wrappers."""
 
     id: str
-    """An id registered with Gymnasium, or one of MinAtar's or the Arcade Learning Environment's."""
+    """An id of Gymnasium, MinAtar or the Arcade Learning Environment; of your own class, ``package.module:Class``."""
     num_envs: Count = 1
     """Number of parallel copies."""
     vectorization: Literal["sync", "native", "envpool"] = "sync"

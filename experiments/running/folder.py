@@ -212,18 +212,20 @@ def _of_python(folder: Path) -> Experiment:
         found = record.read(folder)
     except CheckpointError as error:
         raise RunFolderError(folder, str(error)) from error
-    if found is None or found.environment is None:
-        what = (
-            f"The run in {folder} is of a Python program, and its environment is not recorded: it was not made from an"
-            " id, is in wrappers of its own, or an earlier version of axonrl started the run. Use Agent.load in Python."
+    known = None if found is None else found.environment
+    if found is None or known is None or "unrecorded" in known:
+        what = "" if known is None else f" of {known['id']}, {', '.join(known['unrecorded'])}"
+        message = (
+            f"The run in {folder} is of a Python program, and its environment cannot be made again: run.json lacks"
+            f" arguments or wrappers{what}. Use Agent.load in Python."
         )
-        raise RunFolderError(folder, what)
+        raise RunFolderError(folder, message)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:128] or "run"
     model_fn = found.model_fn or "unnamed"
     return Experiment(
         name=name,
         seed=found.seed,
-        environment=Environment.model_validate({"num_envs": found.num_envs, **found.environment}),
+        environment=Environment.model_validate({"num_envs": found.num_envs, **known}),
         agent=AgentSection.model_validate({"model_fn": model_fn, "params": found.params or {}, "memory": found.memory}),
         evaluate=Evaluate(policy="best" if (folder / "best.safetensors").is_file() else "last"),
     )

@@ -5,15 +5,15 @@ import json
 from typing import Any
 
 from ...models.blocks.params import Params, declared, params_of
+from ...registry import BUILT_IN
 from ...schedules import KINDS, as_value
-from .hosted import MODELS
 from .parameters import FILE
 
 
 def table() -> str:
-    """The parameters of every hosted algorithm, a line for each, as JSON."""
+    """The parameters of every built-in algorithm, a line for each, as JSON."""
     parts = []
-    for name in sorted(MODELS):
+    for name in sorted(BUILT_IN["model_fn"]):
         cls = params_of(name)
         rows = ",\n".join(f"  {json.dumps(_row(cls, field))}" for field in dataclasses.fields(cls))
         parts.append(f" {json.dumps(name)}: [\n{rows}\n ]")

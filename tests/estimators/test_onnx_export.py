@@ -63,7 +63,7 @@ def test_it_computes_with_the_weights_of_the_policy(tmp_path: Path) -> None:
     assert about["inputs"] == {"observation": {"shape": [2], "dtype": "float32"}}
     assert about["opset"] == 18
     compared = parity(directory)
-    assert compared["played_note"] == "the run's environment is an object, which run.json cannot name"
+    assert compared["played_note"] == "the run's environment is an object, of which run.json has not all"
     assert list(compared["formats"]) == ["litert", "onnx"]
     for one in compared["formats"].values():
         assert (one["observations"], one["tolerance"]) == ({"random": 256}, 1e-4)

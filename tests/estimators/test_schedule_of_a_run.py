@@ -1,4 +1,4 @@
-"""When a run updates: what was given, what it recorded, what its memory can fill, and what is said of it."""
+"""What a run goes on with: its schedule, its environments, and what is said where they change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from axonrl import Agent, RunConfig
+from axonrl.environments import make
 from axonrl.estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY, Schedule
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import ddpg, sac
+from axonrl.runs import sources
+from axonrl.runs.history import read_columns
 from axonrl.tests.estimators.fakes import Counting, ListMemory, Notes, agent, vector
 
 
@@ -119,3 +122,45 @@ def _constant_model(features: Any, labels: Any, mode: str) -> Any:
     if mode == "predict":
         return EstimatorSpec(mode, {"action": tf.cast(features[:, 0] * weight, tf.int32)})
     return EstimatorSpec(mode, loss=weight, train_op=weight.assign_add(1.0))
+
+
+# -- its environments -------------------------------------------------------------------------------------------------
+
+
+def environment_of(model_dir: Path) -> Any:
+    found = json.loads((model_dir / "run.json").read_text())
+    return found["num_envs"], found["environment"]
+
+
+def test_an_id_stands_for_the_environments_that_the_run_had(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    limit = {"kind": "time_limit", "max_episode_steps": 7}
+    first = make("CartPole-v1", 2, wrappers=[limit])
+    agent(tmp_path).train(first, timesteps=40)
+    had = 2, {"id": "CartPole-v1", "kwargs": {}, "wrappers": [limit]}
+    assert environment_of(tmp_path) == had
+    caplog.clear()
+    loaded = agent(tmp_path)
+    loaded.train("CartPole-v1", timesteps=40)
+    assert (loaded.global_timestep, environment_of(tmp_path)) == (80, had)
+    assert read_columns(tmp_path).length.max() == 7
+    assert caplog.messages == []
+    loaded.train(make("CartPole-v1", 2), timesteps=2)  # given, and different
+    (told,) = caplog.messages
+    assert told.startswith("the environment is {'id': 'CartPole-v1', 'kwargs': {}, 'wrappers': []} from now on;")
+    assert environment_of(tmp_path) == (2, {"id": "CartPole-v1", "kwargs": {}, "wrappers": []})
+
+
+def test_a_run_whose_code_was_edited_says_so_and_is_not_exact(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_in = ("model_fn", "environment")
+    for digest in ("a", "a", "b"):
+        monkeypatch.setattr(sources, "digest_of", lambda made, digest=digest: {"digest": digest})
+        monkeypatch.setattr(sources, "_is_own", lambda made: True)
+        agent(tmp_path).train(Counting(), timesteps=2)
+    edited = [
+        f"this run will not resume exactly: the code of its {part} was edited" for part in ("model_fn", "environment")
+    ]
+    assert [message for message in caplog.messages if "edited" in message] == edited
+    found = json.loads((tmp_path / "run.json").read_text())
+    assert found["code"] == {part: {"digest": "b"} for part in found_in}

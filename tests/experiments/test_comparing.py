@@ -77,6 +77,9 @@ def test_the_status_is_the_last_of_the_journal_or_that_of_the_process_that_holds
     assert [read_run(folder)[0].status for folder in made] == ["finished", "stopped", "failed", "running"]
     (made[-1] / "lock.pid").write_text("999999999")
     assert read_run(made[-1])[0].status == "killed"
+    program = make_run(tmp_path / "program", 3, [1.0], python=True)
+    (program / "lock.pid").write_text("999999999")  # which a training removes, however it ends by itself
+    assert read_run(program)[0].status == "killed"
 
 
 def test_a_run_of_python_has_no_journal_and_the_same_settings(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_a_narrow_terminal_shows_whole_rows(
     assert re.search(r" LunarLand\S*\N{HORIZONTAL ELLIPSIS} +munc\S* +0  finished  95\.12 +10  \d+ d", row)
     assert main(["compare", str(tmp_path / "a-search")]) == 0
     out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-    assert out.splitlines()[2].split() == ["first_update=50", "rate=0.0001824", "first_update=100", "rate=0.001172"]
+    assert out.splitlines()[2].split() == ["rate=0.0001824", "first_update=50", "rate=0.001172", "first_update=100"]
     assert re.search(r"final return +95.12 +95.12", out)
 
 
@@ -223,6 +226,66 @@ def test_labels_name_the_algorithm_where_there_are_several(tmp_path: Path) -> No
     assert labels() == [("dqn rate=0.0001824", 1), ("dqn rate=1", 2), ("dqn rate=1.0", 1), ("ppo", 1)]
 
 
+def edited(folder: Path, **values: Any) -> None:
+    """Change what a run's record says."""
+    path = folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [
+        ({"schedule": {"first_update": 100, "update_frequency": 50}}, "first_update=100 update_frequency=50"),
+        ({"limits": {"timesteps": 500}}, "max_timesteps=500"),
+        ({"num_envs": 4}, "num_envs=4"),
+        ({"code": {"model_fn": {"digest": "a1"}}}, "code.model_fn=a1"),
+        (
+            {"environment": {"id": "m:Own", "kwargs": {}, "wrappers": [], "unrecorded": {"level": 2}}},
+            "",  # another environment
+        ),
+    ],
+)
+def test_what_run_json_records_makes_another_group(tmp_path: Path, values: dict[str, Any], label: str) -> None:
+    for name in ("one", "two"):
+        make_run(tmp_path / name, 0, [1.0], python=True)
+    edited(tmp_path / "two", **values)
+    found = grouped(map(read_run, run_folders([tmp_path])))
+    groups = [group for environment in found.values() for group in environment]
+    assert len(groups) == 2
+    assert not label or label in groups[1].label
+    assert [group.unrecorded for group in groups] == [[], []]
+
+
+def test_a_file_and_a_program_differ_in_what_differs_alone(tmp_path: Path) -> None:
+    make_run(tmp_path / "file", 0, [1.0], hidden=[64, 64], learning_rate=1e-3)  # a default of dqn
+    make_run(tmp_path / "program", 1, [1.0], python=True, hidden=[64, 64])
+    experiment = tmp_path / "file" / "experiment.yml"
+    nothing = "config: {}\nhooks: []\ndistributed: null\ntrain: {first_update: null, max_timesteps: 90}\n"
+    experiment.write_text(experiment.read_text() + nothing)
+    for name in ("file", "program"):  # the schedule that was chosen, and where it was to end
+        edited(tmp_path / name, limits={"timesteps": 90}, schedule={"first_update": 35, "update_frequency": 10})
+    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    assert [len(group.runs) for group in groups] == [2]
+
+
+def test_a_group_says_what_was_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = {"id": "m:Own", "kwargs": {}, "wrappers": [], "unrecorded": {"level": None}}
+    for seed in (0, 1):
+        edited(
+            make_run(tmp_path / str(seed), seed, [1.0], python=True),
+            **{
+                "unrecorded": ["network"],
+                "environment": own,
+                "code": {"model_fn": {"digest": "a", "unknown": ["loss"]}},
+            },
+        )
+    unknown = ["agent.params.network", "environment.level", "loss in the code of model_fn"]
+    assert printed(capsys, "compare", str(tmp_path))["columns"][0]["not_recorded"] == unknown
+    assert main(["report", str(tmp_path), "--output", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert f"can differ in what was not recorded.</p><ul><li>dqn: {', '.join(unknown)}</li>" in page
+
+
 def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in (0, 1):
         make_run(tmp_path / "a" / f"seed-{seed}", seed, [2.0 + seed], rate=0.5, same=1)
@@ -253,23 +316,31 @@ def test_what_does_not_count(tmp_path: Path) -> None:
 # -- what they say together -------------------------------------------------------------------------------------------
 
 
-def test_final_returns_are_evaluations_if_all_runs_have_them(tmp_path: Path) -> None:
+def test_final_returns_are_those_of_evaluations_and_runs_without_any_are_another_group(tmp_path: Path) -> None:
     make_run(tmp_path / "a", 0, [1.0], evaluations={10: 8.0})
     make_run(tmp_path / "b", 1, [2.0], evaluations={10: 9.0})
-    (one,) = studies_of(tmp_path)
-    assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0])
     make_run(tmp_path / "at-its-end", 3, [1.0], final=(100, 7.0))
-    (one,) = studies_of(tmp_path)
-    assert (one.is_evaluated, one.results[0].finals) == (True, [8.0, 9.0, 7.0])
-    assert one.what == "the last evaluation, of 5 to 100 episodes"
     make_run(tmp_path / "learned", 4, [], final=(100, 6.0))  # its end counts, without an episode
     (one,) = studies_of(tmp_path)
     assert one.results[0].finals == [8.0, 9.0, 7.0, 6.0]
-    (tmp_path / "learned").rename(tmp_path.parent / f"{tmp_path.name}-learned")
-    make_run(tmp_path / "c", 2, [6.0])
+    assert one.what == "the last evaluation, of 5 to 100 episodes"
+    make_run(tmp_path / "c", 2, [60.0, 60.0])
+    make_run(tmp_path / "d", 5, [1.0], status="failed")  # does not count, wherever it is
     (one,) = studies_of(tmp_path)
-    assert (one.is_evaluated, one.results[0].finals) == (False, [1.0, 2.0, 6.0, 1.0])
-    assert one.what == "the last 100 episodes of training"
+    assert [(found.group.label, found.finals) for found in one.results] == [
+        *(("dqn", [8.0, 9.0, 7.0, 6.0]), ("dqn, not evaluated", [60.0]))
+    ]
+    assert one.what == (
+        "the last evaluation, of 5 to 100 episodes; those of dqn, not evaluated, of the last 100 episodes of training"
+    )
+    assert (one.comparable, one.improvement) == (one.results[:1], {})
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "c").rename(tmp_path / "alone" / "c")
+    (alone,) = studies_of(tmp_path / "alone")
+    assert ([found.group.label for found in alone.results], alone.what) == (
+        ["dqn"],
+        "the last 100 episodes of training",
+    )
 
 
 def test_results_improvement_and_efficiency(tmp_path: Path) -> None:
@@ -317,6 +388,16 @@ def test_a_search_has_an_axis_for_each_setting(tmp_path: Path) -> None:
     assert axes["rate (log)"].places == pytest.approx([1, 1, 1, 1, 0.5, 0])  # the best first
     assert axes["kind"].ticks == [(0.0, "a"), (1.0, "b")]
     assert axes["size"].places == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0])
+
+
+def test_the_axes_of_several_searches_are_what_was_searched(tmp_path: Path) -> None:
+    for search, sought in (("first", "rate"), ("second", "size")):
+        for trial in range(4):
+            found: dict[str, Any] = {"rate": 0.5, "size": 7, sought: trial}
+            make_run(tmp_path / search / f"trial-{trial}", 0, [float(trial)], epsilon=search, **found)
+        (tmp_path / search / "search.yml").write_text("")
+    (one,) = studies_of(tmp_path)
+    assert {axis.name for axis in axes_of(searched(one))} == {"rate", "size"}  # not epsilon, which nobody searched
 
 
 def test_age() -> None:

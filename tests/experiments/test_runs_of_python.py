@@ -138,9 +138,11 @@ def test_it_is_not_synced_while_it_is_trained(run: Path, capsys: pytest.CaptureF
 
 def test_one_whose_environment_is_not_known(run: Path, tmp_path: Path) -> None:
     record = json.loads((run / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**record, "environment": None}))
-    with pytest.raises(ExperimentError, match=r"its environment is not recorded.*Use Agent\.load in Python"):
-        records.read_experiment(tmp_path)
+    own = {**record["environment"], "unrecorded": {"level": 2}}
+    for environment, lacking in ((None, "wrappers"), (own, "wrappers of CartPole-v1, level")):
+        (tmp_path / "run.json").write_text(json.dumps({**record, "environment": environment}))
+        with pytest.raises(ExperimentError, match=rf"lacks arguments or {lacking}\. Use Agent\.load in Python"):
+            records.read_experiment(tmp_path)
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ExperimentError, match=r"run\.json is damaged"):
         records.read_experiment(tmp_path)
