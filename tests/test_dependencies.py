@@ -160,6 +160,11 @@ PRIVATE: Final = {
     "_class": Private("tensorflow", "part of a graph is a graph", names_neighbours),
     "_get_function": Private("tensorflow", "graphs in graphs", lambda: hasattr(tf.Graph, "_get_function")),
     "_prev_dones": Private("gymnasium", "what its wrapper knows is saved", sums_rewards),
+    "_saved_kwargs": Private(
+        "gymnasium",
+        "arguments of an environment's class",
+        lambda: "_saved_kwargs" in inspect.getsource(gymnasium.utils.RecordConstructorArgs),
+    ),
     "_frameskip": Private(
         "gymnasium",
         "its Atari wrapper reads the same of a game",
