@@ -326,9 +326,11 @@ class Agent(Estimator):
         """
         given, schedule = as_hooks(hooks), Schedule(first_update, update_frequency)
         trainer = self._trainer
-        with (
-            trainer.opened(env, given, schedule) if data is None else trainer.offline(data, env, given, endless=False)
-        ) as session:
+        if data is None:
+            opening = trainer.opened(env, given, schedule)
+        else:
+            opening = trainer.offline(data, env, given, endless=False)
+        with self._run.only_checked(), opening as session:
             (observation, action), program = session.spaces, self._model.program
             started = self._run.record
             reasons = {} if started is None else started.runtime_why

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ class Run:
             self.spaces_fixed = True
         self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max)
         self.programs = ProgramCache(self.model_dir / FOLDER)
+        self._is_checked = False
         self.current: int | None = None
         """Index of the checkpoint that the state in training equals or follows from; None if it is of no use."""
         self._newest: tuple[int, PolicySnapshot] | None = None
@@ -230,7 +232,7 @@ class Run:
             environment=environment if is_json(environment) else None,
             memory=memory,
             warm_start=warm_start,
-            schedule=schedule,
+            schedule=None if self._is_checked else schedule,
             initial=initial,
         )
         self.record.write(self.model_dir)
@@ -263,8 +265,19 @@ class Run:
         """Record where the run is to end this time."""
         self._record(limits=dict(limits))
 
+    @contextlib.contextmanager
+    def only_checked(self) -> Iterator[None]:
+        """While the context lasts nothing is recorded of a run that has begun; another begins without a schedule."""
+        self._is_checked = True
+        try:
+            yield
+        finally:
+            self._is_checked = False
+
     def _record(self, **values: Any) -> None:
         """Write the record where these values are not in it."""
+        if self._is_checked and self.current is not None:
+            return
         if self.record is not None and any(getattr(self.record, name) != value for name, value in values.items()):
             self.record = dataclasses.replace(self.record, **values)
             self.record.write(self.model_dir)

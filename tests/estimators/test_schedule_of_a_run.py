@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 from axonrl import Agent, RunConfig
@@ -46,6 +47,15 @@ def test_a_run_keeps_its_schedule_argument_by_argument(tmp_path: Path, caplog: p
     assert caplog.messages == [f"update_frequency is 5 from now on; the run in {tmp_path} had 2"]
     assert recorded(tmp_path) == ({"first_update": 6, "update_frequency": 5}, {"timesteps": 30})
     assert updates(35, 10) == [35]  # given, so that they are not what the run had
+
+
+def test_a_check_records_nothing(tmp_path: Path) -> None:
+    agent(tmp_path).check(Counting(), 7, 3)
+    assert recorded(tmp_path) == (None, None)
+    agent(tmp_path).train(Counting(), 6, 2, timesteps=10)
+    before = (tmp_path / "run.json").read_bytes()
+    assert agent(tmp_path).check(gymnasium.wrappers.OrderEnforcing(Counting()), 7, 3).schedule == Schedule(7, 3)
+    assert (tmp_path / "run.json").read_bytes() == before
 
 
 def test_a_loaded_agent_continues_with_what_the_run_had(tmp_path: Path) -> None:
