@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from ..checks import number
 from ..contracts import Array, ArrayTree, State
 from ..errors import ArgumentError
+from ..spread import divisor
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
 from .observations import as_mapping, copied, from_mapping
 
@@ -48,6 +49,8 @@ class Moments:
 class NormalizeObservation:
     """Observations minus their running mean, over their running standard deviation, clipped; float32.
 
+    Numbers that have not varied by more than rounding are 0.
+
     Has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
 
     Args:
@@ -73,7 +76,7 @@ class NormalizeObservation:
     def __call__(self, batch: Any) -> Array:
         """The normalised observations [N, ...]."""
         moments = self.obs_rms
-        scaled = (batch - moments.mean) / np.sqrt(moments.var + self.epsilon)
+        scaled = (batch - moments.mean) / divisor(moments.mean, moments.var, self.epsilon)
         clipped: Array = np.minimum(np.maximum(scaled, -self.clip), self.clip).astype(np.float32)
         return clipped
 
@@ -81,8 +84,9 @@ class NormalizeObservation:
 class NormalizeReward:
     """Rewards over the running standard deviation of the discounted sum of past rewards, clipped.
 
-    The sum starts at 0 in every episode, as in VecNormalize; it is no return-to-go. While frozen (evaluation) rewards
-    are unchanged. Hooks and returns always see the environment's rewards.
+    The sum starts at 0 in every episode, as in VecNormalize; it is no return-to-go. Rewards are 0 where it has not
+    varied by more than rounding, as at the first timestep. While frozen (evaluation) they are unchanged. Hooks and
+    returns always see the environment's rewards.
 
     Args:
         num_envs: N.
@@ -109,7 +113,8 @@ class NormalizeReward:
             return rewards
         self.accumulated_reward[rows] = self.accumulated_reward[rows] * self.discount + rewards
         self.return_rms.update(self.accumulated_reward[rows])
-        scaled = rewards / np.sqrt(self.return_rms.var + self.epsilon)
+        sums = self.return_rms
+        scaled = rewards / divisor(sums.mean, sums.var, self.epsilon)
         return np.minimum(np.maximum(scaled, -self.clip), self.clip)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..checks import all_finite
 from ..contracts import Array, ArraySpec
+from ..spread import divisor
 from . import patching
 from .patching import Placement
 
@@ -48,12 +50,19 @@ class Normalization:
     epsilon: float
     clip: float | None = None
 
+    @functools.cached_property
+    def divisor(self) -> Array:
+        """What deviations from the mean are divided by. Gymnasium's wrapper also divides by what rounding makes."""
+        if self.clip is None:
+            return np.asarray(np.sqrt(self.var + self.epsilon))
+        return np.asarray(divisor(self.mean, self.var, self.epsilon))
+
     def __call__(self, observation: Array) -> Array:
         """In the very operations of the training's, so that the same bits come out; what is not finite stays so."""
-        if self.clip is not None:
-            with np.errstate(over="ignore"):  # infinities are the caller's to find
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is the caller's to find
+            if self.clip is not None:
                 observation = np.asarray(observation, np.float32)  # axonrl's environments give it no other
-        normalized = np.asarray((observation - self.mean) / np.sqrt(self.var + self.epsilon))
+            normalized = np.asarray((observation - self.mean) / self.divisor)
         if self.clip is not None and all_finite(normalized):
             normalized = np.minimum(np.maximum(normalized, -self.clip), self.clip)
         return np.asarray(np.float32(normalized))

@@ -96,7 +96,7 @@ def _normalized(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Te
     """The arithmetic of :class:`Normalization`, in the order in which NumPy does it and with its dtypes."""
     if normalization is None:
         return tensor
-    mean, scale = normalization.mean, np.sqrt(normalization.var + normalization.epsilon)
+    mean, scale = normalization.mean, normalization.divisor
     dtype = np.result_type(np.float32, mean, scale)
     normalized = (tf.cast(tensor, dtype) - mean.astype(dtype)) / scale.astype(dtype)
     if normalization.clip is not None:
