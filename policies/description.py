@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -77,7 +78,8 @@ class Description:
     model: str
     observation: tuple[Part, ...]
     is_dict: bool
-    normalization: Normalization | None
+    normalization: Mapping[str, Normalization]
+    """Of those parts of an observation that are normalised."""
     action_space: Mapping[str, Any]
     predictions: Mapping[str, ArraySpec]
     state: Mapping[str, ArraySpec] | None
@@ -240,10 +242,18 @@ def _part(name: str, value: Mapping[str, Any]) -> Part:
     )
 
 
-def normalization_from(value: Mapping[str, Any] | None) -> Normalization | None:
-    """The normalisation that a JSON value describes; None for none."""
+def normalization_from(value: Mapping[str, Any] | None) -> dict[str, Normalization]:
+    """What a JSON value describes: the normalisation of some parts of an observation; an array is the part ``""``."""
     if value is None:
-        return None
+        return {}
     mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
     clip = value.get("clip")
-    return Normalization(mean, var, float(value["epsilon"]), None if clip is None else float(clip))
+    settings = float(value["epsilon"]), None if clip is None else float(clip)
+    if "parts" not in value:
+        return {"": Normalization(mean, var, *settings)}
+    found, start = {}, 0
+    for name, shape in sorted(value["parts"].items()):  # as they are joined
+        end = start + math.prod(shape)
+        found[name] = Normalization(mean[start:end].reshape(shape), var[start:end].reshape(shape), *settings)
+        start = end
+    return found

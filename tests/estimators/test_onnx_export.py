@@ -20,10 +20,11 @@ from axonrl.contracts import ACTION_MASK, Array
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
 from axonrl.estimators import export as exporting
-from axonrl.memories import BatchMemory
-from axonrl.models import a2c, r2d2
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import a2c, dqn, r2d2
 from axonrl.policies import Policy
 from axonrl.runtimes import frozen, onnx_conversion
+from axonrl.tests.environments.test_wrapping import Reach
 from axonrl.tests.environments.untyped import registered
 from axonrl.tests.estimators import test_composite, test_recurrent_agents
 from axonrl.tests.estimators.fakes import Counting, agent, aiming_model, linear_model
@@ -103,6 +104,20 @@ def test_observations_are_normalised_inside(tmp_path: Path) -> None:
     np.testing.assert_allclose(session(directory)(observation=raw)["values"], expected, rtol=1e-5)
     with pytest.raises(ValueError, match=r"describes no LiteRT program, only policy\.onnx"):
         Policy.load(directory)
+
+
+def test_parts_of_a_dict_are_normalised_inside(tmp_path: Path) -> None:
+    with registered("Reach-v0", Reach):
+        env = make("Reach-v0", wrappers=["normalize_observation"])
+        made = agent(tmp_path / "run", ReplayMemory(64, 8), dqn.model_fn, {"hidden": [8]}).train(
+            env, 40, 4, timesteps=100
+        )
+        compared = parity(made.export(tmp_path / "exported", formats=["litert", "onnx"]))["formats"]
+    assert {name: one["observations"] for name, one in compared.items()} == {
+        name: {"random": 256, "played": 256} for name in ("litert", "onnx")
+    }
+    inputs = json.loads((tmp_path / "exported" / "policy.json").read_text())["onnx"]["inputs"]
+    assert {inputs[f"observation/{name}"]["dtype"] for name in ("observation", "time/0", "desired_goal")} == {"float32"}
 
 
 def test_actions_are_within_the_bounds(tmp_path: Path) -> None:
