@@ -13,6 +13,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 
 from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward, WrappedVector
 from axonrl.environments.single import Single
+from axonrl.environments.statistics import statistics_of, taken_over
 from axonrl.environments.wrapping import WrapperError, Wrapping, mask_from_info
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
@@ -152,6 +153,14 @@ def test_parts_of_a_dict_by_hand(kind: str) -> None:
         if timestep:
             assert same[timestep - 1]["observation"][1].tobytes() == last["observation"].tobytes()
             assert same[timestep - 1]["time/0"].tolist() == [time, time]
+
+
+def test_statistics_of_other_parts_are_not_taken_over() -> None:
+    saved = statistics_of(make("Reach-v0", wrappers=["normalize_observation"]))
+    assert saved["0"]["obs_rms"]["mean"].shape == (3,)
+    other = make("Line-v0", space=Dict({"a": Box(0, 1, (3,))}), wrappers=["normalize_observation"])
+    assert taken_over(other, saved) is None
+    assert taken_over(make("Reach-v0", 2, wrappers=["normalize_observation"]), saved) is not None
 
 
 def test_integers_by_hand() -> None:
