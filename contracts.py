@@ -27,6 +27,9 @@ ACTION_MASK: Final = "action_mask"
 """The prediction, bool [N, A], that tells explorations which actions are legal."""
 NO_LEGAL_ACTION: Final = -(2**31)
 """What stands for the action of a row whose mask has no legal one; environments refuse it."""
+ACHIEVED_GOAL: Final = "achieved_goal"
+DESIRED_GOAL: Final = "desired_goal"
+"""The parts of observations of goal environments that hindsight exchanges, as Gymnasium-Robotics calls them."""
 State: TypeAlias = "Mapping[str, Any]"
 """What ``state_dict`` returns: strings to arrays, JSON values or further such mappings, never pickled objects."""
 

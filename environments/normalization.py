@@ -6,21 +6,25 @@ environments support neither ``AutoresetMode.DISABLED`` nor a reset mask.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Tuple
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from ..checks import number
-from ..contracts import Array, ArrayTree, State
+from ..contracts import ACHIEVED_GOAL, DESIRED_GOAL, Array, ArrayTree, State
 from ..errors import ArgumentError
+from ..spread import divisor
+from .actions import nested
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
-from .observations import as_mapping, copied, from_mapping
+from .observations import Observations, as_mapping, copied, from_mapping, keep_rows
+from .spaces import AnySpace, Leaf, leaves
 
 _EPSILON: Final = 1e-8
 """Added to variances, as in VecNormalize and Gymnasium."""
@@ -48,41 +52,90 @@ class Moments:
 class NormalizeObservation:
     """Observations minus their running mean, over their running standard deviation, clipped; float32.
 
+    Numbers that have not varied by more than rounding are 0.
+
+    Of a Dict or a Tuple these are its Boxes of floats and of integers, each number for itself; bytes (images), bits,
+    masks and categories stay as they are. So do the two goals of a goal environment: hindsight computes rewards from
+    them, for which they must be what the environment returned, and puts goals of one time beside those of another.
+
     Has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
 
     Args:
-        space: one environment's observation space, a Box of floats.
+        space: one environment's observation space, with something to normalise.
         clip: largest absolute value of the result, above 0.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], clip: float) -> None:
-        if not isinstance(space, Box) or space.dtype.kind != "f":
-            message = f"the observation space must be a Box of floats, got {space}"
-            raise ArgumentError(message, "observation_space", space)
+    def __init__(self, space: AnySpace, clip: float) -> None:
+        shapes = {leaf.name: leaf.spec.shape for leaf in leaves(space) if _is_normalized(leaf)}
+        if not shapes:
+            raise ArgumentError(
+                "the observation space must be a Box of floats or of integers other than bytes, or a Dict or a Tuple"
+                f" with one that is not a goal, got {space}",
+                "observation_space",
+                space,
+            )
         self.clip = number("clip", clip, above=0)
         self.epsilon = _EPSILON
-        self.obs_rms = Moments(space.shape)
+        self.parts = dict(sorted(shapes.items())) if isinstance(space, Dict | Tuple) else None
+        """Of a Dict or a Tuple, the shapes of what is normalised by name: it is joined in this order in the moments."""
+        self.obs_rms = Moments((sum(map(math.prod, shapes.values())),) if self.parts else shapes[""])
         self.update_running_mean = True
-        self.space = Box(-self.clip, self.clip, space.shape, np.float32)
+        self.space = _with_boxes(space, {name: self._box(shape) for name, shape in shapes.items()})
 
-    def learn(self, rows: Array) -> None:
-        """Add observations [n, ...] to the statistics, unless these are frozen (evaluation, replay)."""
-        if self.update_running_mean and len(rows):
-            self.obs_rms.update(rows)
+    def _box(self, shape: tuple[int, ...]) -> AnySpace:
+        box: AnySpace = Box(-self.clip, self.clip, shape, np.float32)
+        return box
 
-    def __call__(self, batch: Any) -> Array:
+    def learn(self, batch: Any, rows: Any = slice(None)) -> None:
+        """Add these ``rows`` of a batch to the statistics, unless these are frozen (evaluation, replay)."""
+        if self.update_running_mean:
+            learnt = self._joined(batch)[rows]
+            if len(learnt):
+                self.obs_rms.update(learnt)
+
+    def __call__(self, batch: Any) -> Any:
         """The normalised observations [N, ...]."""
-        moments = self.obs_rms
-        scaled = (batch - moments.mean) / np.sqrt(moments.var + self.epsilon)
+        moments, joined = self.obs_rms, self._joined(batch)
+        scaled = (joined - moments.mean) / divisor(moments.mean, moments.var, self.epsilon)
         clipped: Array = np.minimum(np.maximum(scaled, -self.clip), self.clip).astype(np.float32)
-        return clipped
+        if self.parts is None:
+            return clipped
+        sizes = [math.prod(shape) for shape in self.parts.values()]
+        each = np.split(clipped, np.cumsum(sizes)[:-1], axis=1)
+        found = {name: part.copy() for name, part in batch.items()}
+        for (name, shape), part in zip(self.parts.items(), each, strict=True):
+            found[name] = np.ascontiguousarray(part).reshape(len(part), *shape)
+        return found
+
+    def _joined(self, batch: Any) -> Array:
+        """What is normalised as one array [N, ...] of float32."""
+        if self.parts is None:
+            return np.asarray(batch, np.float32)
+        each = ((np.asarray(batch[name], np.float32), math.prod(shape)) for name, shape in self.parts.items())
+        return np.concatenate([part.reshape(len(part), size) for part, size in each], axis=1)
+
+
+def _is_normalized(leaf: Leaf) -> bool:
+    is_number = isinstance(leaf.space, Box) and leaf.spec.dtype in (np.float32, np.int32)
+    return is_number and leaf.name not in (ACHIEVED_GOAL, DESIRED_GOAL)
+
+
+def _with_boxes(space: AnySpace, boxes: Mapping[str, AnySpace], prefix: str = "") -> AnySpace:
+    """The space with these in the places of its leaves of these names."""
+    start = f"{prefix}/" if prefix else ""
+    if isinstance(space, Dict):
+        return Dict([(key, _with_boxes(part, boxes, f"{start}{key}")) for key, part in space.spaces.items()])
+    if isinstance(space, Tuple):
+        return Tuple([_with_boxes(part, boxes, f"{start}{place}") for place, part in enumerate(space.spaces)])
+    return boxes.get(prefix, space)
 
 
 class NormalizeReward:
     """Rewards over the running standard deviation of the discounted sum of past rewards, clipped.
 
-    The sum starts at 0 in every episode, as in VecNormalize; it is no return-to-go. While frozen (evaluation) rewards
-    are unchanged. Hooks and returns always see the environment's rewards.
+    The sum starts at 0 in every episode, as in VecNormalize; it is no return-to-go. Rewards are 0 where it has not
+    varied by more than rounding, as at the first timestep. While frozen (evaluation) they are unchanged. Hooks and
+    returns always see the environment's rewards.
 
     Args:
         num_envs: N.
@@ -109,7 +162,8 @@ class NormalizeReward:
             return rewards
         self.accumulated_reward[rows] = self.accumulated_reward[rows] * self.discount + rewards
         self.return_rms.update(self.accumulated_reward[rows])
-        scaled = rewards / np.sqrt(self.return_rms.var + self.epsilon)
+        sums = self.return_rms
+        scaled = rewards / divisor(sums.mean, sums.var, self.epsilon)
         return np.minimum(np.maximum(scaled, -self.clip), self.clip)
 
 
@@ -146,6 +200,7 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.normalizers = normalizers
         self.row = row
         if normalizers.observation is not None:
+            self._observations = Observations(env.observation_space, 1)
             self.observation_space = normalizers.observation.space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -166,10 +221,13 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         normalize = self.normalizers.observation
         if normalize is None:
             return observation
-        batch = np.asarray(observation, np.float32)[None]  # the dtype of the batched interface
+        batch = self._observations.single(observation)
         if self.row is not None:
             normalize.learn(batch)
-        return normalize(batch)[0]
+        normalized = normalize(batch)
+        if normalize.parts is None:
+            return normalized[0]
+        return nested(self.observation_space, {name: part[0, ...] for name, part in normalized.items()})
 
 
 class WrappedVector(VectorWrapper[Any, Any, Any]):
@@ -191,6 +249,7 @@ class WrappedVector(VectorWrapper[Any, Any, Any]):
         self.given = given
         self.normalizers = normalizers
         if normalizers.observation is not None:
+            self._observations = Observations(env.single_observation_space, env.num_envs)
             self.single_observation_space = normalizers.observation.space
             self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self._last: Any = None
@@ -204,22 +263,30 @@ class WrappedVector(VectorWrapper[Any, Any, Any]):
         if reward is not None:
             reward.begin(rows)
         if observation is not None:
-            observation.learn(batch[rows])
-            batch = observation(batch)
+            batch = self._normalized(observation, batch, rows)
             if not rows.all():
-                batch[~rows] = self._last[~rows]
-        self._last = batch
-        return copied(batch), infos
+                keep_rows(batch, self._last, ~rows)
+        return self._returned(batch), infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take one action in each environment."""
         batch, rewards, terminated, truncated, infos = self.env.step(actions)
         observation, reward = self.normalizers
         if observation is not None:
-            observation.learn(batch)
-            batch = observation(batch)
-        self._last = batch
-        return copied(batch), rewards if reward is None else reward(rewards), terminated, truncated, infos
+            batch = self._normalized(observation, batch)
+        rewards = rewards if reward is None else reward(rewards)
+        return self._returned(batch), rewards, terminated, truncated, infos
+
+    def _normalized(self, normalize: NormalizeObservation, batch: Any, rows: Any = slice(None)) -> Any:
+        batch = self._observations.batch(batch)
+        normalize.learn(batch, rows)
+        return normalize(batch)
+
+    def _returned(self, batch: Any) -> Any:
+        self._last, normalize = batch, self.normalizers.observation
+        found: Any = copied(batch)
+        nests = normalize is not None and normalize.parts is not None
+        return nested(self.single_observation_space, found) if nests else found
 
 
 BY_NAME: Final = (Wrapped, WrappedVector)
@@ -275,8 +342,9 @@ class NormalizedEnvironment(BatchedEnvironment):
         if self._inner.resets_itself and not everything:
             return copied(self._current())  # the first observations are those of the next step
         if self._learns:
-            observation.learn(batch[chosen])
-        return observation(batch)
+            observation.learn(batch, chosen)
+        found: ArrayTree = observation(batch)
+        return found
 
     def step(self, actions: ArrayTree) -> Step:
         """One action in each copy."""

@@ -28,6 +28,8 @@ _SETTINGS = ("epsilon", "clip", "discount", "gamma")
 STATISTICS: Final = ("obs_rms", "return_rms")
 """What wrappers learn: moments of observations, and of discounted returns."""
 _MOMENTS = ("mean", "var", "count")
+_PARTS: Final = "parts"
+"""What moments of observations of a Dict or a Tuple are of, in the order of the names."""
 _REWARDS: Final = "NormalizeReward"
 _NAMES: Final = {"NormalizeObservation": "normalize_observation", _REWARDS: "normalize_reward"}
 """Kinds of axonrl's, to the names by which they are given. Gymnasium's kinds have the same names."""
@@ -132,12 +134,14 @@ def taken_over(env: Any, statistics: State) -> State | None:
     """The statistics of ``env``, had its wrappers learnt what those of another environment did.
 
     Returns:
-        None where the other environment had other wrappers, or observations of another shape.
+        None where the other environment had other wrappers, or observations of other shapes.
     """
     mine = statistics_of(env)
     if [state["kind"] for state in mine.values()] != [state["kind"] for state in statistics.values()]:
         return None
     for own, other in zip(mine.values(), statistics.values(), strict=True):
+        if own.get(_PARTS) != other.get(_PARTS):
+            return None
         for name in STATISTICS:
             if name in own and np.shape(own[name]["mean"]) != np.shape(other[name]["mean"]):
                 return None
@@ -175,6 +179,8 @@ def _read(wrapper: Any) -> State:
     for name in STATISTICS:
         if name in held:
             state[name] = {moment: copy.copy(getattr(held[name], moment)) for moment in _MOMENTS}
+    if held.get(_PARTS) is not None:
+        state[_PARTS] = {name: list(shape) for name, shape in held[_PARTS].items()}
     return {"kind": type(wrapper).__name__, **state}
 
 

@@ -74,7 +74,7 @@ class CompiledModel:
     def onnx_model(
         self,
         weights: Mapping[str, Array],
-        observation: tuple[Sequence[Part], Normalization | None],
+        observation: tuple[Sequence[Part], Mapping[str, Normalization]],
         action_space: Mapping[str, Any],
     ) -> bytes:
         """There is no function to convert."""

@@ -251,4 +251,5 @@ def normalization_of(statistics: State | None) -> dict[str, Any] | None:
         "var": {"values": var.tolist(), "dtype": var.dtype.name},
         "epsilon": one["epsilon"],
         "clip": one.get("clip"),  # axonrl's normalize_observation has one, Gymnasium's wrapper has not
+        **({"parts": one["parts"]} if "parts" in one else {}),  # of a Dict or a Tuple
     }

@@ -138,7 +138,7 @@ class Model:
     def onnx_model(
         self,
         policy: PolicySnapshot,
-        observation: tuple[Sequence[Part], Normalization | None],
+        observation: tuple[Sequence[Part], Mapping[str, Normalization]],
         action_space: Mapping[str, Any],
     ) -> bytes:
         """PREDICT with a policy's weights as an ONNX model, from raw observations to actions of the environment.

@@ -33,7 +33,7 @@ def write_onnx(model: Model, policy: PolicySnapshot, folder: Path, described: Ma
     normalization = description.normalization_from(described["normalization"])
     action_space = description.space_attributes(described["action"]["space"])
     content = model.onnx_model(policy, (parts, normalization), action_space)
-    inputs = {input_name(name): spec for name, spec in input_specs(parts, normalization).items()}
+    inputs = {input_name(name): spec for name, spec in input_specs(parts).items()}
     return {
         **written(folder / description.ONNX, [content]),
         "opset": OPSET,

@@ -35,7 +35,7 @@ class Boundary(NamedTuple):
     observation_space: Any
     action_space: Any
     parts: Sequence[Part]
-    normalization: Normalization | None
+    normalization: Mapping[str, Normalization]
 
 
 class Rows(NamedTuple):
@@ -129,7 +129,8 @@ def random_rows(reference: Reference, rng: np.random.Generator) -> Rows:
     size = sum(math.prod(part.spec.shape) for part in boundary.parts)
     number = min(RANDOM, max(_MIN_RANDOM, _MAX_VALUES // max(size, 1)))
     observation = {
-        part.name: _drawn(leaves[part.name], part, boundary.normalization, rng, number) for part in boundary.parts
+        part.name: _drawn(leaves[part.name], part, boundary.normalization.get(part.name), rng, number)
+        for part in boundary.parts
     }
     state = {
         name: rng.standard_normal((number, *spec.shape)).astype(spec.dtype) for name, spec in reference.state.items()
@@ -170,7 +171,7 @@ def played_rows(reference: Reference, environment: Mapping[str, Any] | None) -> 
 
 def _play(reference: Reference, env: Any) -> Rows:
     boundary, rows, episode = reference.boundary, list[Rows](), 0
-    dtypes = {part.name: np.dtype(np.float32) if boundary.normalization else part.spec.dtype for part in boundary.parts}
+    dtypes = {part.name: part.spec.dtype for part in boundary.parts}  # normalised ones are float32 in the end, too
     zeros = {name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in reference.state.items()}
     state, over, observation = zeros, True, None
     while len(rows) < PLAYED:

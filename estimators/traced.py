@@ -74,7 +74,7 @@ class TracedModel:
     def onnx_model(
         self,
         weights: Mapping[str, Array],
-        observation: tuple[Sequence[Part], Normalization | None],
+        observation: tuple[Sequence[Part], Mapping[str, Normalization]],
         action_space: Mapping[str, Any],
     ) -> bytes:
         """PREDICT with these weights as an ONNX model; ``ValueError`` if ONNX lacks an op."""

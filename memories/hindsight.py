@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..checks import choice, number, shortened
+from ..contracts import ACHIEVED_GOAL as ACHIEVED
+from ..contracts import DESIRED_GOAL as DESIRED
 from ..contracts import Array, ArrayTree, EnvironmentView, SpecTree, State
 from ..errors import ArgumentError, NonFiniteError
 from .bounds import Bounds
@@ -16,7 +18,6 @@ from .columns import FLAGS, take
 from .replay import ReplayMemory
 from .samplers import SamplerLike
 
-ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
 STRATEGIES: Final = ("future", "final", "episode")
 _REWARD, _TERMINATED = "compute_reward", "compute_terminated"
 Function: TypeAlias = Callable[[Any, Any, Any], Any]

@@ -21,10 +21,10 @@ class ObservationsIn:
     Args:
         parts: the arrays of one observation.
         is_dict: are they the leaves of a Dict or a Tuple space?
-        normalization: applied to observations; None for none.
+        normalization: applied to the parts with these names.
     """
 
-    def __init__(self, parts: Sequence[Part], is_dict: bool, normalization: Normalization | None) -> None:
+    def __init__(self, parts: Sequence[Part], is_dict: bool, normalization: Mapping[str, Normalization]) -> None:
         self._parts = sorted(parts, key=lambda part: part.name)  # as a program takes them
         self.specs = [part.spec for part in self._parts]
         """Of one observation, in the order of the arrays."""
@@ -32,7 +32,7 @@ class ObservationsIn:
         self._normalization = normalization
         only = self._parts[0].spec
         # The usual observation, an array of floats as it should be, is recognised at once.
-        quick = len(parts) == 1 and not is_dict and normalization is None and only.dtype == np.float32
+        quick = len(parts) == 1 and not is_dict and not normalization and only.dtype == np.float32
         self._quick_shape = only.shape if quick else None
         self._quick_dtype = np.dtype(np.float32)
         self._one = (1, *only.shape)
@@ -80,8 +80,8 @@ class ObservationsIn:
         kinds = "biuf" if dtype.kind == "f" else "biu"
         if given.dtype.kind not in kinds:
             raise ValueError(f"{what} must be {dtype}, got {given.dtype}")
-        if self._normalization is not None:
-            given = self._normalization(given)
+        if part.name in self._normalization:
+            given = self._normalization[part.name](given)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found just below
             array = np.asarray(given, dtype, order="C")
         if dtype.kind == "f":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -13,6 +15,7 @@ import numpy as np
 
 from ..checks import all_finite
 from ..contracts import Array, ArraySpec
+from ..spread import divisor
 from . import patching
 from .patching import Placement
 
@@ -48,12 +51,19 @@ class Normalization:
     epsilon: float
     clip: float | None = None
 
+    @functools.cached_property
+    def divisor(self) -> Array:
+        """What deviations from the mean are divided by. Gymnasium's wrapper also divides by what rounding makes."""
+        if self.clip is None:
+            return np.asarray(np.sqrt(self.var + self.epsilon))
+        return np.asarray(divisor(self.mean, self.var, self.epsilon))
+
     def __call__(self, observation: Array) -> Array:
         """In the very operations of the training's, so that the same bits come out; what is not finite stays so."""
-        if self.clip is not None:
-            with np.errstate(over="ignore"):  # infinities are the caller's to find
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is the caller's to find
+            if self.clip is not None:
                 observation = np.asarray(observation, np.float32)  # axonrl's environments give it no other
-        normalized = np.asarray((observation - self.mean) / np.sqrt(self.var + self.epsilon))
+            normalized = np.asarray((observation - self.mean) / self.divisor)
         if self.clip is not None and all_finite(normalized):
             normalized = np.minimum(np.maximum(normalized, -self.clip), self.clip)
         return np.asarray(np.float32(normalized))
@@ -68,7 +78,8 @@ class Description:
     model: str
     observation: tuple[Part, ...]
     is_dict: bool
-    normalization: Normalization | None
+    normalization: Mapping[str, Normalization]
+    """Of those parts of an observation that are normalised."""
     action_space: Mapping[str, Any]
     predictions: Mapping[str, ArraySpec]
     state: Mapping[str, ArraySpec] | None
@@ -231,10 +242,18 @@ def _part(name: str, value: Mapping[str, Any]) -> Part:
     )
 
 
-def normalization_from(value: Mapping[str, Any] | None) -> Normalization | None:
-    """The normalisation that a JSON value describes; None for none."""
+def normalization_from(value: Mapping[str, Any] | None) -> dict[str, Normalization]:
+    """What a JSON value describes: the normalisation of some parts of an observation; an array is the part ``""``."""
     if value is None:
-        return None
+        return {}
     mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
     clip = value.get("clip")
-    return Normalization(mean, var, float(value["epsilon"]), None if clip is None else float(clip))
+    settings = float(value["epsilon"]), None if clip is None else float(clip)
+    if "parts" not in value:
+        return {"": Normalization(mean, var, *settings)}
+    found, start = {}, 0
+    for name, shape in sorted(value["parts"].items()):  # as they are joined
+        end = start + math.prod(shape)
+        found[name] = Normalization(mean[start:end].reshape(shape), var[start:end].reshape(shape), *settings)
+        start = end
+    return found

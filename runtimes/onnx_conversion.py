@@ -30,21 +30,18 @@ def input_name(part: str) -> str:
     return f"{INPUT}/{part}" if part else INPUT
 
 
-def input_specs(parts: Sequence[Part], normalization: Normalization | None) -> dict[str, ArraySpec]:
+def input_specs(parts: Sequence[Part]) -> dict[str, ArraySpec]:
     """One row of each observation that the model takes, by the name of the part, in order.
 
     Where the policy normalises, it takes what the environment returns inside of that wrapper, as float32.
     """
-    ordered = sorted(parts, key=lambda part: part.name)
-    return {
-        part.name: part.spec if normalization is None else ArraySpec(part.spec.shape, np.float32) for part in ordered
-    }
+    return {part.name: part.spec for part in sorted(parts, key=lambda part: part.name)}
 
 
 def onnx_model(
     program: Program,
     weights: Mapping[str, Array],
-    observation: tuple[Sequence[Part], Normalization | None],
+    observation: tuple[Sequence[Part], Mapping[str, Normalization]],
     action_space: Mapping[str, Any],
 ) -> bytes:
     """PREDICT with these weights, normalisation before it, and actions in the environment's units after it.
@@ -66,14 +63,14 @@ def onnx_model(
     """
     program = program.without_noise()
     predict, (parts, normalization) = program.predict, observation
-    specs = {input_name(name): spec for name, spec in input_specs(parts, normalization).items()}
+    specs = {input_name(name): spec for name, spec in input_specs(parts).items()}
     specs |= {f"state/{name}": spec for name, spec in sorted((predict.state or {}).items())}
     call = with_weights(predict.function, program.store.predict_variables(), weights)
     finish = [_finishing(name, action_space) for name in sorted(predict.outputs)]
 
     def act(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
-        count = len(parts)
-        arrays = [_normalized(tensor, normalization) for tensor in raw[:count]]
+        count, names = len(parts), sorted(part.name for part in parts)
+        arrays = [_normalized(tensor, normalization.get(name)) for name, tensor in zip(names, raw[:count], strict=True)]
         results = call(*arrays, *raw[count:])
         named = dict(zip(_output_names(predict), results, strict=True))
         return {
@@ -96,7 +93,7 @@ def _normalized(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Te
     """The arithmetic of :class:`Normalization`, in the order in which NumPy does it and with its dtypes."""
     if normalization is None:
         return tensor
-    mean, scale = normalization.mean, np.sqrt(normalization.var + normalization.epsilon)
+    mean, scale = normalization.mean, normalization.divisor
     dtype = np.result_type(np.float32, mean, scale)
     normalized = (tf.cast(tensor, dtype) - mean.astype(dtype)) / scale.astype(dtype)
     if normalization.clip is not None:

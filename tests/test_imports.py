@@ -27,6 +27,7 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "facts": {"contracts"},
     "streams": {"contracts"},
     "quiet": set(),
+    "spread": set(),
     "noise": {"checks", "contracts"},
     "inputs": set(),
     "__main__": {"experiments"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from ...runs.learning_curve import POINTS, smoothing_window
 from ...runs.learning_curves import connected, window_means_of
 from ...runs.reliability import probability_of_improvement, stratified_interval
 from ...runs.statistics import Interval, are_few, intervals, mean
+from ...spread import varies
 from .grouping import Entry, Group, differences, frozen
 
 SHOWN: Final = 8
@@ -130,9 +132,10 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
     for one in studies:
         every = [value for result in one.comparable for value in result.finals]
         low, high = min(every, default=0.0), max(every, default=0.0)
+        span = high - low if varies((high - low) ** 2, max(low**2, high**2)) else math.inf
         for result in one.comparable:
             if result.finals:
-                scaled = [(value - low) / ((high - low) or 1.0) for value in result.finals]
+                scaled = [(value - low) / span for value in result.finals]
                 found.setdefault(_method(result), []).append((result.group.label, scaled))
     common = [tasks for tasks in found.values() if len(tasks) == len(studies)]
     if len(studies) < 2 or len(common) < 2:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ... import noise
 from ...errors import ArgumentError
+from ...spread import varies
 
 Tensor: TypeAlias = Any
 
@@ -53,20 +54,15 @@ def normalized(values: Tensor) -> Tensor:
     centred = values - tf.reduce_mean(values)
     variance = tf.reduce_mean(tf.square(centred))
     scaled = centred / (tf.sqrt(variance) + _SMALL)
-    return scaled * tf.cast(_varies(variance, tf.square(values)), tf.float32)
+    return scaled * tf.cast(varies(variance, tf.reduce_mean(tf.square(values))), tf.float32)
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     """The share of the variance of returns [B] that values [B] explain: 1 if perfect; 0 for returns that are equal."""
     variance = tf.math.reduce_variance(returns)
     unexplained = tf.math.reduce_variance(returns - value)
-    varies = _varies(variance, tf.square(returns) + tf.square(value))
-    return tf.where(varies, 1 - unexplained / tf.where(varies, variance, 1.0), 0.0)
-
-
-def _varies(variance: Tensor, squares: Tensor) -> Tensor:
-    """Is this variance more than float32's rounding of values with these squares [B] makes?"""
-    return variance > 1e-12 * tf.reduce_mean(squares)
+    differ = varies(variance, tf.reduce_mean(tf.square(returns) + tf.square(value)))
+    return tf.where(differ, 1 - unexplained / tf.where(differ, variance, 1.0), 0.0)
 
 
 def over_minibatches(

@@ -7,13 +7,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward
+from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward, WrappedVector
 from axonrl.environments.single import Single
-from axonrl.environments.wrapping import WrapperError, mask_from_info
+from axonrl.environments.statistics import statistics_of, taken_over
+from axonrl.environments.wrapping import WrapperError, Wrapping, mask_from_info
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
 
@@ -45,9 +46,49 @@ class Line(gymnasium.Env[Any, Any]):
         return np.full(self.observation_space.shape, self.timestep, self.observation_space.dtype)
 
 
+class Reach(gymnasium.Env[Any, Any]):
+    """Go left or right from 0 to a goal, 1 to 3, in 6 timesteps. Observes parts of many kinds, some nested."""
+
+    observation_space: Any = Dict(
+        {
+            "achieved_goal": Box(-np.inf, np.inf, (1,)),
+            "desired_goal": Box(-np.inf, np.inf, (1,)),
+            "image": Box(0, 255, (1, 1, 1), np.uint8),
+            "observation": Box(-np.inf, np.inf, (2,), np.float64),
+            "time": Tuple((Box(0, 600, (), np.int64), Discrete(2))),
+        }
+    )
+    action_space: Any = Discrete(2)
+    metadata: Any = {"render_modes": []}  # noqa: RUF012 (as Gymnasium has it)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.timestep = self.position = 0
+        self.goal = int(self.np_random.integers(1, 4))
+        return self.observation(), {}
+
+    def step(self, action: Any) -> Any:
+        self.timestep += 1
+        self.position += 1 if action else -1
+        reached = self.position == self.goal
+        return self.observation(), float(reached) - 1, reached, self.timestep == 6, {}
+
+    def observation(self) -> Any:
+        return {
+            "achieved_goal": np.array([self.position], np.float32),
+            "desired_goal": np.array([self.goal], np.float32),
+            "image": np.full((1, 1, 1), self.timestep, np.uint8),
+            "observation": np.array([1000.0 + self.position, 7.1]),
+            "time": (np.array(100 * self.timestep), self.timestep % 2),
+        }
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        return (achieved_goal == desired_goal).all(axis=-1) - 1.0
+
+
 @pytest.fixture(autouse=True)
 def line() -> Iterator[None]:
-    with registered("Line-v0", Line):
+    with registered("Line-v0", Line), registered("Reach-v0", Reach):
         yield
 
 
@@ -81,11 +122,60 @@ def test_observations_by_hand() -> None:
     assert found.ravel().tolist() == pytest.approx([0.0, -3 / np.sqrt(26 / 3), 1.2])  # the last is 1.36, clipped
 
 
+@pytest.mark.parametrize("kind", ["one", "copies", "vector"])
+def test_parts_of_a_dict_by_hand(kind: str) -> None:
+    """Positions 0, 1, 2 and times 0, 100, 200: the last is 1 / sqrt(2 / 3) deviations above the mean."""
+    wrappers = ["normalize_observation"]
+    env = make("Reach-v0", None if kind == "one" else 2, wrappers=() if kind == "vector" else wrappers)
+    if kind == "vector":
+        env = WrappedVector(env, Wrapping(wrappers).normalizers(Reach.observation_space, 2), [])
+    space = env.observation_space if kind == "one" else env.single_observation_space
+    number = Box(-10, 10, (), np.float32)
+    assert space["observation"] == Box(-10, 10, (2,), np.float32)
+    assert space["time"] == Tuple((number, Discrete(2)))
+    assert {name: space[name] for name in ("image", *GOALS)} == {
+        name: Reach.observation_space[name] for name in ("image", *GOALS)
+    }
+    found = [env.reset(seed=0 if kind == "one" else [0, 0])[0]]
+    found += [env.step(1 if kind == "one" else [1, 1])[0] for _ in range(2)]
+    batched = opened(make("Reach-v0", 2, wrappers=wrappers), [0, 0])
+    same = [batched.step(np.ones(2, np.int32)).observation for _ in range(2)]
+    for timestep, (wanted, parts) in enumerate(zip((0.0, 1.0, np.sqrt(1.5)), found, strict=True)):
+        last = parts if kind == "one" else {name: part[1] for name, part in parts.items() if name != "time"}
+        assert last["observation"].tolist() == pytest.approx([wanted, 0.0])  # 7.1 is always the same
+        assert last["observation"].dtype == np.float32
+        assert (last["achieved_goal"].item(), last["image"].item()) == (timestep, timestep)
+        assert last["desired_goal"].item() in (1.0, 2.0, 3.0)
+        time, parity = (np.ravel(part)[-1] for part in parts["time"])
+        assert float(time) == pytest.approx(wanted)
+        assert int(parity) == timestep % 2
+        assert parts in env.observation_space
+        if timestep:
+            assert same[timestep - 1]["observation"][1].tobytes() == last["observation"].tobytes()
+            assert same[timestep - 1]["time/0"].tolist() == [time, time]
+
+
+def test_statistics_of_other_parts_are_not_taken_over() -> None:
+    saved = statistics_of(make("Reach-v0", wrappers=["normalize_observation"]))
+    assert saved["0"]["obs_rms"]["mean"].shape == (3,)
+    other = make("Line-v0", space=Dict({"a": Box(0, 1, (3,))}), wrappers=["normalize_observation"])
+    assert taken_over(other, saved) is None
+    assert taken_over(make("Reach-v0", 2, wrappers=["normalize_observation"]), saved) is not None
+
+
+def test_integers_by_hand() -> None:
+    normalize = NormalizeObservation(Box(0, 9, (1,), np.int32), clip=10)
+    assert normalize.space == Box(-10, 10, (1,), np.float32)
+    normalize.learn(np.array([[1], [3], [8]], np.int32))
+    found = normalize(np.array([[1]], np.int32))
+    assert (found.dtype, found.item()) == (np.float32, pytest.approx(-3 / np.sqrt(26 / 3)))
+
+
 def test_rewards_by_hand() -> None:
     """Discounted sums 1; 2.5; 4.25. Their variances: 0; 9/16; 1.763889."""
     normalize = NormalizeReward(1, discount=0.5, clip=10)
     found = [normalize(np.array([reward])).item() for reward in (1.0, 2.0, 3.0)]
-    assert found == pytest.approx([10.0, 2 / 0.75, 3 / np.sqrt(1.763888888)])
+    assert found == pytest.approx([0.0, 2 / 0.75, 3 / np.sqrt(1.763888888)])
     normalize.begin(np.array([True]))
     normalize(np.array([4.0]))
     assert normalize.accumulated_reward.tolist() == [4.0]  # without the new beginning it would be 6.125
@@ -135,7 +225,7 @@ def test_rewards_of_all_copies_by_hand() -> None:
     steps = [env.step(acts) for _ in range(3)]
     assert [step.reward.tolist() for step in steps] == [[1, 1], [2, 2], [3, 3]]
     rewards = [step.normalized_reward.tolist() for step in steps]
-    assert rewards == [[2.4, 2.4], [2.4, 2.4], pytest.approx([3 / np.sqrt(1.763888888)] * 2)]
+    assert rewards == [[0.0, 0.0], [2.4, 2.4], pytest.approx([3 / np.sqrt(1.763888888)] * 2)]
     env.reset(np.array([True, False]), [0, 0])
     wrapped.envs[1].reset()  # so that it may go on, without the new beginning of a reset of ours
     assert wrapped.envs[0].normalizers.reward.accumulated_reward.tolist() == [0.0, 0.0]
@@ -283,6 +373,7 @@ def test_actions_are_rescaled() -> None:
 
 
 WORDS = Dict({"a": Discrete(2)})
+GOALS = Dict({"achieved_goal": Box(0, 1), "desired_goal": Box(0, 1)})
 IMAGE = Box(0, 255, (8, 8, 3), np.uint8)
 LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
 
@@ -304,7 +395,9 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
             "max_episode_steps must be at most 5, the limit of Line-v0, got 9",
         ),
         ([{"kind": "frame_stack", "stack_size": 2}], {"space": WORDS}, None, "frame_stack: the observation space must"),
-        ([LIMIT, "normalize_observation"], {"space": IMAGE}, None, r"must be a Box of floats, got Box\(0, 255, \(8"),
+        ([LIMIT, "normalize_observation"], {"space": IMAGE}, None, r"integers other than bytes, .* got Box\(0, 255"),
+        (["normalize_observation"], {"space": WORDS}, None, r"with one that is not a goal, got Dict\('a': Discrete"),
+        (["normalize_observation"], {"space": GOALS}, None, r"with one that is not a goal, got Dict\('achieved_goal"),
         ([{"kind": "normalize_observation", "clip": 0}], {}, "clip", "clip must be a finite number above 0, got 0"),
         ([{"kind": "normalize_reward", "discount": 2}], {}, "discount", "discount must be a finite number of at least"),
         (["normalize_reward", LIMIT, "normalize_reward"], {}, None, "duplicate normalize_reward"),

@@ -14,6 +14,9 @@ from axonrl.errors import ArgumentError
 from axonrl.estimators.stepping import Stepper
 from axonrl.memories import DemonstrationMemory, HindsightMemory
 from axonrl.models import dqn
+from axonrl.policies import Policy
+from axonrl.tests.environments.test_wrapping import Reach
+from axonrl.tests.environments.untyped import opened, registered
 from axonrl.tests.estimators.fakes import agent, differences, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")
@@ -42,6 +45,42 @@ def test_hindsight_resumes_exactly(tmp_path: Path) -> None:
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
     assert whole.global_step > 0
     assert whole.evaluate(make(ID, bits=4), episodes=3)["episodes"] == 3
+
+
+def test_hindsight_of_normalised_observations(tmp_path: Path) -> None:
+    """Goals are as the environment has them, and so are the rewards of those that were reached; the rest is not."""
+    wrappers = ["normalize_observation"]
+    with registered("Reach-v0", Reach):
+        whole = one(tmp_path / "whole", hindsight(n_step=1))
+        whole.train(make("Reach-v0", 2, wrappers=wrappers), 20, 2, timesteps=120)
+        for _ in range(3):
+            memory = hindsight(n_step=1)
+            parts = one(tmp_path / "parts", memory)
+            parts.train(make("Reach-v0", 2, wrappers=wrappers), 20, 2, timesteps=40)
+        assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
+        assert parts.evaluate(make("Reach-v0", wrappers=wrappers), episodes=3)["episodes"] == 3
+        with pytest.raises(ArgumentError, match="normalize_observation") as caught:
+            parts.evaluate(make("Reach-v0"), episodes=3)
+        assert caught.value.argument == "env"
+        policy = Policy.load(parts.export(tmp_path / "exported"))
+        raw = opened(make("Reach-v0", 8), range(8)).step(np.arange(8, dtype=np.int32) % 2).observation
+    batches: list[Any] = [memory.sample() for _ in range(20)]
+    reached = [batch["next_observation"]["achieved_goal"] for batch in batches]
+    goals = [batch["observation"]["desired_goal"] for batch in batches]
+    assert np.min(goals) < 0  # which no environment asks for
+    rewards = [batch["reward"] for batch in batches]
+    assert (np.array(rewards) == (np.array(reached) == np.array(goals))[..., 0] - 1.0).all()
+    seen = np.concatenate([batch["observation"]["observation"] for batch in batches])
+    assert 0.5 < np.abs(seen[:, 0]).max() < 10  # the environment has 1000 and more
+    assert not seen[:, 1].any()
+    assert parts.act(raw).tolist() == policy.act(raw).tolist()
+    features = {name: part.copy() for name, part in raw.items()}
+    (statistics,) = snapshot(tmp_path / "parts")["statistics"].values()
+    mean, deviation = statistics["obs_rms"]["mean"], np.sqrt(statistics["obs_rms"]["var"] + 1e-8)
+    features["observation"] = ((raw["observation"] - mean[:2]) / deviation[:2]).astype(np.float32)
+    features["observation"][:, 1] = 0  # it never varied
+    features["time/0"] = ((raw["time/0"] - mean[2]) / deviation[2]).astype(np.float32)
+    assert policy.predict(raw)["q_values"].tolist() == parts.predict(features)["q_values"].tolist()
 
 
 def test_a_caller_brings_the_function(tmp_path: Path) -> None:

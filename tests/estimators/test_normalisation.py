@@ -76,7 +76,7 @@ def test_learners_see_normalised_rewards_and_hooks_those_of_the_environment(tmp_
     notes, memory = Notes(), ListMemory(8)
     agent(tmp_path, memory).train(cart(num_envs), 40, 4, timesteps=100, hooks=[notes])
     stored = [float(row["reward"]) for row in memory.rows]
-    assert stored[: 2 * num_envs] == pytest.approx([10.0] * num_envs + [1 / 0.495] * num_envs)
+    assert stored[: 2 * num_envs] == pytest.approx([0.0] * num_envs + [1 / 0.495] * num_envs)
     assert all(facts.reward.tolist() == [1.0] * num_envs for facts in notes.facts["after_timestep"])
     episodes = notes.facts["after_episode"]
     assert episodes

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,10 +20,12 @@ from axonrl.contracts import ACTION_MASK, Array
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
 from axonrl.estimators import export as exporting
-from axonrl.memories import BatchMemory
-from axonrl.models import a2c, r2d2
+from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models import a2c, dqn, r2d2
 from axonrl.policies import Policy
 from axonrl.runtimes import frozen, onnx_conversion
+from axonrl.tests.environments.test_wrapping import Reach
+from axonrl.tests.environments.untyped import registered
 from axonrl.tests.estimators import test_composite, test_recurrent_agents
 from axonrl.tests.estimators.fakes import Counting, agent, aiming_model, linear_model
 from axonrl.tests.estimators.test_export import Frames, seeing_model, trained
@@ -72,20 +75,49 @@ def test_it_computes_with_the_weights_of_the_policy(tmp_path: Path) -> None:
     assert {"onnx", "onnxruntime", "tf2onnx", "tensorflow"} <= compared["made_with"].keys()
 
 
+class Steady(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """CartPole whose first number is 1e6, but for rounding."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(make("CartPole-v1", **arguments))
+        self.observation_space = Box(-np.inf, np.inf, (4,))
+
+    def observation(self, observation: Any) -> Any:
+        return np.append(np.float32(1e6 + np.sign(observation[3]) / 16), observation[1:])
+
+
 def test_observations_are_normalised_inside(tmp_path: Path) -> None:
-    env = make("CartPole-v1", wrappers=["normalize_observation"])
-    made = agent(tmp_path / "run").train(env, 40, 4, timesteps=100)
-    directory = made.export(tmp_path / "exported", formats="onnx")
+    with registered("Steady-v0", Steady):
+        env = make("Steady-v0", wrappers=["normalize_observation"])
+        made = agent(tmp_path / "run").train(env, 40, 4, timesteps=100)
+        directory = made.export(tmp_path / "exported", formats="onnx")
     assert parity(directory)["formats"]["onnx"]["observations"] == {"random": 256, "played": 256}
     about = json.loads((directory / "policy.json").read_text())["normalization"]
     mean, var = (np.array(about[name]["values"]) for name in ("mean", "var"))
+    assert 1e-3 < var[0] < 1e-2  # that of rounding
     raw = (mean + np.sqrt(var) * [[1, -2, 3, 50]]).astype(np.float32)
     seen = np.clip((raw - mean) / np.sqrt(var + about["epsilon"]), -10, 10).astype(np.float32)
     assert seen[0, 3] == 10
+    assert seen[0, 0] > 0.5
+    seen[:, 0] = 0
     expected = seen @ made.get_weights()["0000.weights"]
     np.testing.assert_allclose(session(directory)(observation=raw)["values"], expected, rtol=1e-5)
     with pytest.raises(ValueError, match=r"describes no LiteRT program, only policy\.onnx"):
         Policy.load(directory)
+
+
+def test_parts_of_a_dict_are_normalised_inside(tmp_path: Path) -> None:
+    with registered("Reach-v0", Reach):
+        env = make("Reach-v0", wrappers=["normalize_observation"])
+        made = agent(tmp_path / "run", ReplayMemory(64, 8), dqn.model_fn, {"hidden": [8]}).train(
+            env, 40, 4, timesteps=100
+        )
+        compared = parity(made.export(tmp_path / "exported", formats=["litert", "onnx"]))["formats"]
+    assert {name: one["observations"] for name, one in compared.items()} == {
+        name: {"random": 256, "played": 256} for name in ("litert", "onnx")
+    }
+    inputs = json.loads((tmp_path / "exported" / "policy.json").read_text())["onnx"]["inputs"]
+    assert {inputs[f"observation/{name}"]["dtype"] for name in ("observation", "time/0", "desired_goal")} == {"float32"}
 
 
 def test_actions_are_within_the_bounds(tmp_path: Path) -> None:

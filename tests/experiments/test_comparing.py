@@ -374,6 +374,10 @@ def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
     assert found["rate=1"] == ((1.0, 1.0, 1.0), None)
     assert found["rate=2"] == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     assert across(studies_of(tmp_path)[:1]) == {}
+    for seed in range(2):  # a third environment, where all is the same but for rounding
+        make_run(tmp_path / f"C-v0-1-{seed}", seed, [0.1 + 0.2], environment="C-v0", rate=1)
+        make_run(tmp_path / f"C-v0-2-{seed}", seed, [0.3], environment="C-v0", rate=2)
+    assert across(studies_of(tmp_path))["rate=1"][0].value == 0.75  # of 0, 0, 1, 1, 1, 1 without the first and the last
 
 
 def test_a_search_has_an_axis_for_each_setting(tmp_path: Path) -> None:

@@ -370,7 +370,7 @@ TWO = [dataclasses.replace(ACTION, name=name) for name in ("b", "a")]
 )
 def test_discrete_observations_that_do_not_fit(parts: Any, observation: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ObservationsIn(parts, parts is TWO, None)(observation)
+        ObservationsIn(parts, parts is TWO, {})(observation)
 
 
 def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:

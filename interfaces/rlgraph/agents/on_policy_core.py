@@ -9,6 +9,7 @@ import numpy as np
 
 from ....contracts import Array, ArraySpec, State
 from ....quiet import load_tensorflow
+from ....spread import varies
 from ..values.errors import refuse
 from ..values.readers import counted_from_zero
 from .core import Acted
@@ -194,7 +195,7 @@ class OnPolicyCore(ModelCore):
         advantage = gae(batch, form["discount"], form["gae_lambda"])
         rows = {**batch, "return": advantage + batch["value"], "weight": weight}
         if self._is_ppo and form["standardize_advantages"]:
-            advantage = ((advantage - advantage.mean()) / (advantage.std() + _TINY)).astype(np.float32)
+            advantage = standardized(advantage)
         rows["advantage"] = advantage
         if not self._is_ppo:
             return self._last_step(rows, updates)
@@ -228,6 +229,13 @@ class OnPolicyCore(ModelCore):
         """Take over what :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self.rollouts.load_state_dict(state["rollouts"])
+
+
+def standardized(advantage: Array) -> Array:
+    """Advantages [B] of mean 0 and standard deviation 1, float32; equal ones, but for rounding, become 0."""
+    centred, deviation = advantage - advantage.mean(), advantage.std()
+    differ = varies(deviation * deviation, np.square(advantage).mean())
+    return np.asarray(centred / (deviation + _TINY) * differ, np.float32)
 
 
 def _value_errors(value: Array, recorded: Array, returns: Array, clip: float | None) -> Array:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ....contracts import Array
+from ....spread import varies
 from ...common.forms.argument_checks import or_none, several
 from ...common.forms.reading import Argument, Arguments
 from ..values.errors import flag, integer, number, refuse
@@ -79,7 +80,9 @@ def normalize(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tup
     def function(x: Array) -> Array:
         x = x.astype(FLOAT)
         least, most = x.min(axes, keepdims=True), x.max(axes, keepdims=True)
-        y: Array = (x - least) / (most - least + np.float32(1e-6))
+        span = most - least
+        squares = (np.square(one, dtype=np.float64) for one in (span, np.maximum(np.abs(least), np.abs(most))))
+        y: Array = (x - least) / (span + np.float32(1e-6)) * varies(*squares)
         return y
 
     return value.within(FLOAT, 0.0, 1.0), function

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from ....checks import did_you_mean
+from ....spread import varies
 from ...common.layers.layer import Layer, Step, Tensor
 from ...common.value_specs import ValueSpec
 from ..values.errors import TensorforceError, refuse
@@ -190,4 +191,7 @@ def _axes(argument: str, axes: Sequence[int] | int | None, rank: int, default: S
 
 
 def _normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    return (x - mean) / tf.sqrt(tf.maximum(variance, _EPSILON))
+    deviation = x - mean
+    # The variance may be that within batches of a row, which is 0 while the mean moves.
+    differ = varies(tf.maximum(variance, tf.square(deviation)), tf.square(mean))
+    return deviation / tf.sqrt(tf.maximum(variance, _EPSILON)) * tf.cast(differ, tf.float32)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 import numpy as np
 
 from ....contracts import Array
+from ....spread import varies
 from ...common.arrays import LUMA, resizer, weighted
 from ...common.forms.argument_checks import or_none, real, whole
 from ...common.forms.reading import Argument, Arguments
@@ -222,7 +223,7 @@ class ExponentialNormalization(Layer):
             delta = mean - memory["mean"]
             mean = memory["mean"] + delta / weight
             variance = before / weight * (memory["variance"] + delta**2 / weight) + variance / weight
-        y = (x - mean) / np.sqrt(np.maximum(variance, _EPSILON))
+        y = _normalized(x, mean, variance)
         statistics = {"mean": mean, "variance": variance, "weight": weight}
         return y.astype(np.float32), {name: np.asarray(value) for name, value in statistics.items()}
 
@@ -247,8 +248,8 @@ class InstanceNormalization(Layer):
     def step(self, x: Array, memory: Memory) -> tuple[Array, Memory]:
         """As :meth:`Layer.step`."""
         x = x.astype(np.float64)
-        deviation = np.sqrt(np.maximum(x.var(self._axes, keepdims=True), _EPSILON))
-        return ((x - x.mean(self._axes, keepdims=True)) / deviation).astype(np.float32), None
+        mean, variance = x.mean(self._axes, keepdims=True), x.var(self._axes, keepdims=True)
+        return _normalized(x, mean, variance).astype(np.float32), None
 
 
 class Activation(Layer):
@@ -285,6 +286,11 @@ LAYERS: Final[dict[str, type[Layer]]] = {
     "instance_normalization": InstanceNormalization,
     "sequence": Sequence,
 }
+
+
+def _normalized(x: Array, mean: Array, variance: Array) -> Array:
+    """Values in standard deviations from their mean; 0 where they vary by rounding alone."""
+    return np.asarray((x - mean) / np.sqrt(np.maximum(variance, _EPSILON)) * varies(variance, mean * mean))
 
 
 def _of_shape(spec: ValueSpec, shape: tuple[int, ...]) -> ValueSpec:
