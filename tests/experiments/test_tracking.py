@@ -99,7 +99,10 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     assert (path / "outputs" / "experiment.yml").read_bytes() == (folder / "experiment.yml").read_bytes()
     data = run_data(folder)
     assert (data["name"], data["status"], data["inputs"]) == ("tried", "running", {"seed": 3})
-    assert data["outputs"] == {"rollout__return": 3.0, "train__loss": 0.25}
+    assert data["outputs"] == {
+        **{"rollout__return": 3.0, "train__loss": 0.25},
+        **{"rollout_return": 3.0, "train_loss": 0.25},  # which a server finds
+    }
     assert "finished_at" not in data
     lineage = {one["name"]: one for one in json.loads((path / "lineages.plx.json").read_bytes())}
     assert lineage["rollout__return"]["summary"]["metric"] == {"count": 2, "mean": 2, "min": 1, "max": 3, "last": 3}
@@ -132,7 +135,7 @@ def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> N
     offline.write(run)
     assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 4.0)]
     assert event_rows(folder, "train__loss") == []  # on a server a file of this name would stay
-    assert run_data(folder)["outputs"] == {"rollout__return": 4.0}
+    assert run_data(folder)["outputs"] == {"rollout__return": 4.0, "rollout_return": 4.0}
     before = (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes()
     OfflineRun().write(tracked_run(folder))  # another process, which begins with everything
     assert (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes() == before
