@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,8 +55,7 @@ def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
             if not is_empty(path):
                 raise
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(f".{path.name}.lock")
-    with FileLock(lock):
+    with _only_maker(path):
         while path.exists() and (left := QUIET_SECS - (time.time() - _changed(path))) > 0:
             time.sleep(left)
         if _tables(path):
@@ -67,9 +66,19 @@ def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
                     raise
             _log.warning("%s was left half made, without runs: it is made anew, and kept as %s", path, _kept(path))
         _make(path, connect)
-        with contextlib.suppress(OSError):  # Windows removes no file that is open
-            lock.unlink()
     return connect(uri)
+
+
+@contextlib.contextmanager
+def _only_maker(path: Path) -> Iterator[None]:
+    """Be the only one that makes a store. Who comes when the lock is removed finds the store."""
+    lock = path.with_name(f".{path.name}.lock")
+    with FileLock(lock):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows removes no file that is open
+                lock.unlink()
 
 
 def _make(path: Path, connect: Callable[[str], Any]) -> None:

@@ -381,7 +381,7 @@ def test_a_process_that_says_that_it_will_be_late_is_waited_for(
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
     assert "Tracking is behind" not in caplog.text
-    assert waited == [recording.EXIT_SECS + recording.MARGIN_SECS, recording.PREPARE_SECS + recording.EXIT_SECS]
+    assert waited == [120.0 + recording.MARGIN_SECS, follower.PREPARE_SECS + 120.0]
 
 
 def test_the_follower_ends_though_somebody_else_holds_its_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
