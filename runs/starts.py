@@ -66,7 +66,7 @@ def read_starts(folder: Path) -> list[dict[str, Any]]:
     path = folder / RECORD
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
