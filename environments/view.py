@@ -24,12 +24,15 @@ class EnvironmentView:
         observation_space: of one environment.
         action_space: likewise.
         env: an environment or a vector environment; None where a caller owns the loop.
+        folder: which relative paths are below, if they are there; None for the current one.
     """
 
-    def __init__(self, observation_space: AnySpace, action_space: AnySpace, env: Any = None) -> None:
+    def __init__(
+        self, observation_space: AnySpace, action_space: AnySpace, env: Any = None, folder: Path | None = None
+    ) -> None:
         self.observation_space = observation_space
         self.action_space = action_space
-        self._env = env
+        self._env, self._folder = env, folder or Path()
 
     def method(self, name: str) -> Callable[..., Any] | None:
         """A method of the outermost wrapper that has it, of a vector environment, or of one of its parts.
@@ -49,7 +52,8 @@ class EnvironmentView:
 
     def episodes(self, path: str | Path) -> Iterator[Episode]:
         """The episodes in a file or a folder; see :func:`~.episodes.read_episodes`."""
-        return read_episodes(path, self.observation_space, self.action_space)
+        below = self._folder / path
+        return read_episodes(below if below.exists() else path, self.observation_space, self.action_space)
 
     @functools.cached_property
     def _one(self) -> gymnasium.Env[Any, Any] | None:

@@ -29,7 +29,7 @@ from ..runs.initial_values import digests
 from ..runs.seeding import generators
 from ..runs.snapshot import Counters
 from ..runs.sources import recorded
-from ..runs.starts import ensure_start
+from ..runs.starts import began_in, ensure_start
 from .episodes import Episodes
 from .evaluator import Evaluator
 from .failures import refuse_non_finite
@@ -279,7 +279,7 @@ class Trainer:
             run.current = None
             self._evaluator.live = self._built.state.snapshot
         else:
-            introduce(memory, *lanes.seen())
+            introduce(memory, *lanes.seen(), began_in(run.model_dir))
         state = self._built.state
         if newest is None:
             if state.counters != Counters():
@@ -305,7 +305,7 @@ class Trainer:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
-        introduce(memory, *lanes.seen())
+        introduce(memory, *lanes.seen(), began_in(run.model_dir))
         shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
         train, executor, choice = self._model.prepare_training(shapes.batch)
         check_td_error(train, memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
@@ -82,10 +83,24 @@ def _check_action(outputs: Mapping[str, ArraySpec], space: gymnasium.Space[Any])
         )
 
 
-def introduce(memory: Memory, observation: gymnasium.Space[Any], action: gymnasium.Space[Any], env: Any = None) -> None:
-    """Let a memory that wants to know the environment look at it; ``env`` is None where there is none."""
+def introduce(
+    memory: Memory,
+    observation: gymnasium.Space[Any],
+    action: gymnasium.Space[Any],
+    env: Any = None,
+    folder: Path | None = None,
+) -> None:
+    """Let a memory that wants to know the environment look at it.
+
+    Args:
+        memory: the memory.
+        observation: the space of observations.
+        action: the space of actions.
+        env: the environment; None where there is none.
+        folder: which relative paths of episodes are below; None for the current one.
+    """
     if hasattr(memory, "use_environment"):
-        memory.use_environment(EnvironmentView(observation, action, env))
+        memory.use_environment(EnvironmentView(observation, action, env, folder))
 
 
 def check_td_error(train: TrainMode, memory: Memory) -> None:

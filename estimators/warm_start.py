@@ -18,6 +18,7 @@ from ..runs import record
 from ..runs.checkpoints import CheckpointStore
 from ..runs.snapshot import Counters as Progress
 from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
+from ..runs.starts import began_in
 
 _NUMBER = re.compile(r"^[0-9]{4,}\.")
 """What stands in front of a variable's name, for its place among all variables."""
@@ -62,9 +63,9 @@ class WarmStart:
             message = f"WarmStart.policy must be the name of a policy, got {self.policy!r}"
             raise ArgumentError(message, "WarmStart.policy", self.policy)
 
-    def as_record(self) -> dict[str, Any]:
-        """What ``run.json`` keeps of it."""
-        source = "weights" if isinstance(self.from_, Mapping) else str(Path(self.from_).absolute())
+    def as_record(self, folder: Path | None = None) -> dict[str, Any]:
+        """What ``run.json`` keeps of it; a relative path is below ``folder``, None for the current one."""
+        source = "weights" if isinstance(self.from_, Mapping) else str(((folder or Path()) / self.from_).absolute())
         return {"from": source, "variables": self.variables, "policy": self.policy}
 
 
@@ -171,6 +172,8 @@ def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where
         message = f"{where} holds a run that was started without warm_start; choose another model_dir"
         raise ArgumentError(message, "warm_start", start)
     given = start.as_record()
+    if found.get("from") != given["from"]:  # seen from the current folder
+        given = start.as_record(began_in(where))
     changed = [f"{key} ({found.get(key)!r} -> {value!r})" for key, value in given.items() if found.get(key) != value]
     if changed:
         message = f"{where} was started with another warm_start: {', '.join(changed)}; choose another model_dir"

@@ -1,4 +1,4 @@
-"""``record.json``: each start of a run, with its command, versions and machine."""
+"""``record.json``: each start of a run, with its command, versions and machine, and from which folder."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def add_start(folder: Path, seed: int | None, command: Sequence[str] = (), file:
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": list(command or sys.argv),
         "file": None if file is None else str(file.absolute()),
+        "current_folder": str(Path.cwd()),
+        "run_folder": str(folder.resolve()),
         "seed": seed,
         "git_commit": git_commit((file or Path("here")).absolute().parent),
         "system": platform.platform(),
@@ -64,13 +66,31 @@ def read_starts(folder: Path) -> list[dict[str, Any]]:
     path = folder / RECORD
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise CheckpointError(f"{path} must be a list of mappings")
     return entries
+
+
+def began_in(folder: Path) -> Path | None:
+    """The folder that was the current one when a run began: relative paths in what is recorded of it are below it.
+
+    Args:
+        folder: the run folder.
+
+    Returns:
+        None where they are below the current folder: the run has not begun, an earlier version of axonrl began it, the
+        folder is not there any more, or the run folder was moved, or copied, and probably what it names with it.
+
+    Raises:
+        CheckpointError: the record is damaged.
+    """
+    here = str(folder.resolve())
+    found = [str(start["current_folder"]) for start in read_starts(folder) if start.get("run_folder") == here]
+    return Path(found[0]) if found and Path(found[0]).is_dir() else None
 
 
 def git_commit(folder: Path) -> str | None:

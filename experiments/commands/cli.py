@@ -223,7 +223,8 @@ def _formats(text: str) -> tuple[str, ...]:
 def _training(arguments: argparse.Namespace) -> int:
     from . import training
 
-    return int(getattr(training, arguments.command)(arguments))
+    with training.where_the_run_began(arguments):
+        return int(getattr(training, arguments.command)(arguments))
 
 
 def _listing(arguments: argparse.Namespace) -> int:

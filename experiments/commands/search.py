@@ -14,6 +14,7 @@ from ..console import DONE, FAILED, TERMINATED, print_json, print_table, rows_ta
 from ..errors import ExperimentError
 from ..language.files import Document
 from ..language.schema import Experiment, load
+from ..polyaxon.metrics import RETURN, named
 from ..running import building, runner
 from ..running import folder as records
 from ..running.explain import rows
@@ -21,7 +22,7 @@ from ..running.signals import StopOnSignal
 from ..searches import checking, report
 from ..searches import folder as searches
 from ..searches.folder import Search
-from ..searches.metrics import RETURN, Unknown
+from ..searches.metrics import Unknown
 from ..searches.pool import Pool
 from ..searches.programs import Sharing
 from ..searches.space import HYPERBAND, RANDOM, Point, Space, as_text
@@ -75,7 +76,6 @@ def check(experiment: Experiment, document: Document, arguments: argparse.Namesp
 def _checked(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> Space:
     """The matrix, checked as far as it can be without TensorFlow; ``ExperimentError``."""
     space = Space(experiment, document, dict(arguments.params))
-    checking.check_metrics(experiment, document)
     checking.check_points(space, document, functools.partial(_load, document, arguments))
     return space
 
@@ -179,7 +179,7 @@ class _Run:
 
     def _check_metric(self) -> None:
         """Without a value of the metric the search would learn nothing."""
-        search, given = self._search, dict(checking.named_metrics(self._space.experiment))
+        search, given = self._search, dict(named(self._space.experiment.matrix or {}))
         finished = [one for one in search.outcomes.values() if one.status == FINISHED]
         if ("matrix", "metric", "name") in given and finished and not search.metrics():
             message = (
@@ -189,7 +189,7 @@ class _Run:
             raise self._document.error(("matrix", "metric", "name"), message)
 
     def _unknown(self, unknown: Unknown) -> ExperimentError:
-        at = next(at for at, name in checking.named_metrics(self._space.experiment) if name == unknown.name)
+        at = next(at for at, name in named(self._space.experiment.matrix or {}) if name == unknown.name)
         return self._document.error(at, f"{unknown}. Correct the name, and continue with: {self._command()}")
 
     def _tell_fewer(self, number: int) -> None:

@@ -11,7 +11,16 @@ from filelock import FileLock, Timeout
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
-from ..running.folder import is_of_many, is_of_python, is_search, only_writer, read_experiment, runs_of_many, trials_of
+from ..running.folder import (
+    is_of_many,
+    is_of_python,
+    is_search,
+    only_writer,
+    read_experiment,
+    runs_of_many,
+    trials_of,
+    where_it_began,
+)
 from ..tracking.follower import LOCK, complete, explained
 from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
@@ -49,7 +58,9 @@ def _runs_in(folder: Path) -> list[Path]:
 def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
     code = DONE
     try:
-        for name, trouble in sync(folder, host, project):
+        with where_it_began(folder) as run:
+            synced = sync(run, host, project)
+        for name, trouble in synced:
             if trouble:
                 code = FAILED
                 say(f"{folder}: {trouble}")

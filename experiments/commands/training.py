@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ...facts import EpisodeStats, Session
 from ...quiet import load_tensorflow
@@ -14,6 +16,7 @@ from ...runs.learning_curve import CURVE
 from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
 from ..errors import ExperimentError
 from ..language.seeds import listed
+from ..language.shipped import experiment_file
 from ..running import enjoying, evaluating, runner
 from ..running import folder as records
 from ..running.explain import rows
@@ -24,6 +27,37 @@ from .arguments import RUNS
 from .failures import failed
 from .loading import load
 from .user_modules import make_importable_for
+
+
+@contextlib.contextmanager
+def where_the_run_began(arguments: argparse.Namespace) -> Iterator[None]:
+    """Work in the folder where the run that a command is about began; the command's own paths stay what they are."""
+    folder = _existing(arguments)
+    if folder is None:
+        yield
+        return
+    given: dict[str, Any] = vars(arguments)
+    paths: dict[str, Any] = {name: path.absolute() for name, path in given.items() if isinstance(path, Path)}
+    if arguments.command == "run":
+        paths["file"] = str(experiment_file(arguments.file).absolute())
+    with records.where_it_began(folder) as there:
+        if there != folder:
+            given.update({**paths, "model_dir": there})
+        yield
+
+
+def _existing(arguments: argparse.Namespace) -> Path | None:
+    """The folder of the run, or of many, that a command is about; None for a new one."""
+    given: Path | None = getattr(arguments, "model_dir", None)
+    if arguments.command != "run":
+        return given
+    if not (arguments.resume or arguments.auto_resume):
+        return None
+    if given is None:
+        name = load(arguments)[0].name
+        files = (records.EXPERIMENT, records.MANY, records.SEARCH)
+        given = records.newest_folder(RUNS, name, files) if arguments.resume else RUNS / name
+    return given
 
 
 def run(arguments: argparse.Namespace) -> int:

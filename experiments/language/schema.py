@@ -100,7 +100,7 @@ class Learn(Section):
     """The arguments of ``Agent.learn``, which comes before ``Agent.train``: updates from stored episodes."""
 
     data: str
-    """A file or a folder of episodes, relative to the current folder: see ``axonrl record``."""
+    """A file or a folder of episodes, below the folder where the run began: see ``axonrl record``."""
     max_steps: Count
     """Updates after which it ends."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import Findings
 from ..language.files import Document, ExperimentError, Keys, show
 from ..language.schema import Experiment
+from . import metrics
 from .matrix_values import AT, check_values
 
 
@@ -27,7 +28,8 @@ def check_matrix(
         Polyaxon's own object of it.
 
     Raises:
-        ExperimentError: it varies an undeclared param or one that ``-P`` sets; or Polyaxon refuses it.
+        ExperimentError: it varies an undeclared param or one that ``-P`` sets, names a metric that no run will have, or
+            Polyaxon refuses it.
     """
     for name, place in _varied(matrix).items():
         if name not in experiment.params:
@@ -48,6 +50,7 @@ def check_matrix(
         if error.key != document.error(AT, "").key or not findings:  # else it follows from what was found
             findings.add(error)
     findings.raise_all()
+    metrics.check(matrix, experiment, document)
     return made
 
 

@@ -20,6 +20,7 @@ from ...runs.files import replacing
 from ..tracking.journal import ENDED, RUNNING, Point, TrackedRun
 from ..tracking.trackers import FILES
 from .client import silenced
+from .metrics import output_key
 
 ROOT: Final = "polyaxon"
 RUN, LINEAGE = "run.plx.json", "lineages.plx.json"
@@ -214,9 +215,13 @@ class OfflineRun:
         written.rmdir()
 
     def _outputs(self, run: TrackedRun) -> dict[str, Any]:
-        """The last value of every metric by Polyaxon's name, and the results."""
+        """The last value of every metric by Polyaxon's name, and the results; each also by a name to look it up.
+
+        Where two have the same such name, it is that of the first.
+        """
         last = {name: summary.last for name, summary in self._summaries.items() if math.isfinite(summary.last)}
-        return last | run.outputs
+        own = {name: last[unique] for name, unique in self._names.items() if unique in last} | run.outputs
+        return {output_key(name): value for name, value in reversed(own.items())} | last | run.outputs
 
 
 def conditions(run: TrackedRun) -> list[Any]:

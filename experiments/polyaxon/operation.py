@@ -13,6 +13,7 @@ from ..language.schema import Experiment
 from ..language.submission import Resources, Submit
 from ..language.writing import to_yaml
 from .matrix import check_matrix
+from .metrics import on_server
 
 IMAGE: Final = f"axonrl:{__version__}"
 """Built by the Dockerfile."""
@@ -50,7 +51,7 @@ def operation(experiment: Experiment, document: Document, params: Mapping[str, s
         made["params"] = {name: {"value": experiment.params[name].default} for name in params}
     if experiment.matrix is not None:
         check_matrix(experiment.matrix, experiment, params, document)
-        made["matrix"] = experiment.matrix
+        made["matrix"] = on_server(experiment.matrix, experiment, document)
     inputs = [
         {"name": name, "type": param.type, "value": param.default, "isOptional": True}
         for name, param in defaults.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from ...runs import record
 from ...runs.checkpoints import CheckpointStore
 from ...runs.files import make_folders, replacing, write_file
 from ...runs.seeding import draw_seed
+from ...runs.starts import began_in
 from ..errors import ChangedExperimentError, RunFolderError
 from ..language.files import show
 from ..language.schema import AgentSection, Environment, Evaluate, Experiment, load
@@ -175,6 +177,36 @@ def read_experiment(folder: Path) -> Experiment:
         what = "is a file, not a run folder" if folder.exists() else "does not exist"
         raise RunFolderError(folder, f"Folder {folder} {what}.")
     return load(folder / EXPERIMENT)[0]
+
+
+@contextlib.contextmanager
+def where_it_began(folder: Path) -> Iterator[Path]:
+    """Work in the folder where a run began, so that relative paths in its experiment mean what they meant there.
+
+    Args:
+        folder: of a run, or of many of them.
+
+    Yields:
+        The folder as it is called from there.
+
+    Raises:
+        RunFolderError: the record of a start is damaged.
+    """
+    try:
+        runs = [folder, *runs_of_many(folder), *trials_of(folder)]
+        began = next(filter(None, map(began_in, runs)), None)
+    except CheckpointError as error:
+        raise RunFolderError(folder, str(error)) from error
+    before = Path.cwd()
+    if began is None or began == before:
+        yield folder
+        return
+    folder = folder.resolve()
+    os.chdir(began)
+    try:
+        yield folder
+    finally:
+        os.chdir(before)
 
 
 def is_of_many(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What is checked before the first trial: the names of metrics, and points that have each value which the matrix lists.
+"""What is checked before the first trial: points that have each value which the matrix lists.
 
 A search that begins has what it needs to end well, and what a point's experiment refuses is told by the user's line of
 the matrix.
@@ -16,10 +16,9 @@ from ..errors import ExperimentError, Findings
 from ..language.files import Document, Keys, show
 from ..language.schema import Experiment
 from ..language.seeds import listed
+from ..polyaxon import metrics
 from ..tracking.trackers import disabled_by
-from . import metrics
 from .space import GRID, HYPERBAND, MAPPING, Point, Space
-from .stopping import METRIC
 from .strategies import minimizes, most_points, resources
 
 MOST: Final = 200
@@ -27,38 +26,12 @@ MOST: Final = 200
 _AT: Final[Keys] = ("matrix",)
 
 
-def check_metrics(experiment: Experiment, document: Document) -> None:
-    """Refuse a metric that no trial can have; ``ExperimentError``."""
-    findings = Findings()
-    for at, name in named_metrics(experiment):
-        if not metrics.may_be(name, experiment) or (name == metrics.RETURN and at[1] != "metric"):
-            known = [one for one in metrics.names(experiment) if one != metrics.RETURN or at[1] == "metric"]
-            kinds = " and ".join(f"{family}..." for family in metrics.families(experiment))
-            message = f"no trial has a metric {name!r}: there are {', '.join(known)}, and {kinds} of the model function"
-            findings.add(document.error(at, message, name=name, choices=known))
-    findings.raise_all()
-
-
 def check_journals(experiment: Experiment, document: Document) -> None:
     """Refuse metrics that are in the journals of runs, where there will be none; ``ExperimentError``."""
-    for at, name in named_metrics(experiment):
+    for at, name in metrics.named(experiment.matrix or {}):
         if disabled_by() and (at[1] != "metric" or "/" in name):
             message = f"is read from the journals of runs, and {disabled_by()} turns tracking off, got {name!r}"
             raise document.error(at, message)
-
-
-def named_metrics(experiment: Experiment) -> list[tuple[Keys, str]]:
-    """Where a matrix that is valid names metrics, and their names."""
-    matrix = experiment.matrix or {}
-    rules = matrix.get("earlyStopping") or []
-    found: list[tuple[Keys, str]] = [
-        ((*_AT, "earlyStopping", index, "metric"), str(rule["metric"]))
-        for index, rule in enumerate(rules)
-        if rule["kind"] == METRIC
-    ]
-    if matrix.get("metric"):
-        found.insert(0, ((*_AT, "metric", "name"), metrics.compared(matrix)))
-    return found
 
 
 def check_points(space: Space, document: Document, attempt: Callable[[Point], object]) -> None:

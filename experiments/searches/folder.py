@@ -31,9 +31,10 @@ from ..language.schema import Experiment, load
 from ..language.seeds import listed
 from ..language.values import flat
 from ..language.writing import to_yaml
+from ..polyaxon.metrics import compared
 from ..running import folder as records
 from ..seeds.group import FINISHED, Outcome
-from .metrics import compared, measured
+from .metrics import measured
 from .space import Point, as_text
 from .strategies import Batch, Next
 

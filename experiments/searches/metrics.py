@@ -1,8 +1,4 @@
-"""The metrics of trials: which names there are, and what a trial has of one.
-
-Most names are known before the first trial. Those of one family may depend on the model function or on a hook: whether
-there is such a metric is known once a trial has others of its family.
-"""
+"""The metrics of trials: what a trial has of one. Which names there are is in :mod:`..polyaxon.metrics`."""
 
 from __future__ import annotations
 
@@ -11,23 +7,10 @@ import dataclasses
 import difflib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
 
-from ... import registry
-from ..language.schema import Experiment
+from ..polyaxon.metrics import FINAL, RESULTS, RETURN
 from ..seeds.group import FINISHED, Outcome
 from ..tracking.journal import TrackedRun
-
-RETURN: Final = "return"
-"""The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
-FINAL: Final = "final_episode_"
-RESULTS: Final = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
-_EVALUATED: Final = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
-_ROLLOUT: Final = ("return", "length", "return_mean", "length_mean", "exploration_rate")
-_TIME: Final = (
-    *("timesteps_per_second", "updates_per_second", "environment_share", "acting_share", "learning_share"),
-    "episodes",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,32 +29,6 @@ class Unknown:
 
     def __str__(self) -> str:
         return f"trial {self.trial} has no metric {self.name!r}. It has {', '.join(self.found)}"
-
-
-def compared(matrix: Mapping[str, Any]) -> str:
-    """The name of the metric that a valid matrix compares."""
-    return str(matrix["metric"]["name"]) if matrix.get("metric") else RETURN
-
-
-def names(experiment: Experiment) -> list[str]:
-    """The metrics of its trials whose names are known."""
-    final = [] if experiment.evaluate is None else [f"{FINAL}{name}" for name in _EVALUATED]
-    evaluated = [f"eval/{name}" for name in _EVALUATED] if "eval/" in families(experiment) else []
-    rollout, time = [f"rollout/{name}" for name in _ROLLOUT], [f"time/{name}" for name in _TIME]
-    return [RETURN, *final, *rollout, *evaluated, "train/loss", "train/updates", *RESULTS, *time]
-
-
-def families(experiment: Experiment) -> list[str]:
-    """The first parts of names that only a trial shows."""
-    own = registry.BUILT_IN["hook"]
-    evaluates = any(hook.kind == "evaluation" or hook.kind not in own for hook in experiment.hooks)
-    cluster = experiment.distributed is not None
-    return ["train/", *(["eval/"] if evaluates else []), *(["distributed/"] if cluster else [])]
-
-
-def may_be(name: str, experiment: Experiment) -> bool:
-    """Can a trial have a metric of this name?"""
-    return name in names(experiment) or any(name.startswith(family) for family in families(experiment))
 
 
 def unknown(name: str, trial: int, found: Collection[str]) -> Unknown | None:

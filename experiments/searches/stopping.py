@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-METRIC, FAILURE = "metric_early_stopping", "failure_early_stopping"
+from ..polyaxon.metrics import RULE
+
+FAILURE: Final = "failure_early_stopping"
 MEDIAN, TRUNCATION, DIFF = "median", "truncation", "diff"
 
 
@@ -24,7 +26,7 @@ class Rules:
 
     def __init__(self, config: Any) -> None:
         rules = getattr(config, "early_stopping", None) or []
-        self._metrics = [rule for rule in rules if rule.kind == METRIC]
+        self._metrics = [rule for rule in rules if rule.kind == RULE]
         self._failures = [float(rule.percent) for rule in rules if rule.kind == FAILURE]
         self._judged: dict[tuple[int, int], int] = {}
         """For each rule and trial the values that were judged."""

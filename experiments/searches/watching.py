@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from ..polyaxon.metrics import RETURN
 from ..tracking.journal import TrackedRun
 from . import metrics
 from .folder import Search
@@ -42,7 +43,7 @@ class Watch:
         self._read(trial)
         if self._unseen:
             run = self._runs.get(trial) or metrics.read(self._search.run_folder(trial))
-            found = {metrics.RETURN, *run.outputs, *(point.name for point in run.points)}
+            found = {RETURN, *run.outputs, *(point.name for point in run.points)}
             self._unseen -= found
             for name in sorted(self._unseen):
                 self.unknown = self.unknown or metrics.unknown(name, trial, found)

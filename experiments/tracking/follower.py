@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from typing import Final
 
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
-from .messages import STOP, WARNING, Message, Tell, write
+from .messages import STOP, WAIT, WARNING, Message, Tell, write
 from .trackers import Choice, StopRequestedError, Tracker, Writer, make_trackers, make_writers
 
 LOCAL_SECS: Final = 2.0
@@ -35,6 +36,8 @@ LOCK: Final = "tracking.lock"
 CONTINUES: Final = "retrying, and training continues"
 EXIT_SECS: Final = 7.0
 """Seconds that trackers have after the end of the run."""
+PREPARE_SECS: Final = 120.0
+"""Seconds that trackers have in addition to finish what must not be left half made."""
 _WRITING: Final = threading.Lock()
 """Where a process follows several runs, their writers work in turn."""
 
@@ -56,6 +59,11 @@ class Pusher(threading.Thread):
         self._stopped = False
         self.done = False
         """Is the tracker up to date with the ended run?"""
+
+    @property
+    def preparing(self) -> bool:
+        """Does the tracker make what must not be left half made?"""
+        return bool(getattr(self._tracker, "preparing", False))
 
     def wake(self) -> None:
         """Push now: people wait for it."""
@@ -132,16 +140,36 @@ def follow(
             told = len(run.statuses)
             for pusher in pushers:
                 pusher.wake()
-    deadline = time.monotonic() + (EXIT_SECS if seconds is None else seconds)
+    seconds = EXIT_SECS if seconds is None else seconds
+    deadline = time.monotonic() + seconds
     files.end(start)
     for pusher in pushers:
         pusher.end()
-    for pusher in pushers:
-        pusher.join(max(0.0, deadline - time.monotonic()))
+    _wait(pushers, deadline, seconds, tell)
     for what in files.incomplete:
         tell(Message(WARNING, f"{what} in {folder} is incomplete; axonrl sync {folder} writes the rest"))
     if left := [pusher.name for pusher in pushers if not pusher.done]:
         tell(Message(WARNING, f"not everything has reached {', '.join(left)}; axonrl sync {folder} sends the rest"))
+
+
+def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell) -> None:
+    """Wait for pushers that end; for longer, which is said, where one makes what must not be left half made.
+
+    Args:
+        pushers: they have been told to end.
+        deadline: when they should have.
+        seconds: that they have once that is made.
+        tell: gets what is waited for.
+    """
+    last = 0.0
+    while (left := [pusher for pusher in pushers if pusher.is_alive()]) and (now := time.monotonic()) < deadline:
+        if making := [pusher.name for pusher in left if pusher.preparing]:
+            if not last:
+                last = now + PREPARE_SECS
+                what = f"{', '.join(making)}: a new store gets its tables"
+                tell(Message(WAIT, f"{what}; the end of the run waits for that, for at most {PREPARE_SECS:g} seconds"))
+            deadline = max(deadline, min(now + seconds, last))
+        left[0].join(0.05)
 
 
 class _Files:
@@ -264,9 +292,26 @@ def main(arguments: Sequence[str]) -> None:
     ended = threading.Event()
     threading.Thread(target=_wait_for_end, args=(ended,), daemon=True).start()
     out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is not a message
+    tell = functools.partial(write, out)
+    logging.getLogger("axonrl").addHandler(_Relay(tell))
     with FileLock(str(folder / LOCK)):  # the follower of a run that was just killed may still be busy
-        follow(folder, chosen, ended, functools.partial(write, out), seconds)
+        follow(folder, chosen, ended, tell, seconds)
     os._exit(0)  # without waiting for the thread of a tracker that hangs
+
+
+class _Relay(logging.Handler):
+    """Tells what is logged: nobody reads the standard error of this process.
+
+    Args:
+        tell: gets the warnings.
+    """
+
+    def __init__(self, tell: Tell) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(Message(WARNING, self.format(record)))
 
 
 def _wait_for_end(ended: threading.Event) -> None:

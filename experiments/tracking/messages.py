@@ -12,6 +12,9 @@ WARNING: Final = "warning"
 STOP: Final = "stop"
 """Stop the run; the text is the reason."""
 
+WAIT: Final = "wait"
+"""For the user, and for who waits for the process: its end comes later than it should."""
+
 
 class Message(NamedTuple):
     """One line: ``{"type": "stop", "text": "..."}``."""

@@ -21,8 +21,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..errors import TrackerError
+from . import mlflow_stores
 from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, Status, TrackedRun
-from .trackers import FILES
+from .trackers import FILES, TrackerKind
 
 UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
 GROUP_TAG: Final = "axonrl.group"
@@ -42,6 +43,8 @@ SETTINGS: Final = {
 """Defaults of MLflow's environment variables in this process."""
 EXTRA: Final = ("mlflow", "sqlalchemy", "alembic")
 """Installed by axonrl's extra; stores other than a server and SQLite may need more."""
+DATABASES: Final = ("mysql", "mssql", "postgresql")
+"""Whose tables a store's first client makes, or brings up to date; SQLite's are in a file."""
 SECRETS: Final = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
 IN_QUERY: Final = "(?i:token|password|secret)="
 REQUEST: Final = re.compile("API request to .*(failed|successful)")
@@ -62,7 +65,7 @@ class MLflowError(TrackerError):
     """MLflow could not be reached, or refused; the text is for the user."""
 
 
-class MLflowTracker:
+class MLflowTracker(TrackerKind):
     """MLflow: metrics, params, status, files and log of a run in an MLflow experiment.
 
     Servers with users need ``MLFLOW_TRACKING_TOKEN``, or ``MLFLOW_TRACKING_USERNAME`` and
@@ -97,7 +100,9 @@ class MLflowTracker:
         remote, self._remote = self._remote, None  # until everything succeeded
         try:
             if self._client is None:
+                self.preparing = _gets_tables(_address(self._uri))
                 self._client = _connect(self._uri)
+            self.preparing = False
             remote = remote or self._find(run)
             latest = run.statuses[-1] if run.statuses else None  # before the points: an end comes after the last one
             self._push_status(remote, latest if latest and latest.status not in ENDED else None)
@@ -108,6 +113,8 @@ class MLflowTracker:
             self._push_status(remote, latest)  # the final status comes last
         except Exception as error:  # of many libraries: MLflow's stores reach from files to clouds
             raise MLflowError(_explained(error, self._client, self._experiment)) from None
+        finally:
+            self.preparing = False
         self._remote = remote
 
     def _find(self, run: TrackedRun) -> _Remote:
@@ -247,7 +254,24 @@ def _connect(uri: str | None) -> Any:
 
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    return MlflowClient(uri)
+    uri = _address(uri)
+    path = mlflow_stores.path_of(uri)
+    return MlflowClient(uri) if path is None else mlflow_stores.opened(path, uri, MlflowClient)
+
+
+def _address(uri: str | None) -> str:
+    """The address of the store: MLflow's own default where none is given."""
+    if uri:
+        return uri
+    from mlflow import get_tracking_uri
+
+    return str(get_tracking_uri())
+
+
+def _gets_tables(uri: str) -> bool:
+    """Are tables made in the store when it is connected to?"""
+    path = mlflow_stores.path_of(uri)
+    return uri.startswith(DATABASES) if path is None else mlflow_stores.is_empty(path)
 
 
 def _explained(error: Exception, client: Any, experiment: str) -> str:

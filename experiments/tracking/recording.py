@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 from ...contracts import RunConfig
 from ..language.schema import Experiment
 from ..language.values import flat
-from .follower import EXIT_SECS, main
+from .follower import EXIT_SECS, PREPARE_SECS, main
 from .journal import (
     CREATED,
     ENDED,
@@ -32,7 +32,7 @@ from .journal import (
     JournalHook,
     TrackedRun,
 )
-from .messages import STOP, parse
+from .messages import STOP, WAIT, parse
 from .trackers import Choice, choices, disabled_by, run_id
 
 MARGIN_SECS: Final = 1.5
@@ -152,6 +152,7 @@ class _Follower:
         command = [sys.executable, "-c", start, str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         self._process: subprocess.Popen[bytes] | None = None
+        self._late = threading.Event()
         try:
             self._process = subprocess.Popen(
                 command,
@@ -175,13 +176,22 @@ class _Follower:
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
                 stdin.write(b"the end\n")  # to close it is not enough: a child of this process may hold it open too
-            code = process.wait(EXIT_SECS + MARGIN_SECS)
+            code = self._wait(process)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what was sent was sent
             self._complain("it has not finished yet")
             return
         self._reader.join(MARGIN_SECS)  # a child of the process may hold its output open for longer
         if code:
             self._complain(f"its process ended with exit code {code}")
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Its exit code; ``TimeoutExpired`` where it is late, and has not said that it will be."""
+        try:
+            return process.wait(EXIT_SECS + MARGIN_SECS)
+        except subprocess.TimeoutExpired:
+            if not self._late.is_set():
+                raise
+        return process.wait(PREPARE_SECS + EXIT_SECS)
 
     def _listen(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
         with output:
@@ -190,6 +200,8 @@ class _Follower:
                 if message.type == STOP:
                     self._stop(message.text)
                 else:
+                    if message.type == WAIT:
+                        self._late.set()
                     _log.warning("%s", message.text)
         process.wait()  # so that it does not stay a zombie where finish() gave up
 

@@ -61,6 +61,9 @@ class TrackerKind:
     writer: ClassVar[type[Writer] | None] = None
     """Keeps the files in the run folder, where there are any."""
 
+    preparing: bool = False
+    """Does it make what would be ruined half made, such as the tables of a store? The end of a run waits for that."""
+
     @classmethod
     def disabled_by(cls) -> str:
         """The environment variable that disables all tracking, if it is set. The default tracker is asked."""

@@ -13,12 +13,12 @@ from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.environments import make
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.hooks import EvaluationHook
-from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.memories import BatchMemory, DemonstrationMemory, Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
-from axonrl.tests.estimators.fakes import Counting, agent, differences
+from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -51,6 +51,28 @@ def test_a_loaded_agent_continues_the_run(tmp_path: Path) -> None:
     assert [row.length for row in read_episodes(folder)] == [3] * 13
     assert loaded.learning_curve() == folder / "learning_curve.png"
     assert (folder / "learning_curve.svg").is_file()
+
+
+def test_relative_paths_are_below_the_folder_where_the_run_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of demonstrations and of a warm start, for who continues it from another folder."""
+    for name in ("there", "elsewhere"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    source = agent(Path("source"), ReplayMemory(64, 4)).train(Counting(), 8, 2, timesteps=12)
+    source.record("demonstrations.npz", Counting(), 2)
+    expert: dict[str, Any] = {"demonstrations": "demonstrations.npz", "sampler": "uniform"}
+
+    def started(folder: Path) -> Agent:
+        return Agent(linear_model, DemonstrationMemory(64, 4, **expert), folder, QUIET, warm_start="source")
+
+    started(Path("run")).train(Counting(), 8, 2, timesteps=12)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = tmp_path / "there" / "run"
+    assert Agent.load(run, config=QUIET).train(Counting(), timesteps=4).global_timestep == 16
+    assert started(run).train(Counting(), timesteps=4).global_timestep == 20
+    assert [*Path.cwd().iterdir()] == []
 
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:

@@ -1,14 +1,20 @@
 """The run folder: who may use it, and the resolved experiment."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from axonrl.experiments.commands.cli import main
 from axonrl.experiments.errors import ChangedExperimentError, RunFolderError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import folder as records
+from axonrl.experiments.running import runner
+from axonrl.experiments.tracking import recording
+from axonrl.experiments.tracking.mlflow import MLflowTracker
+from axonrl.tests.experiments.fakes import FakeAgent
 
 
 def make(**changes: Any) -> Experiment:
@@ -145,3 +151,118 @@ def test_what_may_not_change_is_listed(tmp_path: Path) -> None:
         "hooks.0.kind (absent -> 'progress')",
     ]
     assert records.read_experiment(tmp_path) == before
+
+
+# -- paths in an experiment -------------------------------------------------------------------------------------------
+
+READERS = """\
+from pathlib import Path
+
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+
+from axonrl.hooks import Hook
+from axonrl.memories import ReplayMemory
+
+SEEN = {}
+
+def model_fn(features, labels, mode, params): ...
+
+class Memory(ReplayMemory):
+    def __init__(self, file):
+        super().__init__(100, 10)
+        SEEN["memory"] = Path(file).read_text()
+
+class Watcher(Hook):
+    def __init__(self, file):
+        self.file = file
+
+    def begin(self, session, facts):
+        SEEN["hook"] = Path(self.file).read_text()
+
+class Poles(CartPoleEnv):
+    def __init__(self, file, render_mode=None):
+        super().__init__(render_mode=render_mode)
+        SEEN["environment"] = Path(file).read_text()
+
+class Tracker:
+    def __init__(self, file):
+        self.file = file
+
+    def push(self, run):
+        SEEN["tracker"] = Path(self.file).read_text()
+
+gymnasium.register("Poles-v7", Poles)
+"""
+PLACES = """\
+include: parts/agent.yml
+environment:
+  id: readers:Poles-v7
+  kwargs: {file: note.txt}
+learn: {data: note.txt, max_steps: 3}
+train: {max_timesteps: 20}
+evaluate: {episodes: 2}
+hooks: [{kind: "readers:Watcher", file: note.txt}]
+tracker: [{kind: mlflow, uri: "sqlite:///note.txt"}, {kind: "readers:Tracker", file: note.txt}]
+"""
+AGENT = """\
+agent:
+  model_fn: readers:model_fn
+  memory: {kind: "readers:Memory", file: note.txt}
+  warm_start: note.txt
+"""
+TRAINS = ("memory", "hook", "environment", "learn", "warm_start")
+
+
+def test_relative_paths_mean_what_they_meant_where_the_run_began(
+    workplace: Path, agents: list[FakeAgent], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every key that names a file, from whichever folder the run is continued, evaluated or synced."""
+    there, elsewhere = workplace / "there", workplace / "elsewhere"
+    for place in (there / "parts", elsewhere):
+        place.mkdir(parents=True)
+    for place in (there, elsewhere):
+        (place / "note.txt").write_text(place.name)
+    (there / "readers.py").write_text(READERS)
+    (there / "file.yml").write_text(PLACES)
+    (there / "parts" / "agent.yml").write_text(AGENT)
+    monkeypatch.syspath_prepend(str(there))
+    seen: dict[str, str] = importlib.import_module("readers").SEEN
+    make, learn = runner.agent_of, FakeAgent.learn
+
+    def made(experiment: Any, parts: Any, folder: Path) -> Any:
+        seen["warm_start"] = Path(experiment.agent.warm_start.run).read_text()
+        return make(experiment, parts, folder)
+
+    def learned(agent: FakeAgent, data: str, *arguments: Any, **named: Any) -> FakeAgent:
+        seen["learn"] = Path(data).read_text()
+        return learn(agent, data, *arguments, **named)
+
+    def pushed(tracker: MLflowTracker, run: Any) -> None:
+        seen["mlflow"] = Path(str(tracker._uri).removeprefix("sqlite:///")).read_text()
+
+    monkeypatch.setattr(runner, "agent_of", made)
+    monkeypatch.setattr(runner, "trained", lambda folder: (records.read_experiment(folder), agents[0]))
+    monkeypatch.setattr(FakeAgent, "learn", learned)
+    monkeypatch.setattr(MLflowTracker, "push", pushed)
+    monkeypatch.setattr(recording, "_Follower", lambda *_: None)
+    monkeypatch.delenv("POLYAXON_NO_OP")
+
+    def found(here: Path, command: str, *arguments: str) -> dict[str, str]:
+        seen.clear()
+        monkeypatch.chdir(here)
+        assert main([command, *arguments]) == 0, capsys.readouterr()
+        assert Path.cwd() == here
+        return dict(seen)
+
+    file, run = "../there/file.yml", "../there/runs/file"
+    began = dict.fromkeys(TRAINS, "there")
+    synced = dict.fromkeys(("mlflow", "tracker"), "there")
+    assert found(there, "run", "file.yml") == began
+    assert found(elsewhere, "run", file, "--resume", "--model-dir", run) == began
+    assert found(elsewhere, "evaluate", run) == {"environment": "there"}
+    assert found(elsewhere, "sync", run) == synced
+
+    moved = there.rename(workplace / "moved")  # with all that it names
+    assert found(moved, "run", "file.yml", "--resume") == began
+    assert found(elsewhere, "sync", str(moved / "runs" / "file")) == synced  # where it was continued

@@ -11,6 +11,7 @@ from axonrl.experiments.commands.cli import main
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.files import Document
 from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.polyaxon.operation import operation
 from axonrl.experiments.searches import checking, metrics, report
 from axonrl.experiments.searches.folder import RESULTS, Search, TrialOutcome, prepare
 from axonrl.experiments.searches.programs import Keys, Sharing
@@ -32,6 +33,7 @@ train: {first_update: "${wait}", max_timesteps: 100}
 """
 LINE = FILE.count("\n") + 1
 RATES = "params: {rate: {kind: choice, value: [0.1, 0.2]}}"
+EVALUATES = "hooks: [{kind: evaluation, every_timesteps: 9}]"
 TPE = f"kind: tpe, numRuns: 2, maxIterations: 1, {RATES}"
 Read = Callable[..., tuple[Experiment, Document]]
 
@@ -174,18 +176,26 @@ def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, mon
         (f"{TPE}, metric: {{name: final_episode_return}}", "evaluate: {episodes: 1}", "final_episode_return_std"),
         (f"{TPE}, metric: {{name: final_episode_return_mean}}", "evaluate: null", ""),  # it is known, but not here
         (f"{TPE}, metric: {{name: eval/return_mean}}", "", "rollout/return_mean"),
-        (f"{TPE}, metric: {{name: eval/return_mean}}", "hooks: [{kind: evaluation, every_timesteps: 9}]", None),
+        (f"{TPE}, metric: {{name: eval/return_mean}}", EVALUATES, None),
+        (f"{TPE}, metric: {{name: eval/entropy}}", EVALUATES, ""),
+        (f"{TPE}, metric: {{name: eval/entropy}}", EVALUATES.replace("9}", "9, eval_batches: 2}"), None),
+        (f"{TPE}, metric: {{name: rollout/length}}", "learn: {data: x, max_steps: 1}", ""),
     ],
 )
 def test_a_name_that_no_metric_has(matrix: str, more: str, nearest: str | None, read: Read) -> None:
+    """Whether the search is to be run here or to be submitted."""
     experiment, document = read(matrix, more)
+    if "learn:" in more:
+        experiment = experiment.model_copy(update={"train": None})
     if nearest is None:
-        checking.check_metrics(experiment, document)
+        Space(experiment, document, {})
         return
+    with pytest.raises(ExperimentError, match="no trial has a metric"):
+        operation(experiment, document, {})
     with pytest.raises(ExperimentError) as caught:
-        checking.check_metrics(experiment, document)
+        Space(experiment, document, {})
     assert (caught.value.key, caught.value.line) == ("matrix.metric.name", LINE)
-    assert "rollout/return_mean, " in caught.value.message
+    assert "train/loss, " in caught.value.message
     assert (caught.value.nearest or "") == nearest
 
 
@@ -195,7 +205,7 @@ def test_names_in_early_stopping(read: Read) -> None:
     rules = ", ".join(f"{{{rule.format(name)}}}" for name in ("rollout/return", "return", "rolout/return"))
     experiment, document = read(f"kind: grid, earlyStopping: [{rules}], {RATES}")
     with pytest.raises(ExperimentError) as caught:
-        checking.check_metrics(experiment, document)
+        Space(experiment, document, {})
     keys = [error.key for error in caught.value.errors]
     assert keys == ["matrix.earlyStopping.1.metric", "matrix.earlyStopping.2.metric"]
 
@@ -216,7 +226,7 @@ def journal(folder: Path, *metrics: dict[str, float]) -> None:
 
 
 EVALUATED = {"episode_return_mean": 9.0, "episode_return_min": 1.0}
-RETURN, FINAL = metrics.RETURN, "final_episode_return_mean"
+RETURN, FINAL = "return", "final_episode_return_mean"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.operation import operation
@@ -174,6 +175,31 @@ def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> N
     command = operation["component"]["run"]["container"]["command"]
     assert command[command.index("-P") :][:2] == ["-P", "steps={{ steps }}"]
     assert "rate={{ rate }}" in command
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "submitted"),
+    [
+        ("return", "", "final_episode_return_mean"),
+        ("return", "evaluate: null\n", "rollout_return_mean"),
+        ("final_episode_length_mean", "", "final_episode_length_mean"),
+        ("eval/return_mean", "hooks: [{kind: evaluation, every_timesteps: 9}]\n", "eval_return_mean"),
+        ("train/td.error__max", "", "train_td_error_max"),
+    ],
+)
+def test_metrics_are_submitted_by_their_names_in_the_server_s_queries(
+    name: str, more: str, submitted: str, file: Path
+) -> None:
+    rule = f"{{kind: metric_early_stopping, metric: {name}, value: 9, optimization: maximize}}"
+    rules = "" if name == "return" else f"  earlyStopping: [{{kind: failure_early_stopping, percent: 9}}, {rule}]\n"
+    tpe = f"  numRuns: 2\n  maxIterations: 2\n  metric: {{name: {name}, optimization: maximize}}\n{rules}"
+    file.write_text(FILE + more + MATRIX.replace("grid", "tpe") + tpe)
+    matrix = made(file)["matrix"]
+    assert matrix["metric"] == {"name": submitted, "optimization": "maximize"}
+    assert [rule.get("metric") for rule in matrix.get("earlyStopping", [])] == ([None, submitted] if rules else [])
+    file.write_text(f"{file.read_text()}seeds: 2\n")
+    with pytest.raises(ExperimentError, match=r"matrix\.metric\.name: a server cannot look up "):
+        made(file)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,10 @@ def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
     assert (path / "outputs" / "experiment.yml").read_bytes() == (folder / "experiment.yml").read_bytes()
     data = run_data(folder)
     assert (data["name"], data["status"], data["inputs"]) == ("tried", "running", {"seed": 3})
-    assert data["outputs"] == {"rollout__return": 3.0, "train__loss": 0.25}
+    assert data["outputs"] == {
+        **{"rollout__return": 3.0, "train__loss": 0.25},
+        **{"rollout_return": 3.0, "train_loss": 0.25},  # which a server finds
+    }
     assert "finished_at" not in data
     lineage = {one["name"]: one for one in json.loads((path / "lineages.plx.json").read_bytes())}
     assert lineage["rollout__return"]["summary"]["metric"] == {"count": 2, "mean": 2, "min": 1, "max": 3, "last": 3}
@@ -132,7 +135,7 @@ def test_a_resumed_run_has_every_point_once(folder: Path, journal: Journal) -> N
     offline.write(run)
     assert event_rows(folder, "rollout__return") == [(10, 1.0), (20, 4.0)]
     assert event_rows(folder, "train__loss") == []  # on a server a file of this name would stay
-    assert run_data(folder)["outputs"] == {"rollout__return": 4.0}
+    assert run_data(folder)["outputs"] == {"rollout__return": 4.0, "rollout_return": 4.0}
     before = (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes()
     OfflineRun().write(tracked_run(folder))  # another process, which begins with everything
     assert (run_path(run) / "events" / "metric" / "rollout__return.plx").read_bytes() == before
@@ -247,6 +250,39 @@ def test_a_tracker_that_never_answers_is_left_behind(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("bound", "is_made"), [(60.0, True), (0.5, False)])
+def test_what_would_be_ruined_half_made_is_waited_for_and_for_how_long_is_said(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, bound: float, is_made: bool
+) -> None:
+    told, made = list[Message](), threading.Event()
+
+    class Preparing(Recorder):
+        def push(self, run: TrackedRun) -> None:
+            self.preparing = not made.is_set()
+            made.wait(10)
+            self.preparing = False
+            super().push(run)
+
+    recorder = Preparing()
+
+    def tell(message: Message) -> None:
+        told.append(message)
+        if is_made:
+            threading.Timer(1.0, made.set).start()
+
+    monkeypatch.setattr(follower, "EXIT_SECS", 0.3)
+    monkeypatch.setattr(follower, "PREPARE_SECS", bound)
+    monkeypatch.setattr(follower, "make_trackers", lambda _: [("store", recorder)])
+    (ended := threading.Event()).set()
+    follow(folder, LOCAL, ended, tell)
+    what = "store: a new store gets its tables; the end of the run waits for that, for at most"
+    assert told[0] == Message("wait", f"{what} {bound:g} seconds")
+    rest = Message("warning", f"not everything has reached store; axonrl sync {folder} sends the rest")
+    assert (told[1:], bool(recorder.pushed)) == (([], True) if is_made else ([rest], False))
+    made.set()
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> None:
     recorder, told = Recorder(stop=True), list[Message]()
     pusher = Pusher("recorder", recorder, tracked_run(folder), told.append)
@@ -322,6 +358,30 @@ def test_ctrl_c_while_trackers_are_waited_for_changes_nothing(
     wait(lambda: has_gone(pids[0]))  # it was left to end by itself
     assert statuses(folder)[-1] == ("succeeded", "")
     assert run_data(folder, tracked_run(folder).uuid)["status"] == "succeeded"
+
+
+def test_a_process_that_says_that_it_will_be_late_is_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waited: list[float] = []
+    real = subprocess.Popen.wait
+
+    def late(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is None:
+            return real(process)
+        waited.append(timeout)
+        if len(waited) == 1:
+            wait(lambda: caplog.messages)
+            raise subprocess.TimeoutExpired("follower", timeout)
+        return real(process, 120)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", late)
+    monkeypatch.setattr(recording, "parse", lambda line: Message("wait", json.loads(line)["text"]))
+    (folder / "experiment.yml").write_text(f"{EXPERIMENT}tracker: 'nowhere:Tracker'\n")  # of which there is much to say
+    with tracked(folder, load(folder / "experiment.yml")[0]):
+        pass
+    assert "Tracking is behind" not in caplog.text
+    assert waited == [120.0 + recording.MARGIN_SECS, follower.PREPARE_SECS + 120.0]
 
 
 def test_the_follower_ends_though_somebody_else_holds_its_input_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import time
+import urllib.parse
 import urllib.request
 import uuid
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 from filelock import FileLock, Timeout
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.language.schema import load
 from axonrl.experiments.polyaxon.client import PolyaxonError
+from axonrl.experiments.polyaxon.metrics import on_server
 from axonrl.experiments.polyaxon.offline import OfflineRun
 from axonrl.experiments.polyaxon.tracker import SENDING
 from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracker
@@ -84,6 +87,12 @@ class Remote:
         self.run.read()
         return [(point.step, point.value) for point in self.run.points if point.name == name]
 
+    def is_found_by(self, metric: str) -> bool:
+        """By the query of the server's tuner for the runs of a search that have this metric."""
+        query = urllib.parse.quote(f"uuid:{self.run.uuid}, metrics.{metric}:~nil, status: succeeded")
+        found = self._ask(f"api/v1/{self._where.rpartition('/')[0]}?query={query}")
+        return [one["uuid"] for one in found["results"]] == [self.run.uuid]
+
     def has_all_files(self) -> bool:
         """Are the files of the run folder on the server?"""
         return files(self.local).items() <= files(self.files).items()
@@ -108,6 +117,11 @@ def test_a_run_and_its_continuation(file: Path, polyaxon_server: PolyaxonServer)
     assert data["outputs"]["final_episode_return_mean"] > 0
     assert remote.statuses == ["created", "running", "succeeded", "resuming", "running", "succeeded"]
     assert remote.has_all_files()
+    found = ("return", "final_episode_length_mean", "rollout/return_mean", "eval/return_mean", "train/loss", "seconds")
+    for name in found:
+        submitted = on_server({"metric": {"name": name}}, *load(file))["metric"]["name"]
+        assert remote.is_found_by(submitted), (name, submitted)
+    assert not remote.is_found_by("eval_return_men")
     episodes = remote.points("rollout/return")
     assert remote.events("rollout__return") == episodes
     assert len(episodes) == data["outputs"]["episodes"]

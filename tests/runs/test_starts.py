@@ -9,7 +9,7 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.runs import starts
 from axonrl.runs.provenance import provenance
-from axonrl.runs.starts import RECORD, add_start, ensure_start, git_commit, read_starts
+from axonrl.runs.starts import RECORD, add_start, began_in, ensure_start, git_commit, read_starts
 from axonrl.version import __version__
 
 
@@ -36,6 +36,25 @@ def test_a_process_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = read_starts(tmp_path)
     assert [entry["command"] for entry in found] == [[str(program), "--fast"]] * 2
     assert [entry["file"] for entry in found] == [str(program)] * 2
+
+
+def test_the_folder_where_a_run_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of its first start, as long as both folders are where they were."""
+    for name in ("there", "elsewhere", "run"):
+        (tmp_path / name).mkdir()
+    run = tmp_path / "run"
+    assert began_in(run) is None
+    (run / RECORD).write_text(json.dumps([{"file": "x.yml"}]))  # of an earlier version
+    assert began_in(run) is None
+    for name in ("there", "elsewhere"):
+        monkeypatch.chdir(tmp_path / name)
+        add_start(Path("../run"), 3)
+        assert began_in(run) == tmp_path / "there"
+    run.rename(tmp_path / "moved")
+    assert began_in(tmp_path / "moved") is None
+    (tmp_path / "moved").rename(run)
+    (tmp_path / "there").rmdir()
+    assert began_in(run) is None
 
 
 @pytest.mark.parametrize("content", ["[3]", "[" * 100_000, "\udcff"])

@@ -1,0 +1,118 @@
+"""The metrics of runs: which names there are for those of a matrix, and by which ones a server looks them up.
+
+Most names are known before the first trial. Those of one family may depend on the model function or on a hook: whether
+there is such a metric is known once a trial has others of its family.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ... import registry
+from ..errors import Findings
+from ..language.files import Document, Keys
+from ..language.schema import Experiment, Named
+
+RETURN: Final = "return"
+"""The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
+FINAL: Final = "final_episode_"
+RESULTS: Final = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
+RULE: Final = "metric_early_stopping"
+"""The kind of a rule of early stopping that has a metric."""
+_AT: Final[Keys] = ("matrix",)
+_EVALUATED: Final = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
+_ROLLOUT: Final = ("return", "length", "return_mean", "length_mean", "exploration_rate")
+_TIME: Final = (
+    *("timesteps_per_second", "updates_per_second", "environment_share", "acting_share", "learning_share"),
+    "episodes",
+)
+
+
+def compared(matrix: Mapping[str, Any]) -> str:
+    """The name of the metric that a valid matrix compares."""
+    return str(matrix["metric"]["name"]) if matrix.get("metric") else RETURN
+
+
+def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
+    """Where a matrix that is valid names metrics, and their names."""
+    rules = matrix.get("earlyStopping") or []
+    found: list[tuple[Keys, str]] = [
+        ((*_AT, "earlyStopping", index, "metric"), str(rule["metric"]))
+        for index, rule in enumerate(rules)
+        if rule["kind"] == RULE
+    ]
+    if matrix.get("metric"):
+        found.insert(0, ((*_AT, "metric", "name"), compared(matrix)))
+    return found
+
+
+def check(matrix: Mapping[str, Any], experiment: Experiment, document: Document) -> None:
+    """Refuse a metric that no run of a valid matrix will have; ``ExperimentError``."""
+    findings = Findings()
+    for at, name in named(matrix):
+        known = [one for one in names(experiment) if one != RETURN or at[1] == "metric"]
+        if name not in known and not any(name.startswith(family) for family in families(experiment)):
+            kinds = " and ".join(f"{family}..." for family in families(experiment))
+            message = f"no trial has a metric {name!r}: there are {', '.join(known)}, and {kinds} of the model function"
+            findings.add(document.error(at, message, name=name, choices=known))
+    findings.raise_all()
+
+
+def names(experiment: Experiment) -> list[str]:
+    """The metrics of its trials whose names are known."""
+    acts = experiment.train is not None
+    final = [] if experiment.evaluate is None else [f"{FINAL}{name}" for name in _EVALUATED]
+    evaluates = any(hook.kind == "evaluation" or _is_own(hook) for hook in experiment.hooks)
+    evaluated = [f"eval/{name}" for name in _EVALUATED if evaluates]
+    rollout, time = [f"rollout/{name}" for name in _ROLLOUT if acts], [f"time/{name}" for name in _TIME]
+    has_return = [RETURN] if acts or final else []
+    return [*has_return, *final, *rollout, *evaluated, "train/loss", "train/updates", *RESULTS, *time]
+
+
+def families(experiment: Experiment) -> list[str]:
+    """The first parts of names that only a trial shows."""
+    evaluates = any(hook.kwargs.get("eval_batches") or _is_own(hook) for hook in experiment.hooks)
+    cluster = experiment.distributed is not None
+    return ["train/", *(["eval/"] if evaluates else []), *(["distributed/"] if cluster else [])]
+
+
+def _is_own(hook: Named) -> bool:
+    """Is it a user's, which may evaluate?"""
+    return hook.kind not in registry.BUILT_IN["hook"]
+
+
+def output_key(name: str) -> str:
+    """The name of a metric's last value among a run's outputs by which a server finds it.
+
+    Its queries take neither ``/``, ``.`` nor ``:``, and take ``__`` for the path to a value within another.
+    """
+    return re.sub("[^A-Za-z0-9]+", "_", name).strip("_")
+
+
+def on_server(matrix: Mapping[str, Any], experiment: Experiment, document: Document) -> dict[str, Any]:
+    """A valid matrix with the metrics' names among the outputs of a server's runs.
+
+    Raises:
+        ExperimentError: it names a metric, and each of its runs is several, one for each seed.
+    """
+    found = named(matrix)
+    if found and experiment.seeds is not None:
+        at, name = found[0]
+        message = (
+            f"a server cannot look up {name!r}: with 'seeds' each seed is a run of its own, and the points' runs have"
+            " no metrics. Leave 'seeds' out to submit it"
+        )
+        raise document.error(at, message)
+    made = dict(matrix)
+    if matrix.get("metric"):
+        name = compared(matrix)
+        if name == RETURN:
+            name = "rollout/return_mean" if experiment.evaluate is None else f"{FINAL}return_mean"
+        made["metric"] = {**matrix["metric"], "name": output_key(name)}
+    if rules := matrix.get("earlyStopping"):
+        made["earlyStopping"] = [
+            {**rule, "metric": output_key(rule["metric"])} if rule["kind"] == RULE else rule for rule in rules
+        ]
+    return made

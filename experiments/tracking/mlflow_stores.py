@@ -1,0 +1,133 @@
+"""SQLite stores of MLflow: made whole or not at all.
+
+MLflow makes a store's tables in place, in some seventy steps that no transaction joins. Where its process ends in
+between, no MLflow can open the store again. So a new store is made elsewhere, and comes to its place in one
+transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock
+
+QUIET_SECS: Final = 10.0
+"""A store that cannot be opened is being made by another process, unless nothing has changed in it for so long."""
+INCOMPLETE: Final = ".incomplete"
+"""What is appended to the name of a copy of a store that was left half made."""
+_OWN: Final = {"alembic_version": "false", "workspaces": "name != 'default'", "experiments": "experiment_id != 0"}
+"""Of tables to which MLflow itself adds rows, a user's own."""
+_log = logging.getLogger("axonrl")
+
+
+def path_of(uri: str) -> Path | None:
+    """The file of a store; None where it is in no file that is named by its path."""
+    from sqlalchemy.engine import make_url
+
+    if not uri.startswith("sqlite"):
+        return None
+    database = make_url(uri).database
+    return None if not database or database == ":memory:" or database.startswith("file:") else Path(database)
+
+
+def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
+    """Connect to a store. One that is missing is made; so is one that was left half made, of which a copy is kept.
+
+    Args:
+        path: the store's file.
+        uri: its address.
+        connect: connects to the store of an address, and makes its tables, if it has none.
+
+    Raises:
+        Exception: that of ``connect``, for a store that has more in it than tables.
+    """
+    if _tables(path):
+        try:
+            return connect(uri)
+        except Exception:
+            if not is_empty(path):
+                raise
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _only_maker(path):
+        while path.exists() and (left := QUIET_SECS - (time.time() - _changed(path))) > 0:
+            time.sleep(left)
+        if _tables(path):
+            try:
+                return connect(uri)  # another process has made it meanwhile
+            except Exception:
+                if not is_empty(path):
+                    raise
+            _log.warning("%s was left half made, without runs: it is made anew, and kept as %s", path, _kept(path))
+        _make(path, connect)
+    return connect(uri)
+
+
+@contextlib.contextmanager
+def _only_maker(path: Path) -> Iterator[None]:
+    """Be the only one that makes a store. Who comes when the lock is removed finds the store."""
+    lock = path.with_name(f".{path.name}.lock")
+    with FileLock(lock):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows removes no file that is open
+                lock.unlink()
+
+
+def _make(path: Path, connect: Callable[[str], Any]) -> None:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        made = Path(folder) / "store.db"
+        connect(f"sqlite:///{made.as_posix()}")
+        _copy(made, path)
+
+
+def _kept(path: Path) -> Path:
+    """A copy of a store, beside it."""
+    copy, number = path.with_name(path.name + INCOMPLETE), 1
+    while copy.exists():
+        number += 1
+        copy = path.with_name(f"{path.name}{INCOMPLETE}-{number}")
+    _copy(path, copy)
+    return copy
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a store in one transaction: what has the target open reads the old one, or the new one."""
+    with contextlib.closing(sqlite3.connect(source)) as old, contextlib.closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+
+
+def _changed(path: Path) -> float:
+    """When a store was changed, in seconds since 1970."""
+    files = (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal")))
+    return max(file.stat().st_mtime for file in files if file.exists())
+
+
+def _tables(path: Path) -> list[str]:
+    """The names of a store's tables; none where it is missing."""
+    if not path.exists():
+        return []
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        return [name for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+
+
+def is_empty(path: Path) -> bool:
+    """Is a store missing, or has it nothing but what MLflow itself writes while it makes the tables?"""
+    if not path.exists():
+        return True
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            found = (
+                store.execute(f'SELECT 1 FROM "{name}" WHERE {_OWN.get(name, "true")} LIMIT 1').fetchone()
+                for name in _tables(path)
+            )
+            return not any(found)
+    except sqlite3.Error:
+        return False
