@@ -150,7 +150,7 @@ def agent_of(algorithm: str, model_dir: Path, config: Any, compiled: str | None 
     from axonrl import Agent
     from axonrl.memories import BatchMemory, ReplayMemory
 
-    memory: Any = BatchMemory(32) if algorithm == "ppo" else ReplayMemory(200, 16)
+    memory: Any = BatchMemory(32) if algorithm == "ppo" else ReplayMemory(100, 16)
     if algorithm == "offline":
         memory = ReplayMemory(200, 16, n_step=2, sampler="prioritized")
     if compiled is not None:

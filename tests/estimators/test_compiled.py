@@ -144,6 +144,11 @@ def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return Lazily(make)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_each_is_compiled_for_all_seeds(name: str, compiled: dict[str, Path]) -> None:
+    assert read(compiled[name]).seeds() == [*SEEDS]
+
+
 @pytest.mark.parametrize("name", ["sac", "recurrent"])
 def test_initial_weights_are_those_of_tracing(name: str, compiled: dict[str, Path]) -> None:
     """Of Keras' layers, of the target network, and of variables that the function itself makes."""

@@ -34,7 +34,7 @@ from axonrl.tests.estimators import resume_child as child
 from axonrl.tests.estimators.fakes import Named, differences, record, snapshot, vector
 
 pytestmark = pytest.mark.usefixtures("traced_once")
-TIMESTEPS = 300
+TIMESTEPS = 160
 
 
 class Server:
@@ -80,7 +80,7 @@ def server() -> Iterator[Server]:
 
 def job(model_dir: Path, algorithm: str = "dqn", **changes: Any) -> dict[str, Any]:
     """Of a program in ``changes["compiled"]``."""
-    settings = {"seed": 5, "timesteps": TIMESTEPS, "save_every": 6, "evaluate_every": 75}
+    settings = {"seed": 5, "timesteps": TIMESTEPS, "save_every": 6, "evaluate_every": 40}
     return {**settings, "model_dir": str(model_dir), "algorithm": algorithm, **changes}
 
 
