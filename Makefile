@@ -63,7 +63,8 @@ test: lint types
 test-all: test test-more
 
 # Whoever is done takes tests from the others: a file of these may take minutes.
-test-more: docs wheel test-server
+test-more: test-server
+	@$(MAKE) --no-print-directory -j2 docs wheel
 	$(PYTEST) --dist worksteal -m "$(MARKED)"
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the

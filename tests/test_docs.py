@@ -100,9 +100,8 @@ def run_blocks(page: str) -> None:
 def capped(agent: Agent, method: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
     """Call a method with what a page says, but not for as long."""
     caps = {"timesteps": 600, "max_timesteps": 600, "max_steps": 600, "episodes": 5}
-    return method(
-        agent, *arguments, **{name: min(value, caps[name]) if name in caps else value for name, value in limits.items()}
-    )
+    shorter = {name: min(value, caps[name]) for name, value in limits.items() if name in caps and value is not None}
+    return method(agent, *arguments, **{**limits, **shorter})
 
 
 def run_command(words: list[str]) -> None:

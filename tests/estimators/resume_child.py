@@ -22,7 +22,7 @@ import numpy as np
 CALLS = ("mkdir", "open", "fsync", "rename", "replace", "unlink", "rmdir")
 """The calls to the file system that a save makes, by their names in ``os``."""
 PARAMS = {"hidden": [4], "target_update_period": 10, "epsilon": 0.3}
-PPO_PARAMS = {"hidden": [4], "epochs": 2, "minibatch_size": 16, "max_kl": 0.1}
+PPO_PARAMS = {"hidden": [4], "shared": True, "optimizer": "sgd", "epochs": 2, "minibatch_size": 16, "max_kl": 0.1}
 
 
 def say(*words: object) -> None:
