@@ -62,8 +62,10 @@ test: lint types
 
 test-all: test test-more
 
-test-more: docs wheel test-server
-	$(PYTEST) -m "$(MARKED)"
+# Whoever is done takes tests from the others: a file of these may take minutes.
+test-more: test-server
+	@$(MAKE) --no-print-directory -j2 docs wheel
+	$(PYTEST) --dist worksteal -m "$(MARKED)"
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the
 # published client of the service whose interface ours follows.

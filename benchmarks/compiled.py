@@ -1,7 +1,7 @@
 """What a compiled program costs: from process start to the first update, memory, and further learners and seeds.
 
-``python -m axonrl.benchmarks.compiled [--repeats N]`` prints a table. Goals: the first update within 0.6 s of the start
-of the process, 90 MB resident; ten learners in one process at most 5 MB each beyond their memories.
+``python -m axonrl.benchmarks.compiled [--repeats N] [--quick]`` prints a table. Goals: the first update within 0.6 s of
+the start of the process, 90 MB resident; ten learners in one process at most 5 MB each beyond their memories.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ LEARNERS: Final = 10
 SEEDS: Final = 65
 
 
-def compiled(case: dict[str, Any], directory: Path) -> dict[str, float]:
-    """Compile, in this process; returns seconds: of TensorFlow's import, of all of it, and of each further seed."""
+def compiled(case: dict[str, Any], directory: Path, seeds: int) -> dict[str, float]:
+    """Compile, in this process; returns seconds: of TensorFlow's import, of all of it, and of each of further seeds."""
     begin = time.perf_counter()
     import tensorflow as tf  # noqa: F401
 
@@ -63,10 +63,10 @@ def compiled(case: dict[str, Any], directory: Path) -> dict[str, float]:
     env.close()
     add_seeds(directory / "compiled", range(100, 101))
     one = time.perf_counter()
-    add_seeds(directory / "compiled", range(101, 101 + SEEDS))
+    add_seeds(directory / "compiled", range(101, 101 + seeds))
     many = time.perf_counter()
     # Both calls load the initialisers and compare them for a seed that is there.
-    return {"import": loaded - begin, "compile": done - loaded, "seed": ((many - one) - (one - done)) / (SEEDS - 1)}
+    return {"import": loaded - begin, "compile": done - loaded, "seed": ((many - one) - (one - done)) / (seeds - 1)}
 
 
 def first_update(case: dict[str, Any], directory: Path, started: float) -> dict[str, float]:
@@ -117,8 +117,8 @@ def resident(what: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) * 1024 / 1e6
 
 
-def _child(what: str, name: str, directory: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "axonrl.benchmarks.compiled", "--child", what, name, str(directory)]
+def _child(what: str, name: str, directory: Path, *quick: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "axonrl.benchmarks.compiled", *quick, "--child", what, name, str(directory)]
     ran = subprocess.run([*command, str(time.monotonic())], capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
     return found
@@ -128,13 +128,14 @@ def main() -> None:
     """Measure every case, each in processes of its own, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="a case, once and briefly, to see that everything works")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         what, name, directory, started = arguments.child
         case, folder = CASES[name], Path(directory)
         if what == "compiled":
-            print(json.dumps(compiled(case, folder)))
+            print(json.dumps(compiled(case, folder, 2 if arguments.quick else SEEDS)))
         elif what == "first_update":
             print(json.dumps(first_update(case, folder, float(started))))
         else:
@@ -142,12 +143,13 @@ def main() -> None:
         return
     print("| case | compile | each further seed | first update | resident then | each further learner |")
     print("|---|---|---|---|---|---|")
-    for name in CASES:
+    quick = ["--quick"] if arguments.quick else []
+    for name in [*CASES][:1] if arguments.quick else CASES:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            made = _child("compiled", name, folder)
+            made = _child("compiled", name, folder, *quick)
             runs = []
-            for repeat in range(arguments.repeats):
+            for repeat in range(1 if arguments.quick else arguments.repeats):
                 (folder / "trained").rename(folder / f"trained-{repeat}") if repeat else None
                 runs.append(_child("first_update", name, folder))
             more = _child("learners", name, folder)

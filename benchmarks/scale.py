@@ -102,14 +102,14 @@ def local(algorithm: str, actors: int, speed: float) -> Plan:
     )
 
 
-def calibration(every: Runs) -> tuple[str, dict[str, Costs]]:
+def calibration(every: Runs, seconds: float) -> tuple[str, dict[str, Costs]]:
     """A table of what was measured and what is simulated, and the costs of each algorithm."""
     head = ["training", "actors", "timesteps/s, measured", "simulated", "difference", "lag, measured", "simulated"]
     rows, found = [], {}
     for algorithm, title in TITLES.items():
         found[algorithm] = costs = costs_of(algorithm, every)
         for actors, run in zip(ACTORS, every[algorithm], strict=True):
-            outcome = Simulation(local(algorithm, actors, shared(every)), costs, 60.0).run()
+            outcome = Simulation(local(algorithm, actors, shared(every)), costs, seconds).run()
             difference = outcome.timesteps_per_s / run["timesteps_per_s"] - 1
             speeds = f"{run['timesteps_per_s']:,.0f}", f"{outcome.timesteps_per_s:,.0f}", f"{difference:+.0%}"
             rows.append([title, str(actors), *speeds, f"{run['lag_mean']:.1f}", f"{outcome.lag_mean:.1f}"])
@@ -209,7 +209,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--warm-up", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--simulated", type=float, default=120.0, help="virtual seconds of a large cluster")
+    parser.add_argument(
+        "--simulated",
+        type=float,
+        default=120.0,
+        help="virtual seconds of a large cluster; half of them of this machine",
+    )
     parser.add_argument("--measure", action="store_true", help="anew; else what benchmarks/scale.json has")
     parser.add_argument("--write", action="store_true", help="the tables and the picture of docs/scale.md")
     given = parser.parse_args()
@@ -224,7 +229,7 @@ def main() -> None:
     kept = json.loads(RUNS.read_text(encoding="utf-8"))
     facts = kept["machine"]
     tables: dict[str, str] = {}
-    tables["calibration"], costs = calibration(kept["runs"])
+    tables["calibration"], costs = calibration(kept["runs"], given.simulated / 2)
     tables["costs"] = costs_table(costs)
     tables["many"], found = many(costs, given.simulated)
     tables["machine"] = f"{facts['date']}, {facts['cores']} cores ({facts['processor']}), {facts['memory']}. While both"

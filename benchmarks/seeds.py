@@ -78,6 +78,7 @@ def main() -> None:
     parser.add_argument("--timesteps", type=int, default=10_000, help="of each")
     arguments = parser.parse_args()
     limit, seeds = f"train.max_timesteps={arguments.timesteps}", list(range(arguments.seeds))
+    ways = {"one seed alone": [0], "--seeds 1": [0], f"--seeds {len(seeds)}": seeds}
     experiment = load(experiment_file(NAME), sets=dict([limit.split("=")]))[0]
     found: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as temporary:
@@ -85,7 +86,7 @@ def main() -> None:
         source.mkdir()
         compiling = timed(lambda: axonrl(source, "compile", NAME, "-o", "compiled", "--seeds", str(len(seeds))))
         for repeat in range(arguments.repeats):
-            for name, wanted in (("one seed alone", [0]), ("--seeds 1", [0]), (f"--seeds {len(seeds)}", seeds)):
+            for name, wanted in ways.items():
                 place = Path(temporary, f"{repeat}-{name.replace(' ', '-')}")
                 group = ready(source / "compiled", place, experiment, wanted)
                 if name == "one seed alone":

@@ -10,7 +10,7 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,9 +28,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 @functools.cache
-def sources() -> dict[Path, ast.Module]:
-    kept = (path for path in sorted(package_files()) if path.name != "setup.py")
-    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in kept}
+def nodes() -> list[ast.AST]:
+    """Of all files of axonrl."""
+    kept = (path for path in package_files() if path.name != "setup.py")
+    return [node for path in kept for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 SETUP: Final = configparser.ConfigParser()
@@ -197,16 +198,15 @@ def private(name: str) -> bool:
 
 def defined() -> set[str]:
     """Every name that axonrl defines or assigns."""
-    nodes = [node for tree in sources().values() for node in ast.walk(tree)]
-    named = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    kept = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    named = {node.name for node in nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    stored = {node.id for node in nodes() if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    kept = {node.attr for node in nodes() if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     return named | stored | kept
 
 
-def private_names(tree: ast.AST, own: set[str]) -> Iterator[str]:
-    """What ``tree`` takes that is private and of others: imports, attributes, and names in strings."""
-    for node in ast.walk(tree):
+def private_names(code: Iterable[ast.AST], own: set[str]) -> Iterator[str]:
+    """What ``code`` takes that is private and of others: imports, attributes, and names in strings."""
+    for node in code:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [f"{node.module}.{name.name}" for name in node.names]
             yield from (name for name in names if any(one in INTERNAL or private(one) for one in name.split(".")))
@@ -225,13 +225,12 @@ from keras import layers
 def f(self, other):
     self._mine, self._theirs, other._mine, getattr(other, "_named"), other._replace, other.__dict__, "_Type"
 """
-    found = set(private_names(ast.parse(code), {"_mine"}))
+    found = set(private_names(ast.walk(ast.parse(code)), {"_mine"}))
     assert found == {"tensorflow.python.x.y", "_theirs", "_mine", "_named"}
 
 
 def test_every_private_name_is_listed() -> None:
-    own = defined()
-    assert {name for tree in sources().values() for name in private_names(tree, own)} == set(PRIVATE)
+    assert set(private_names(nodes(), defined())) == set(PRIVATE)
 
 
 def test_private_names_exist() -> None:
@@ -284,10 +283,9 @@ def with_dependencies(names: set[str]) -> set[str]:
 
 def imported() -> set[str]:
     """The packages that axonrl imports by statement, and those of the optional ones that a string names."""
-    nodes = [node for tree in sources().values() for node in ast.walk(tree)]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names = {alias.name for node in nodes() if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in nodes() if isinstance(node, ast.ImportFrom) and not node.level}
+    strings = {node.value for node in nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return {name.partition(".")[0] for name in names} | strings & OPTIONAL.keys()
 
 
@@ -301,12 +299,7 @@ def test_what_is_not_required_is_in_an_extra() -> None:
 
 
 def test_messages_name_extras_that_exist() -> None:
-    strings = [
-        node.value
-        for tree in sources().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+    strings = [node.value for node in nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     named = {extra for string in strings for extra in re.findall(r"'axonrl\[(\w[\w-]*)\]'|\"axonrl\[(\w+)\]\"", string)}
     assert {*filter(None, itertools.chain(*named)), *making._EXTRAS.values()} == {
         *OPTIONAL.values(),

@@ -1,6 +1,7 @@
 """The documentation is true: what it shows runs, what it lists is complete, what it quotes is in the code."""
 
 import ast
+import contextlib
 import functools
 import re
 import shlex
@@ -39,6 +40,7 @@ from axonrl.interfaces.tensorforce import agents as agents_of_tensorforce
 from axonrl.interfaces.tensorforce import run as run_of_tensorforce
 from axonrl.memories import BatchMemory, Memory, ReplayMemory
 from axonrl.models.blocks.params import params_of
+from axonrl.tests.conftest import InTensorFlow
 from axonrl.tests.test_imports import package_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -69,11 +71,21 @@ def languages(page: str) -> list[str]:
 
 @pytest.mark.docs
 @pytest.mark.parametrize("page", [name for name in sorted(PAGES) if {"python", "console"} & set(languages(name))])
-def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In turn, as a reader types it: Python with the names of the blocks before, commands, files of YAML."""
+def test_what_a_page_shows_runs(
+    page: str, in_tensorflow: InTensorFlow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In turn, as a reader types it: Python with the names of the blocks before, commands, files of YAML.
+
+    Only what a page that speaks of LiteRT trains in this process is converted to it: it takes most of the time.
+    """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Agent, "train", functools.partialmethod(capped, Agent.train))
-    monkeypatch.setattr(Agent, "evaluate", functools.partialmethod(capped, Agent.evaluate))
+    for name in ("train", "learn", "record", "evaluate"):
+        monkeypatch.setattr(Agent, name, functools.partialmethod(capped, getattr(Agent, name)))
+    with contextlib.nullcontext() if "LiteRT" in PAGES[page] else in_tensorflow():
+        run_blocks(page)
+
+
+def run_blocks(page: str) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for language, line, code in blocks(PAGES[page]):
         if language == "python" and page not in ELSEWHERE:
@@ -86,11 +98,10 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 def capped(agent: Agent, method: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
-    """Call ``train`` or ``evaluate`` with what a page says, but not for as long."""
-    caps = {"timesteps": 600, "max_timesteps": 600, "episodes": 5}
-    return method(
-        agent, *arguments, **{name: min(value, caps[name]) if name in caps else value for name, value in limits.items()}
-    )
+    """Call a method with what a page says, but not for as long."""
+    caps = {"timesteps": 600, "max_timesteps": 600, "max_steps": 600, "episodes": 5}
+    shorter = {name: min(value, caps[name]) for name, value in limits.items() if name in caps and value is not None}
+    return method(agent, *arguments, **{**limits, **shorter})
 
 
 def run_command(words: list[str]) -> None:

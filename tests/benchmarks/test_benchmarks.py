@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.benchmarks import distributed, learning, run
+from axonrl.benchmarks import dialects, distributed, learning, rlgraph, run, tensorforce
 from axonrl.benchmarks.cases import ENVIRONMENTS, Case
 from axonrl.benchmarks.run import MeasurementError, Runner
 
@@ -22,17 +22,15 @@ server, ray = pytest.mark.server, pytest.mark.ray
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
-        ("compiled --repeats 1", "| case | compile | each further seed | first update |"),
+        ("compiled --quick", "| case | compile | each further seed | first update |"),
         ("memory --quick", "checkpoint of 10,000"),
         ("resume --only axonrl --points 1", "| killed by SIGKILL in a timestep, and resumed | 1 |"),
-        ('rlgraph learning --seeds 0 --timesteps 300 --only "1: DQNAgent"', "| 1: DQNAgent |"),
         ("scale --simulated 1", "| Ape-X, Atari | 1,000 |"),
         ("searches --trials 2 --timesteps 300 --jobs 1", "| 2 | 300 | 1 | 1 |"),
         ("seeds --repeats 1 --seeds 1 --timesteps 300", "| one seed alone |"),
         pytest.param("serving --quick --only client", "| client, act, us |", marks=server),
         pytest.param("serving_soak --kills 1 --only kills", "Nothing is wrong.", marks=server),
         pytest.param("soak --drivers 1 --longest 5 --only drivers", "Nothing is wrong.", marks=ray),
-        ("tensorforce learning --seeds 0 --timesteps 300 --only quickstart", "| quickstart |"),
         pytest.param("tracking --quick", "| dqn_cartpole | least, s |", marks=server),
     ],
 )
@@ -42,6 +40,16 @@ def test_it_runs(command: str, printed: str, tmp_path: Path) -> None:
     done = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=840)
     assert done.returncode == 0, done.stderr[-2000:]
     assert printed in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("programs", "name"), [(rlgraph.PROGRAMS, "1: DQNAgent"), (tensorforce.PROGRAMS, "quickstart")]
+)
+def test_agents_of_other_interfaces_learn(
+    programs: dialects.Programs, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dialects.main("", "", programs, ["learning", "--seeds", "0", "--timesteps", "300", "--only", name])
+    assert f"| {name} |" in capsys.readouterr().out
 
 
 class Recording(Runner):
@@ -84,7 +92,8 @@ def test_actors_of_one_process_are_measured(tmp_path: Path, monkeypatch: pytest.
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(distributed, "HERE", tmp_path / "benchmarks")
-    words = "--draft --only Ape-X-inline --rounds 1 --warm-up 1 --seconds 2"
+    monkeypatch.setattr(distributed, "BARE_TIMESTEPS", 1000)
+    words = "--draft --only Ape-X-inline --rounds 1 --warm-up 0 --seconds 0.5"
     assert distributed.main(["--peers", str(tmp_path), *words.split()]) == 0
     assert "axonrl, Ape-X, inline" in (tmp_path / "runs" / "benchmarks" / "DISTRIBUTED.md").read_text(encoding="utf-8")
 

@@ -37,12 +37,11 @@ class SayLearning(Hook):
             print("learning", flush=True)
 
 
-def train_for_ever(folder: str) -> None:
-    rollouts(folder).train("CartPole-v1", cluster=Cluster(**SHARED), hooks=SayLearning(), max_timesteps=10**7)
+def fail_to_connect_and_train(folder: str) -> None:
+    """Errors in the middle of connecting: of shards that are to take over what was saved, of the store of weights.
 
-
-def fail_to_connect(folder: str) -> None:
-    """Errors in the middle of connecting: of shards that are to take over what was saved, of the store of weights."""
+    After them a training that does not end.
+    """
     import ray
 
     from axonrl.distributed import on_ray
@@ -52,12 +51,15 @@ def fail_to_connect(folder: str) -> None:
         raise OSError("no")
 
     for part, where, name in (("shards", ShardedReplay, "connect"), ("store", on_ray.OnRay, "_launch_store")):
+        whole = getattr(where, name)
         setattr(where, name, fail)
         try:
             replay(f"{folder}-{part}").train("CartPole-v1", cluster=Cluster(**SHARED), timesteps=100)
         except OSError as error:
             left = "processes" if descendants(os.getpid()) else "no processes"
             print(f"{part}: {error} {ray.is_initialized()}, {left}", flush=True)
+        setattr(where, name, whole)
+    rollouts(folder).train("CartPole-v1", cluster=Cluster(**SHARED), hooks=SayLearning(), max_timesteps=10**7)
 
 
 class Say(Hook):

@@ -130,7 +130,7 @@ def test_in_lockstep_a_shard_that_is_lost_in_a_round_is_known_to_be_empty(
 
 
 def test_fragments_with_a_recurrent_state(tmp_path: Path) -> None:
-    agent = rollouts(tmp_path, lstm=4)
+    agent = rollouts(tmp_path, lstm=4, shared=True)
     agent.train("CartPole-v1", cluster=Cluster(**INLINE), max_timesteps=80)
     assert agent.global_step == 2
 

@@ -92,16 +92,12 @@ def test_a_signal_saves_and_leaves_nothing(tmp_path: Path) -> None:
     assert loaded[1]["memory"]["state"]["shards"]["0"]["memory"]["begin"].size == 4  # lanes: what the shard held
 
 
-def test_an_error_between_connecting_and_training_leaves_nothing(tmp_path: Path) -> None:
-    ended = run("fail_to_connect", str(tmp_path / "run"), folder=tmp_path)
-    assert (ended.returncode, ended.stdout) == (0, "shards: no False, no processes\nstore: no False, no processes\n")
-
-
-def test_a_killed_driver_leaves_no_process(tmp_path: Path) -> None:
-    command = calling("train_for_ever", str(tmp_path / "run"))
+def test_neither_errors_between_connecting_and_training_nor_a_killed_driver_leave_a_process(tmp_path: Path) -> None:
+    command = calling("fail_to_connect_and_train", str(tmp_path / "run"))
     with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "learning\n"
+        for line in ("shards: no False, no processes\n", "store: no False, no processes\n", "learning\n"):
+            assert process.stdout.readline() == line
         below = descendants(process.pid)
         assert len(below) >= 6  # the guardian, Ray's daemons, two actors
         process.kill()

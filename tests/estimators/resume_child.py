@@ -22,7 +22,7 @@ import numpy as np
 CALLS = ("mkdir", "open", "fsync", "rename", "replace", "unlink", "rmdir")
 """The calls to the file system that a save makes, by their names in ``os``."""
 PARAMS = {"hidden": [4], "target_update_period": 10, "epsilon": 0.3}
-PPO_PARAMS = {"hidden": [4], "epochs": 2, "minibatch_size": 16, "max_kl": 0.1}
+PPO_PARAMS = {"hidden": [4], "shared": True, "optimizer": "sgd", "epochs": 2, "minibatch_size": 16, "max_kl": 0.1}
 
 
 def say(*words: object) -> None:
@@ -150,7 +150,7 @@ def agent_of(algorithm: str, model_dir: Path, config: Any, compiled: str | None 
     from axonrl import Agent
     from axonrl.memories import BatchMemory, ReplayMemory
 
-    memory: Any = BatchMemory(32) if algorithm == "ppo" else ReplayMemory(200, 16)
+    memory: Any = BatchMemory(32) if algorithm == "ppo" else ReplayMemory(100, 16)
     if algorithm == "offline":
         memory = ReplayMemory(200, 16, n_step=2, sampler="prioritized")
     if compiled is not None:

@@ -144,6 +144,11 @@ def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     return Lazily(make)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_each_is_compiled_for_all_seeds(name: str, compiled: dict[str, Path]) -> None:
+    assert read(compiled[name]).seeds() == [*SEEDS]
+
+
 @pytest.mark.parametrize("name", ["sac", "recurrent"])
 def test_initial_weights_are_those_of_tracing(name: str, compiled: dict[str, Path]) -> None:
     """Of Keras' layers, of the target network, and of variables that the function itself makes."""
@@ -280,6 +285,7 @@ def test_an_agent_compiles_although_its_memory_is_in_use(
 
 
 def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> None:
+    """In this process. docs/compiled.md adds others in another process, as users do, and loads one of them."""
     shutil.copytree(compiled["dqn"], tmp_path / "compiled")
     with pytest.raises(ArgumentError, match=r"no initial weights for seed 7, only for 2, 5\. .*add_seeds\(") as caught:
         Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled").train(
@@ -287,7 +293,7 @@ def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> Non
         )
     assert caught.value.argument == "seed"
     assert not (tmp_path / "run" / "run.json").exists()
-    add_seeds_elsewhere(tmp_path / "compiled", [2, 7])
+    add_seeds(tmp_path / "compiled", [2, 7])
     later = Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled")
     assert later.train("CartPole-v1", 40, max_timesteps=50).global_step > 0
     _check_initial_weights("dqn", tmp_path / "compiled", 7)

@@ -53,15 +53,6 @@ def copies(vector: Any) -> Any:
     return vector([Echo] * 2, autoreset_mode=AutoresetMode.DISABLED)
 
 
-def test_a_compiled_program_trains_to_the_same_weights(tmp_path: Path) -> None:
-    agent = Agent(a2c.model_fn, BatchMemory(16), tmp_path / "traced", QUIET, PARAMS)
-    directory = agent.compile(tmp_path / "compiled", Echo())
-    compiled = Agent(None, BatchMemory(16), tmp_path / "run", QUIET, compiled=directory)
-    for one in (agent, compiled):
-        one.train(Echo(), timesteps=34)
-    assert differences(snapshot(tmp_path / "traced"), snapshot(tmp_path / "run")) == []
-
-
 def test_policies_return_what_the_environment_takes(tmp_path: Path) -> None:
     agent = Agent(a2c.model_fn, BatchMemory(16), tmp_path / "run", QUIET, PARAMS)
     agent.train(Echo(), timesteps=16)
@@ -101,6 +92,15 @@ def _seeds(model_dir: Path) -> list[int]:
     from axonrl.runs.seeding import episode_seed
 
     return [episode_seed(3, 0, index) for index in range(6)]
+
+
+def test_a_compiled_program_trains_to_the_same_weights(tmp_path: Path) -> None:
+    agent = Agent(a2c.model_fn, BatchMemory(16), tmp_path / "traced", QUIET, PARAMS)
+    directory = agent.compile(tmp_path / "compiled", Echo())
+    compiled = Agent(None, BatchMemory(16), tmp_path / "run", QUIET, compiled=directory)
+    for one in (agent, compiled):
+        one.train(Echo(), timesteps=34)
+    assert differences(snapshot(tmp_path / "traced"), snapshot(tmp_path / "run")) == []
 
 
 def test_others_refuse_by_name(tmp_path: Path) -> None:

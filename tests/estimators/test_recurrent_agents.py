@@ -141,10 +141,10 @@ def test_the_first_step_of_ppo_finds_the_policy_that_acted(tmp_path: Path) -> No
 
 def test_a_recurrent_rollout_that_is_resumed_ends_the_same(tmp_path: Path) -> None:
     """In the middle of a sequence, and between two rollouts."""
-    algorithm, params, size = CASES["impala"]
+    params, size = {**SMALL, "shared": True, "optimizer": "sgd"}, 32
 
     def trained(name: str, rollouts: float) -> None:
-        agent = Agent(algorithm.model_fn, BatchMemory(size), tmp_path / name, QUIET, params)
+        agent = Agent(impala.model_fn, BatchMemory(size), tmp_path / name, QUIET, params)
         agent.train(copies(True), max_timesteps=int(rollouts * size))
 
     trained("whole", 3.5)

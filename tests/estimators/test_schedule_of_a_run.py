@@ -90,6 +90,7 @@ def test_a_first_update_that_was_given_does_not_wait(tmp_path: Path) -> None:
         agent(tmp_path, ReplayMemory(1000, 64)).train(Counting(), first_update=35, timesteps=70)
 
 
+@pytest.mark.usefixtures("unconverted")
 @pytest.mark.parametrize(
     ("model", "frequency", "said"),
     [

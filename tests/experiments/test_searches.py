@@ -83,7 +83,7 @@ matrix:
   metric: {name: final_episode_return_mean, optimization: maximize}
   params: {rate: {kind: choice, value: [1e-3, 3e-2]}, epsilon: {kind: choice, value: [0.2]}}
 """
-STOPS = "matrix: {kind: grid, params: {what: {kind: choice, value: [wait, wait]}}}\n"
+STOPS = "matrix: {kind: grid, params: {what: {kind: choice, value: [fine, wait]}}}\n"
 RULES = """\
 matrix:
   kind: mapping
@@ -111,7 +111,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
     (folder / "search_users.py").write_text(USERS)
-    matrices = {"grid": GRID, "hyperband": HYPERBAND, "rules": RULES, "stops": STOPS, "metric": METRIC}
+    matrices = {"grid": GRID, "hyperband": HYPERBAND, "rules": RULES, "metric": METRIC}
+    matrices |= {"killed": STOPS, "interrupted": STOPS}
     for name, matrix in matrices.items():
         (folder / f"{name}.yml").write_text(FILE + matrix)
     return folder
@@ -360,26 +361,30 @@ def test_rules_stop_the_trials_that_they_are_about_and_end_the_search(place: Pat
     assert [trials[trial]["metric"] for trial in (1, 3)] == [2, 2]  # of the training: there was no evaluation
 
 
-def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(place: Path, program: Path) -> None:
-    """The first trial waits while the process above it is killed, the second one while it gets SIGINT."""
-    new(place, program, "stops")
-    line = command("run", "stops.yml", "--jobs", "1", "--model-dir", "stops", "--resume")
-    for trial, number, code in ((0, signal.SIGKILL, -signal.SIGKILL), (1, signal.SIGINT, 130)):
-        (place / "waiting").unlink(missing_ok=True)
-        with subprocess.Popen(line, cwd=place, stderr=subprocess.PIPE, text=True) as process:
-            wait((place / "waiting").exists)
-            process.send_signal(number)
-            said = process.communicate(timeout=60)[1]
-            assert process.returncode == code, said
-        if trial:
-            assert "1 of 2 trials have finished. Continue with: " in said
-            found = json.loads((place / "stops/search.json").read_text())["trials"]
-            assert [found[name]["status"] for name in "01"] == ["finished", "stopped"]
-    code, found, said = run(place, "stops.yml", "--jobs", "1", "--model-dir", "stops")
+@pytest.mark.parametrize(
+    ("name", "number", "code"), [("killed", signal.SIGKILL, -signal.SIGKILL), ("interrupted", signal.SIGINT, 130)]
+)
+def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(
+    name: str, number: signal.Signals, code: int, place: Path, program: Path
+) -> None:
+    """While the second trial waits: the process above it is killed, or gets SIGINT."""
+    new(place, program, name)
+    (place / "waiting").unlink(missing_ok=True)
+    line = command("run", f"{name}.yml", "--jobs", "1", "--model-dir", name, "--resume")
+    with subprocess.Popen(line, cwd=place, stderr=subprocess.PIPE, text=True) as process:
+        wait((place / "waiting").exists)
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == code, said
+    if number == signal.SIGINT:
+        assert "1 of 2 trials have finished. Continue with: " in said
+        found = json.loads((place / name / "search.json").read_text())["trials"]
+        assert [found[trial]["status"] for trial in "01"] == ["finished", "stopped"]
+    code, found, said = run(place, f"{name}.yml", "--jobs", "1", "--model-dir", name)
     assert code == 0, said
     assert statuses(found) == {0: "finished", 1: "finished"}
-    assert [starts(place / f"stops/trial-{trial}") for trial in (0, 1)] == [2, 2]
-    first, second = (weights(place / f"stops/trial-{trial}") for trial in (0, 1))
+    assert [starts(place / name / f"trial-{trial}") for trial in (0, 1)] == [1, 2]
+    first, second = (weights(place / name / f"trial-{trial}") for trial in (0, 1))
     assert first == second  # of one seed
 
 

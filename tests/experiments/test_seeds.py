@@ -108,6 +108,10 @@ def compile_arguments(place: Path, **more: Any) -> argparse.Namespace:
     return argparse.Namespace(file=str(place / "pole.yml"), params=[], sets=[], debug=False, **more)
 
 
+def compile_here(place: Path, folder: Path, seeds: list[int]) -> int:
+    return commands._compile_here(compile_arguments(place, command_line=[], directory=str(folder), seeds=seeds))
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
@@ -120,9 +124,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def program(place: Path) -> groups.Group:
-    """Three seeds, compiled in another process; none has begun."""
+    """Three seeds, compiled; none has begun. In this process: to load TensorFlow in another one takes seconds."""
     group = groups.prepare(place / "runs/pole", load(place / "pole.yml", sets={"seeds": "3"})[0], resume=False)
-    assert commands._compile(group, group.seeds, compile_arguments(place)) == 0
+    assert compile_here(place, group.compiled, group.seeds) == 0
     return group
 
 
@@ -136,11 +140,10 @@ def first(place: Path, program: groups.Group) -> Any:
 
 @pytest.fixture(scope="module")
 def one_more(place: Path, first: Any) -> bytes:
-    """A fourth seed is compiled, in this process; the program before."""
+    """A fourth seed is compiled; the program before."""
     folder = place / "runs" / "pole" / "compiled"
     before = (folder / "program.tflite").read_bytes()
-    wanted = compile_arguments(place, command_line=[], directory=str(folder), seeds=[9])
-    assert commands._compile_here(wanted) == 0
+    assert compile_here(place, folder, [9]) == 0
     return before
 
 
@@ -151,7 +154,8 @@ def second(place: Path, one_more: bytes) -> Any:
     return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=tracking())
 
 
-def test_another_process_compiles_for_all_seeds(program: groups.Group) -> None:
+def test_all_seeds_are_compiled(program: groups.Group) -> None:
+    """By ``axonrl run`` in another process: the page about many seeds does so, in tests/test_docs.py."""
     kept = {path.stem for path in (program.compiled / "weights").iterdir()}
     assert kept >= {f"seed-{seed}" for seed in (4, 5, 6)}
 
@@ -264,11 +268,9 @@ def has_ended(folder: Path) -> bool:
     return False
 
 
-def test_ctrl_c_then_kill_then_to_the_end(
+def test_ctrl_c_then_to_the_end(
     compiled: Path, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Each seed has the weights of the run that was never stopped."""
-    group = compiled / "runs" / "pole"
     process = begun(compiled, "wait", 50, jobs=1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
@@ -276,23 +278,35 @@ def test_ctrl_c_then_kill_then_to_the_end(
     assert "axonrl: Ctrl-C: stopping and saving. Repeat to stop at once." in errors
     assert "Stopped by Ctrl-C. 0 of 2 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
     assert statuses(compiled) == {"4": "stopped", "6": "waiting"}
-    assert not (group / "seed-6").exists()
+    assert not (compiled / "runs" / "pole" / "seed-6").exists()
+    check_the_end(compiled, place, monkeypatch, capfd)
+
+
+def test_kill_then_to_the_end(
+    compiled: Path, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     process = begun(compiled, "wait", 80, jobs=1)
-    store = CheckpointStore(group / "seed-4")
+    store = CheckpointStore(compiled / "runs" / "pole" / "seed-4")
     before = store.newest()
     process.kill()
     process.communicate()
-    wait(lambda: has_ended(group / "seed-4"))  # it notices, saves and ends
+    wait(lambda: has_ended(compiled / "runs" / "pole" / "seed-4"))  # it notices, saves and ends
     after = store.newest()
-    assert before is not None
     assert after is not None
-    assert after > before
+    assert after > (before or 0)
+    check_the_end(compiled, place, monkeypatch, capfd)
+
+
+def check_the_end(
+    compiled: Path, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each seed has the weights of the run that was never stopped."""
     (compiled / "plan.json").unlink()
     monkeypatch.chdir(compiled)
     assert main(["run", "pole.yml", "--resume"]) == 0
     assert "TensorFlow" not in capfd.readouterr().err
     for seed in (4, 6):
-        assert weights(group / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
+        assert weights(compiled / "runs" / "pole" / f"seed-{seed}") == weights(place / "runs" / "pole" / f"seed-{seed}")
 
 
 def test_a_second_signal_ends_at_once(compiled: Path) -> None:

@@ -58,7 +58,8 @@ def child() -> None:
 
 @pytest.fixture(scope="module")
 def there() -> dict[str, Any]:
-    code = f"from {__name__} import child; child()"
+    unused = "import sys; sys.modules['sklearn'] = sys.modules['matplotlib.pyplot'] = None"  # Keras would load them
+    code = f"{unused}; from {__name__} import child; child()"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
