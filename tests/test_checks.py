@@ -24,10 +24,7 @@ def test_what_is_not_a_finite_number(value: Any) -> None:
     refused(number, value)
 
 
-@pytest.mark.parametrize(
-    ("value", "bounds"),
-    [(0, {"above": 0}), (-0.1, {"at_least": 0}), (1.1, {"at_most": 1})],
-)
+@pytest.mark.parametrize(("value", "bounds"), [(0, {"above": 0}), (-0.1, {"at_least": 0}), (1.1, {"at_most": 1})])
 def test_numbers_outside_their_bounds(value: float, bounds: Any) -> None:
     refused(number, value, **bounds)
 

@@ -232,10 +232,7 @@ def test_a_wrong_import_is_found(path: str, source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        (
-            "memories/x.py",
-            "import numpy\nfrom ..contracts import Memory\nfrom .. import registry\nfrom . import batch",
-        ),
+        ("memories/x.py", "import numpy\nfrom ..contracts import Memory\nfrom .. import registry\nfrom . import batch"),
         ("models/x.py", "import tensorflow as tf\nfrom .. import noise\nfrom ..explorations.schedules import linear"),
         ("hooks/x.py", "def f():\n    import tensorflow"),
         ("noise.py", "from .contracts import Array\nasync def f():\n    from tensorflow import random"),

@@ -1,7 +1,5 @@
 """Noise: what may be asked for, where, and which numbers come."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -60,12 +58,7 @@ def test_an_exception_closes_the_supply() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "shown"),
-    [
-        ([None, 3], r"\[None, 3\]"),
-        (tf.TensorShape(None), "<unknown>"),
-        ([2.0], r"\[2\.0\]"),
-        ([True], r"\[True\]"),
-    ],
+    [([None, 3], r"\[None, 3\]"), (tf.TensorShape(None), "<unknown>"), ([2.0], r"\[2\.0\]"), ([True], r"\[True\]")],
 )
 def test_shapes_must_be_static(shape: Any, shown: str) -> None:
     with pytest.raises(ValueError, match=f"needs a static shape of positive integers, got {shown}$"):

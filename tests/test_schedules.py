@@ -109,10 +109,7 @@ def test_they_end_exactly_at_stop() -> None:
         ({"kind": "constant", "value": 2}, schedules.Constant(2.0)),
         ({"kind": "linear", "start": 1, "stop": 0.05, "duration": 1e4}, Linear(1.0, 0.05, 10_000)),
         ({"kind": "exponential", "start": 1, "rate": 0.9, "duration": 5}, Exponential(1.0, 0.9, 5, floor=0.0)),
-        (
-            {"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]},
-            PiecewiseConstant((3,), (1.0, 0.5)),
-        ),
+        ({"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]}, PiecewiseConstant((3,), (1.0, 0.5))),
         (
             {"kind": "inverse_time", "start": 1, "rate": 2, "duration": 5, "floor": 0.1, "staircase": True},
             InverseTime(1.0, 2.0, 5, floor=0.1, staircase=True),

@@ -73,11 +73,7 @@ def _async() -> Any:
 
 @pytest.mark.parametrize(
     "opened",
-    [
-        lambda: make(ID, bits=3),
-        lambda: make(ID, 2, bits=3, wrappers=["normalize_reward"]),
-        _async,
-    ],
+    [lambda: make(ID, bits=3), lambda: make(ID, 2, bits=3, wrappers=["normalize_reward"]), _async],
     ids=["single", "wrapped", "async"],
 )
 def test_methods_are_found(opened: Any) -> None:

@@ -381,8 +381,7 @@ class Reports(Line):
 
 
 @pytest.mark.parametrize(
-    ("actions", "given"),
-    [(Discrete(2, start=3), [1, 0]), (MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0], np.int8))],
+    ("actions", "given"), [(Discrete(2, start=3), [1, 0]), (MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0], np.int8))]
 )
 def test_a_mask_comes_from_info(actions: Any, given: Any) -> None:
     env = mask_from_info(Reports(actions, legal=given), name="legal")

@@ -3,8 +3,6 @@
 TensorFlow is imported by the models: processes that step these environments need none.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

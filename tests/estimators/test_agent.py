@@ -1,7 +1,5 @@
 """The Agent in every kind of environment: what it stores, what it counts, what reaches the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,10 +218,7 @@ def test_predictions_and_extras_are_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "entropy",
-            r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)",
-        ),
+        ("entropy", r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)"),
         ("discount", "names 'discount', which labels have anyway"),
     ],
 )

@@ -1,7 +1,5 @@
 """Bad input: a clear error, and nothing lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

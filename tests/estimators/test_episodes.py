@@ -1,7 +1,5 @@
 """Episodes: their statistics, and their replay."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """An evaluation runs the model_fn's EVAL on batches of the memory, where it is asked for, and disturbs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Evaluation and prediction: greedy, repeatable, every episode to its end, and with nothing but ``model_dir``."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Export: what a run has learnt, as a directory; and the frozen programs that evaluations act with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """interact: the caller owns the loop."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,17 +14,7 @@ from axonrl.contracts import EstimatorSpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.estimators.interaction import Interaction
 from axonrl.runs.seeding import episode_seed
-from axonrl.tests.estimators.fakes import (
-    At,
-    Counting,
-    ListMemory,
-    Notes,
-    agent,
-    differences,
-    saved,
-    snapshot,
-    vector,
-)
+from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, saved, snapshot, vector
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 

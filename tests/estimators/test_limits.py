@@ -1,7 +1,5 @@
 """How long ``train`` runs, and the very timesteps of its updates."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from pathlib import Path
@@ -183,13 +181,7 @@ def test_surplus_episodes_of_a_vector_step_are_cut_in_environment_order(tmp_path
 # -- memories and the schedule ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("memory", "first_update"),
-    [
-        (ReplayMemory(100, 8, n_step=3), 9),
-        (ListMemory(8), 7),
-    ],
-)
+@pytest.mark.parametrize(("memory", "first_update"), [(ReplayMemory(100, 8, n_step=3), 9), (ListMemory(8), 7)])
 def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
     memory: Any, first_update: int, tmp_path: Path
 ) -> None:

@@ -84,11 +84,7 @@ def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model_fn", "memory", "params"),
-    [
-        (dqn.model_fn, ReplayMemory(60, 8), SMALL),
-        (ppo.model_fn, BatchMemory(20), PPO),
-    ],
+    ("model_fn", "memory", "params"), [(dqn.model_fn, ReplayMemory(60, 8), SMALL), (ppo.model_fn, BatchMemory(20), PPO)]
 )
 def test_no_action_needs_to_be_legal_where_a_reset_ignores_it(
     model_fn: Any, memory: Any, params: Any, tmp_path: Path
@@ -120,10 +116,7 @@ def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("model_fn", "params", "memory", "copies"),
-    [
-        (dqn.model_fn, SMALL, lambda: ReplayMemory(60, 8), None),
-        (ppo.model_fn, PPO, lambda: BatchMemory(20), 2),
-    ],
+    [(dqn.model_fn, SMALL, lambda: ReplayMemory(60, 8), None), (ppo.model_fn, PPO, lambda: BatchMemory(20), 2)],
 )
 def test_taxi_with_the_mask_of_its_info_is_resumed_exactly(
     model_fn: Any, params: Any, memory: Any, copies: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -1,7 +1,5 @@
 """learn: updates from stored episodes, without a timestep in an environment."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any
@@ -189,13 +187,7 @@ def refused() -> dict[str, tuple[Any, ...]]:
     return {
         "a memory that empties": (BatchMemory(12), linear_model, DATA, SPACES, "memory"),
         "less than a batch": (ReplayMemory(100, 13), linear_model, DATA, SPACES, "data"),
-        "nothing after the newest": (
-            ReplayMemory(100, 12, n_step=2),
-            linear_model,
-            DATA,
-            SPACES,
-            "data",
-        ),
+        "nothing after the newest": (ReplayMemory(100, 12, n_step=2), linear_model, DATA, SPACES, "data"),
         "more than the memory holds": (ReplayMemory(11, 4), linear_model, DATA, SPACES, "data"),
         "nothing recorded": (replay, recording_model, DATA, SPACES, "data"),
         "no spaces": (replay, linear_model, DATA, None, "env"),

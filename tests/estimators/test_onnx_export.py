@@ -1,7 +1,5 @@
 """ONNX models of agents: raw observations in, actions of the environment out, compared before they are kept."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

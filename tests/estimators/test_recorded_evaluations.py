@@ -1,7 +1,5 @@
 """Evaluations of a training, repeated afterwards: a checkpoint has the policy of each, and gives its very numbers."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable

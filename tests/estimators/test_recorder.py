@@ -1,7 +1,5 @@
 """record: episodes of a policy in a file, to learn from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

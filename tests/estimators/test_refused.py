@@ -1,7 +1,5 @@
 """What is refused leaves no run behind; a run folder that is removed in the middle is named."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

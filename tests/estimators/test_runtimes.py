@@ -1,7 +1,5 @@
 """Which executor runs a model: chosen once, said, kept by the run; and that it makes no difference but in time."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable
@@ -24,17 +22,7 @@ from axonrl.policies.reasons import Reason
 from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.estimators.fakes import (
-    At,
-    Counting,
-    Notes,
-    agent,
-    differences,
-    linear_model,
-    record,
-    saved,
-    snapshot,
-)
+from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, record, saved, snapshot
 
 SMALL = "the model is small and converts"
 SMALL_RECORD = {"code": "small", "detail": ""}
@@ -123,10 +111,7 @@ def test_the_choice_is_said_once_and_recorded_with_its_reason(
 
 
 def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
-    ran: set[tuple[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    ran: set[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     train(agent(tmp_path / "a"))
     monkeypatch.setattr(choosing, "_obstacle", lambda traced, by_name: Reason("large", "the moon"))
@@ -343,10 +328,7 @@ def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(t
 # -- numbers that are none --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("runtime", "what", "value"),
-    [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")],
-)
+@pytest.mark.parametrize(("runtime", "what", "value"), [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")])
 def test_a_number_that_becomes_infinite_or_nan_while_it_runs(
     runtime: str, what: str, value: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """The monitored session: the order of events, when it saves, how it ends, and what it offers to hooks."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

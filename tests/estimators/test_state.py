@@ -1,7 +1,5 @@
 """TrainingState: what a checkpoint holds, and how an environment is brought back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,14 +73,7 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
     rngs = generators(7)
     memory = ReplayMemory(8, 2) if memory is None else memory
     memory.build(SPECS, num_envs, rngs["memory"])
-    predict = PredictMode(
-        exploration=Counting(),
-        record=(),
-        state=None,
-        outputs={},
-        not_exact=(),
-        evaluation_hooks=(),
-    )
+    predict = PredictMode(exploration=Counting(), record=(), state=None, outputs={}, not_exact=(), evaluation_hooks=())
     train = TrainMode(batch={}, metrics=(), noise=(), reads=frozenset())
     stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
     return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
@@ -195,11 +186,7 @@ class Disturbed(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 @pytest.mark.parametrize(
     "disturbed",
-    [
-        lambda: Disturbed(observation=1e-6),
-        lambda: Disturbed(reward=1e-6),
-        lambda: Disturbed(end=6),
-    ],
+    [lambda: Disturbed(observation=1e-6), lambda: Disturbed(reward=1e-6), lambda: Disturbed(end=6)],
     ids=["observation", "reward", "last end"],
 )
 def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: Any) -> None:

@@ -1,7 +1,5 @@
 """What is used for a second time: hooks, agents, folders and environments; and Ctrl-C where processes share it."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import threading
@@ -22,18 +20,7 @@ from axonrl.hooks import EvaluationHook, StopAtReturn
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn
 
-from .fakes import (
-    At,
-    Counting,
-    Interrupted,
-    agent,
-    differences,
-    record,
-    rollout_model,
-    saved,
-    snapshot,
-    vector,
-)
+from .fakes import At, Counting, Interrupted, agent, differences, record, rollout_model, saved, snapshot, vector
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 

@@ -25,15 +25,7 @@ from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import choices
 from axonrl.tests.experiments.sharing import files, tracked_run, wait
-from axonrl.tests.misbehaving_server import (
-    BREAKS_OFF,
-    GARBAGE,
-    PASSES_ON,
-    REFUSES,
-    SLOW,
-    MisbehavingServer,
-    Request,
-)
+from axonrl.tests.misbehaving_server import BREAKS_OFF, GARBAGE, PASSES_ON, REFUSES, SLOW, MisbehavingServer, Request
 
 TOKEN = "a-secret-token-0123456789"
 EXPERIMENT = """
@@ -180,10 +172,7 @@ def assert_on_server(server: MisbehavingServer, run: Run) -> None:
     ],
 )
 def test_what_a_push_reports(
-    written: TrackedRun,
-    misbehaving: MisbehavingServer,
-    behaviour: str | int,
-    text: str,
+    written: TrackedRun, misbehaving: MisbehavingServer, behaviour: str | int, text: str
 ) -> None:
     misbehaving.behaviour = behaviour
     with pytest.raises(PolyaxonError) as caught:

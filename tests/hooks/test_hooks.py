@@ -69,12 +69,7 @@ def test_without_hooks_there_is_nothing_to_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("on_episode_end", "after_episode"),
-        ("afterUpdate", "after_update"),
-        ("beginn", "begin"),
-    ],
+    ("name", "nearest"), [("on_episode_end", "after_episode"), ("afterUpdate", "after_update"), ("beginn", "begin")]
 )
 def test_a_misspelt_event_is_refused_with_the_nearest(name: str, nearest: str) -> None:
     hook = type("Mine", (Hook,), {"after_update": lambda self, s, f: None, name: lambda self, s, f: None})()
@@ -99,10 +94,7 @@ def test_other_public_methods_and_properties_are_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("method", "signature"),
-    [
-        (lambda self, session: None, r"\(session\)"),
-        (lambda self, session, *, facts: None, r"\(session, \*, facts\)"),
-    ],
+    [(lambda self, session: None, r"\(session\)"), (lambda self, session, *, facts: None, r"\(session, \*, facts\)")],
 )
 def test_a_wrong_number_of_arguments_is_refused(method: Any, signature: str) -> None:
     hook = type("Mine", (Hook,), {"after_episode": method})()

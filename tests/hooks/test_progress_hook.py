@@ -81,8 +81,7 @@ def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -
 
 
 @pytest.mark.parametrize(
-    ("limits", "share"),
-    [({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)],
+    ("limits", "share"), [({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)]
 )
 def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits: Any, share: float | None) -> None:
     session.global_timestep, session.global_step, session.global_episode = 500, 8, 3

@@ -1,7 +1,5 @@
 """What the transitions of these tests look like, and how they are drawn."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

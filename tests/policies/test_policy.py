@@ -1,7 +1,5 @@
 """The exported actor: light, without TensorFlow, exact, and clear about what is wrong with what it is given."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
@@ -414,11 +412,7 @@ def test_bounds_beyond_the_dtype_of_the_space_are_numbers_all_the_same() -> None
 
 @pytest.mark.parametrize(
     ("file", "damage"),
-    [
-        ("policy.tflite", "missing"),
-        ("policy.tflite", "truncated"),
-        ("weights.safetensors", "changed"),
-    ],
+    [("policy.tflite", "missing"), ("policy.tflite", "truncated"), ("weights.safetensors", "changed")],
 )
 def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, damage: str) -> None:
     path = copied(discrete, tmp_path) / file

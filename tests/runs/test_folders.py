@@ -1,7 +1,5 @@
 """Folders that are written whole or not at all. That a crash leaves the old one: see test_export.py."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

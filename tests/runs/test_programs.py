@@ -1,7 +1,5 @@
 """Converted programs in the run folder: kept, found again, and made again where they are of no use."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What ``run.json`` keeps of a run."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which executor runs what, why, and how that is kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions become one LiteRT program; what cannot is named."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

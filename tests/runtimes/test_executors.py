@@ -1,7 +1,5 @@
 """What runs a traced model_fn, TensorFlow or LiteRT: numbers in and out, and weights by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

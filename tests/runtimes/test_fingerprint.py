@@ -1,7 +1,5 @@
 """A digest of what functions do, not of what their parts are called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PREDICT's variables are TRAIN's first variables; what breaks that is refused with words that say what to do."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

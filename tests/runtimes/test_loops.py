@@ -1,7 +1,5 @@
 """LiteRT programs: loops and branches make the handles of their variables themselves, and compute what they should."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """What a model_fn sees when it is traced, what is made of what it returns, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import traceback

@@ -1,7 +1,5 @@
 """Randomness in a model_fn: initial values that follow from the seed, noise as inputs, and what is not exact."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from typing import Any

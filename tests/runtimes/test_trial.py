@@ -1,7 +1,5 @@
 """A converted program is tried against the traced one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chromium without a window, driven by its DevTools protocol over a pipe."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """For tests of the gateway: workers and models that are none, real accounts, and requests without a network."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import contextlib

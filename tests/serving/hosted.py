@@ -1,7 +1,5 @@
 """One hosted agent, without HTTP: opened in the process of the tests, fed with made-up steps, left as after a crash."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

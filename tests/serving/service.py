@@ -1,7 +1,5 @@
 """``axonrl serve`` as a process of its own, for tests: started, killed, started again on the same port, and ended."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import time

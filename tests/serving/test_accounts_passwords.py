@@ -16,14 +16,7 @@ def test_the_parameters_are_owasps() -> None:
 
 
 @pytest.mark.parametrize(
-    "password",
-    [
-        "elevenchars",
-        "x" * 1025,
-        "PassWord1234",
-        "I am Alice, and nobody else",
-        "half a pair \ud800",
-    ],
+    "password", ["elevenchars", "x" * 1025, "PassWord1234", "I am Alice, and nobody else", "half a pair \ud800"]
 )
 def test_a_password_is_refused_without_being_told(password: str) -> None:
     error = raised(ArgumentError, passwords.accept, "alice", password)
@@ -117,11 +110,7 @@ def test_success_is_no_failure_but_sixty_a_minute_are_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "counted"),
-    [
-        ("2001:db8::ffff:1%eth0", "2001:db8::/64"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-    ],
+    ("address", "counted"), [("2001:db8::ffff:1%eth0", "2001:db8::/64"), ("::ffff:10.0.0.1", "10.0.0.1")]
 )
 def test_what_one_address_is(address: str, counted: str) -> None:
     assert limits.network(address) == counted

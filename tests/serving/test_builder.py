@@ -1,7 +1,5 @@
 """The builder, in a thread of the tests; one small DQN is built for all of them. And how it ends with its gateway."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

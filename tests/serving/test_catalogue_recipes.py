@@ -1,7 +1,5 @@
 """What becomes of a model's name and a configuration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Sizes, bounds and described spaces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of parameters, which the catalogue reads in place of the dataclasses, says what these say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -6,13 +6,7 @@ import time
 
 import pytest
 
-from axonrl.serving import (
-    Conflict,
-    InvalidRequest,
-    RateLimited,
-    ServiceError,
-    ServiceUnavailable,
-)
+from axonrl.serving import Conflict, InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
 from axonrl.serving.client import session
 from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
@@ -87,11 +81,7 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
-        (problem(409, "agent_inactive"), Conflict),
-        (problem(507, "storage_full"), ServiceUnavailable),
-    ],
+    ("reply", "kind"), [(problem(409, "agent_inactive"), Conflict), (problem(507, "storage_full"), ServiceUnavailable)]
 )
 def test_other_answers_are_never_repeated(stub: Stub, reply: Reply, kind: type[ServiceError]) -> None:
     stub.replies.append(reply)

@@ -69,11 +69,7 @@ def test_a_list_that_holds_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "size", "expected"),
-    [
-        (np.array([0.5, -0.5]), 2, [0.5, -0.5]),
-        ((0.5, 0.25), None, [0.5, 0.25]),
-    ],
+    ("given", "size", "expected"), [(np.array([0.5, -0.5]), 2, [0.5, -0.5]), ((0.5, 0.25), None, [0.5, 0.25])]
 )
 def test_actions_are_always_lists(given: object, size: int | None, expected: object) -> None:
     found = values.action(given, size)
@@ -81,13 +77,7 @@ def test_actions_are_always_lists(given: object, size: int | None, expected: obj
     assert str(found) == str(expected)
 
 
-@pytest.mark.parametrize(
-    ("given", "size", "place"),
-    [
-        (np.True_, 1, "action"),
-        ([0.5, True], 2, "action[1]"),
-    ],
-)
+@pytest.mark.parametrize(("given", "size", "place"), [(np.True_, 1, "action"), ([0.5, True], 2, "action[1]")])
 def test_actions_that_are_refused(given: object, size: int | None, place: str) -> None:
     assert raised(ArgumentError, values.action, given, size).argument == place
 

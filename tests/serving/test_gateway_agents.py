@@ -1,7 +1,5 @@
 """Agents over HTTP: creating, reading, changing and removing them; acting and stepping."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

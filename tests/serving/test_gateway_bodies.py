@@ -1,7 +1,5 @@
 """Bodies of requests: types, sizes, JSON that is none, and JSON that is nested too deep."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

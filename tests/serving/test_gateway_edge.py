@@ -1,7 +1,5 @@
 """What holds for every request: tokens, scopes, types, limits, headers, errors; health, metrics, logs."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import json

@@ -1,7 +1,5 @@
 """A real server on a free port: deadlines, limits of connections, what is no HTTP, the first line, signals."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -237,14 +235,7 @@ def test_what_is_no_request_is_refused(patient: Faked, sent: bytes) -> None:
         assert f"x-request-id: {problem['request_id']}".encode() in got
 
 
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [
-        (b"a%00b", 404),
-        ("😀".encode(), 400),
-        (b"x" * 10_000, 422),
-    ],
-)
+@pytest.mark.parametrize(("name", "status"), [(b"a%00b", 404), ("😀".encode(), 400), (b"x" * 10_000, 422)])
 def test_a_name_that_is_none_is_refused_by_a_server(patient: Faked, name: bytes, status: int) -> None:
     head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {patient.token}\r\nConnection: close\r\n".encode()
     targets = [b"GET /api/v1/agents/%s ", b"DELETE /api/v1/agents/%s ", b"GET /api/v1/agents/%s/state ", b"GET /%s "]

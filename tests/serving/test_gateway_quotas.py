@@ -1,7 +1,5 @@
 """Limits of creations and of transfers of states, quotas of bytes, and what of it is recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from axonrl.serving.gateway import gateway as gateways

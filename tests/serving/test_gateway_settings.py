@@ -1,7 +1,5 @@
 """Token buckets, by hand; and the configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -251,12 +251,7 @@ def test_a_bad_step_is_named_and_changes_nothing(untouched: HostedAgent, change:
 
 
 @pytest.mark.parametrize(
-    ("content", "status"),
-    [
-        (b'{"step_data": NaN}', 400),
-        (b"[" * 10_000, 400),
-        (b'{"step_data": {}, "more": 1}', 422),
-    ],
+    ("content", "status"), [(b'{"step_data": NaN}', 400), (b"[" * 10_000, 400), (b'{"step_data": {}, "more": 1}', 422)]
 )
 def test_a_body_that_is_no_step_is_refused(untouched: HostedAgent, content: bytes, status: int) -> None:
     assert refused(lambda: untouched.step(content, None)).status == status
@@ -278,11 +273,7 @@ def test_a_bad_act_is_named(untouched: HostedAgent, content: bytes, noise: Any, 
 
 @pytest.mark.parametrize(
     ("action", "where"),
-    [
-        ([[0.5, 2.001, 0.5]], "action[0][1]"),
-        ([[-0.001, 0.5, 0.5]], "action[0][0]"),
-        ([[0.5, 0.5]], "action[0]"),
-    ],
+    [([[0.5, 2.001, 0.5]], "action[0][1]"), ([[-0.001, 0.5, 0.5]], "action[0][0]"), ([[0.5, 0.5]], "action[0]")],
 )
 def test_an_action_of_numbers_has_its_shape_and_its_bounds(action: Any, where: str) -> None:
     bodies = Bodies(Box(-np.inf, np.inf, (3,)), Box(0, np.array([[1, 2, 3]], np.float32)))

@@ -1,7 +1,5 @@
 """What a hosted agent keeps, and what comes back after a crash, after damage, and for other processes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Logs are JSON lines, without secrets."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

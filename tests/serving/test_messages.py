@@ -1,7 +1,5 @@
 """Frames, as bytes and from a socket."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

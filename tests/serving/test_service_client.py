@@ -1,7 +1,5 @@
 """The client, the gateway and the workers together: what one relies on the other for."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

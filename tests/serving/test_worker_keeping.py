@@ -223,11 +223,7 @@ class Updates:
 
 @pytest.mark.parametrize(("freshness", "waits_for"), [("strict", 5), ("relaxed", 0)])
 def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
-    started: Started,
-    built: Callable[..., Recipe],
-    freshness: str,
-    waits_for: int,
-    monkeypatch: pytest.MonkeyPatch,
+    started: Started, built: Callable[..., Recipe], freshness: str, waits_for: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updates, asked = Updates(monkeypatch), started()
     made = built("dqn", {**DQN, "freshness": freshness}).to_json()

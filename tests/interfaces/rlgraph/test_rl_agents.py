@@ -1,7 +1,5 @@
 """DQNAgent, ApexAgent and RandomAgent: what they do, store and learn, by their numbers."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

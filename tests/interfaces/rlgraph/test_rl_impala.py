@@ -1,7 +1,5 @@
 """IMPALAAgent and SingleIMPALAAgent: fragments, V-trace and what is refused, by their numbers."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

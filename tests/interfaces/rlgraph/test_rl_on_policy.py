@@ -1,7 +1,5 @@
 """ActorCriticAgent and PPOAgent: what they learn from, and by how much, by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """SACAgent: losses and targets by hand, actions, files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

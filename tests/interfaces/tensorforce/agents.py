@@ -1,7 +1,5 @@
 """What the tests of Tensorforce's interface share: small agents, a small world, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

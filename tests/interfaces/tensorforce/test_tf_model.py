@@ -1,7 +1,5 @@
 """The model of all agents: losses, targets and steps against numbers worked out by hand, on weights that are set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -192,10 +192,7 @@ def test_batched_calls_take_all_lanes_at_once() -> None:
     assert runner.episodes == 1
 
 
-@pytest.mark.parametrize(
-    ("batch", "lengths", "timesteps"),
-    [(False, (3, 4, 9), 7), (True, (3, 4, 9), 37)],
-)
+@pytest.mark.parametrize(("batch", "lengths", "timesteps"), [(False, (3, 4, 9), 7), (True, (3, 4, 9), 37)])
 def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int, ...], timesteps: int) -> None:
     agent = FakeAgent()
     runner = several(agent, *lengths)

@@ -74,10 +74,7 @@ def test_make_network_knows_the_usual_sizes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("mpl", (4,), None, "relu", "zeros"),
-            "network must be one of mlp, nature_cnn; got 'mpl' (did you mean",
-        ),
+        (("mpl", (4,), None, "relu", "zeros"), "network must be one of mlp, nature_cnn; got 'mpl' (did you mean"),
         (("mlp", (4,), None, "rleu", "zeros"), "got 'rleu' (did you mean 'relu'?)"),
     ],
 )
