@@ -45,9 +45,6 @@ REQUIRED: Final = requirements(SETUP["options"]["install_requires"])
 EXTRAS: Final = {extra: requirements(text) for extra, text in SETUP["options.extras_require"].items()}
 
 
-# -- private names ----------------------------------------------------------------------------------------------------
-
-
 class Private(NamedTuple):
     """Of which distribution (empty for Python's own library), why it is used, and whether it exists."""
 
@@ -241,8 +238,6 @@ def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> N
     assert not required.specifier.contains(f"{major}.{minor + 1}.0")
     assert not required.specifier.contains(f"{major + 1}.0.0")
 
-
-# -- extras -----------------------------------------------------------------------------------------------------------
 
 OPTIONAL: Final = {
     "alembic": "serving",

@@ -107,9 +107,6 @@ def test_a_value_without_axes_is_an_array() -> None:
     assert drawn.dtype == np.float32
 
 
-# -- while acting -----------------------------------------------------------------------------------------------------
-
-
 class Ones(gymnasium.Env[Any, Any]):
     """Observations of ones; keeps its actions."""
 

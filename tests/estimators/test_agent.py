@@ -36,8 +36,6 @@ from axonrl.tests.estimators.fakes import (
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
-# -- environments -----------------------------------------------------------------------------------------------------
-
 
 def test_one_environment_however_it_is_given(tmp_path: Path) -> None:
     made = gymnasium.make("CartPole-v1")
@@ -103,9 +101,6 @@ def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -
         with pytest.raises(ValueError, match="was started with 1 environments, got 2"):
             same.train(vector(Counting(), Counting()), timesteps=2)
         assert same.train(Counting(), timesteps=4).global_timestep > 4
-
-
-# -- what is stored ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
@@ -174,9 +169,6 @@ def test_what_is_handed_to_the_model(tmp_path: Path) -> None:
     agent(tmp_path, model=model).train(Counting(), 8, 3, timesteps=14, hooks=[notes])
     seen = [(facts.metrics["global_step"], facts.metrics["global_timestep"]) for facts in notes.facts["after_update"]]
     assert seen == [(0, 8), (1, 11), (2, 14)]  # updates run before this one, timesteps taken
-
-
-# -- record and recurrent state ---------------------------------------------------------------------------------------
 
 
 class Telling(EpsilonGreedy):
@@ -252,9 +244,6 @@ def test_recurrent_state_follows_the_episodes(mode: AutoresetMode | None, tmp_pa
     assert {facts.metrics["off"] for facts in notes.facts["after_update"]} == {0.0}
 
 
-# -- the model --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("timesteps", "told"), [(150, "the first 100 updates"), (10, "the first 3 updates")])
 def test_a_policy_that_no_update_changes_is_said_once(
     timesteps: int, told: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -284,9 +273,6 @@ def test_an_update_that_rightly_changes_nothing_is_not_said(tmp_path: Path, capl
 
     agent(tmp_path / "none", model=without_variables).train(Counting(), 8, 1, timesteps=20)
     assert caplog.messages == []
-
-
-# -- the Agent itself -------------------------------------------------------------------------------------------------
 
 
 def test_without_a_model_dir_a_temporary_one_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -354,9 +340,6 @@ def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> 
     assert differences(snapshot(tmp_path), snapshot(tmp_path / "alone")) == []
     with pytest.raises(ValueError, match="was started with seed 6; got seed 5"):
         contrary.train(Counting(), 8, timesteps=20)
-
-
-# -- conveniences -----------------------------------------------------------------------------------------------------
 
 
 def test_a_hook_may_be_alone_or_a_function(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from axonrl.tests.estimators.fakes import (
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
-# -- environments that fail -------------------------------------------------------------------------------------------
 
 LENGTH = 4
 AT = 14  # the second timestep of episode 3
@@ -83,9 +82,6 @@ def test_an_environment_that_fails_in_reset(tmp_path: Path) -> None:
     assert saved(tmp_path) == [(0, 0, 0)]
 
 
-# -- models that fail -------------------------------------------------------------------------------------------------
-
-
 def test_an_action_that_is_not_finite(tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         gain = tf.Variable(1.0, name="gain")
@@ -121,9 +117,6 @@ def test_an_action_that_does_not_exist(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=r"the action 2 is not in Discrete\(2\)"):
         agent(tmp_path, model=model).train(Counting(), timesteps=4)
-
-
-# -- machines and disks -----------------------------------------------------------------------------------------------
 
 
 def test_a_memory_that_is_too_large(tmp_path: Path) -> None:

@@ -51,9 +51,6 @@ class PaysForResets(SyncVectorEnv):
         return observations, rewards + 100 * (observations[:, 0] == 0), *rest
 
 
-# -- the episodes -----------------------------------------------------------------------------------------------------
-
-
 def greedy(observation: Any, state: Any) -> Any:
     return {"action": np.zeros(len(observation), np.int32)}, state
 
@@ -143,9 +140,6 @@ def test_an_error_says_in_which_episode() -> None:
     env = Faulty(lambda o, r, *rest: (o, np.nan, *rest), at=6, length=4)
     with pytest.raises(NonFiniteError, match=r"the reward nan in environment 1 \(environment 1: seed 9, episode 2, "):
         run_episodes(greedy, open_environment(vector(Counting(9), env)), [7, 8, 9], None, Watchers())
-
-
-# -- Agent.evaluate ---------------------------------------------------------------------------------------------------
 
 
 def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
@@ -301,9 +295,6 @@ def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_
             fresh.evaluate("CartPole-v1")
         with pytest.raises(ValueError, match=r"action space is Discrete\(2\), the environment's is Discrete\(3"):
             fresh.evaluate(Counting(action_space=Discrete(3)))
-
-
-# -- Agent.predict ----------------------------------------------------------------------------------------------------
 
 
 def test_predict_takes_batches_of_any_size(tmp_path: Path) -> None:

@@ -90,9 +90,6 @@ def described(directory: Path) -> Any:
     return json.loads((directory / "policy.json").read_text())
 
 
-# -- what is exported -------------------------------------------------------------------------------------------------
-
-
 def test_an_export_acts_as_the_agent_predicts(tmp_path: Path) -> None:
     made = trained(tmp_path / "run")
     directory = made.export(tmp_path / "deep" / "exported")
@@ -204,9 +201,6 @@ def test_a_behaviour_policy_of_one_s_own_is_left_out_and_that_is_said(tmp_path: 
         policy.act(OBSERVATIONS[0], explore=True)
 
 
-# -- the directory ----------------------------------------------------------------------------------------------------
-
-
 def test_an_export_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> None:
     made = trained(tmp_path / "run")
     target = tmp_path / "exported"
@@ -261,9 +255,6 @@ def test_a_disk_that_is_full_is_an_error_of_ours(tmp_path: Path, monkeypatch: An
     monkeypatch.setattr(folders, "write_file", full)
     with pytest.raises(CheckpointError, match=r"exported cannot be written: .*No space left"):
         made.export(tmp_path / "exported")
-
-
-# -- normalised observations ------------------------------------------------------------------------------------------
 
 
 def normalizing(env: Any, *outer: Callable[[Any], Any]) -> Any:
@@ -326,8 +317,6 @@ def test_what_an_actor_cannot_normalise_is_refused(tmp_path: Path, env: Any, why
         made.act(OBSERVATIONS[0])
     made.predict(OBSERVATIONS)  # which are given as the model sees them
 
-
-# -- frozen programs --------------------------------------------------------------------------------------------------
 
 FROZEN = "Evaluation uses a frozen LiteRT program."
 

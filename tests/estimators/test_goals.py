@@ -77,9 +77,6 @@ def test_rewards_that_a_wrapper_changes(tmp_path: Path) -> None:
         one(tmp_path, hindsight()).train(make(ID, bits=4, wrappers=["normalize_reward"]), 20, timesteps=30)
 
 
-# -- demonstrations ---------------------------------------------------------------------------------------------------
-
-
 def demonstrations(path: Path, bits: int = 4) -> Path:
     """Episodes of an expert, written as a user would."""
     env, rows = BitFlip(bits), []

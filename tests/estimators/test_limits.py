@@ -24,8 +24,6 @@ from axonrl.tests.estimators.fakes import (
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
-# -- the arithmetic ---------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(("schedule", "num_envs"), [(Schedule(35, 10), 1), (Schedule(35, 10), 4), (Schedule(5, 3), 7)])
 def test_what_becomes_due_on_the_way_adds_up(schedule: Schedule, num_envs: int) -> None:
@@ -67,9 +65,6 @@ def test_increments_count_from_where_the_run_stands() -> None:
     assert Goal(steps=ten, episodes=1, max_timesteps=60).limits(counters) == Limits(15, 4, 60)
     assert Goal(timesteps=10).limits(counters) == Limits(timesteps=80)
     assert Limits(15, None, 60).given() == {"steps": 15, "timesteps": 60}
-
-
-# -- a run ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("num_envs", "expected"), [(1, [35, 45, 55, 65]), (4, [36, 48, 56, 68])])
@@ -176,9 +171,6 @@ def test_surplus_episodes_of_a_vector_step_are_cut_in_environment_order(tmp_path
     assert begun[4:7] == [(0, 1), (2, 1), (3, 1)]
     assert first[1] == envs[1].seeds[1]  # the episode in flight was brought back from its seed
     assert first[3] != envs[3].seeds[-1]
-
-
-# -- memories and the schedule ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("memory", "first_update"), [(ReplayMemory(100, 8, n_step=3), 9), (ListMemory(8), 7)])

@@ -134,9 +134,6 @@ def test_composite_actions_have_a_name_for_each_part(tmp_path: Path) -> None:
     assert found["action/keys"].tolist() == taken["keys"].tolist()
 
 
-# -- what is not kept -------------------------------------------------------------------------------------------------
-
-
 def other_weights(change: Callable[[Array], Array]) -> Callable[..., Any]:
     def with_weights(function: Any, variables: Any, weights: Any) -> Any:
         return WITH_WEIGHTS(function, variables, {name: change(array) for name, array in weights.items()})

@@ -87,9 +87,6 @@ def refuse_conversion(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None
     monkeypatch.setattr(choosing, "convert", convert)
 
 
-# -- the choice: said once, recorded, kept ----------------------------------------------------------------------------
-
-
 def test_the_choice_is_said_once_and_recorded_with_its_reason(
     ran: set[tuple[str, str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -224,9 +221,6 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
     assert "absl" not in capfd.readouterr().err
 
 
-# -- models of one's own ----------------------------------------------------------------------------------------------
-
-
 def own_model(between: Callable[[Any, Any, str], Any]) -> Any:
     """A network that nobody here has seen, with something of the test's choosing between its layers."""
 
@@ -288,9 +282,6 @@ def test_a_model_of_ones_own_trains_in_what_can_run_it(
     assert all((first[name] != last[name]).any() for name in kernels)
 
 
-# -- the same numbers -------------------------------------------------------------------------------------------------
-
-
 def without_losses(state: dict[str, Any]) -> dict[str, Any]:
     """A checkpoint without what follows from losses, which differ by rounding."""
     episodes = {key: value for key, value in state["episodes"].items() if key != "loss_sums"}
@@ -323,9 +314,6 @@ def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(t
     for name, value in state["weights"].items():
         np.testing.assert_allclose(lite_state["weights"][name], value, rtol=0, atol=1e-5, err_msg=name)
     assert differences(without_losses(lite_state), without_losses(state)) == []  # memory, counters, generators
-
-
-# -- numbers that are none --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("runtime", "what", "value"), [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")])

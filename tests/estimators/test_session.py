@@ -35,8 +35,6 @@ from axonrl.tests.estimators.fakes import (
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
-# -- events -----------------------------------------------------------------------------------------------------------
-
 
 def test_every_event_in_order_with_one_environment(tmp_path: Path) -> None:
     notes = Notes()
@@ -148,9 +146,6 @@ def test_a_resumed_run_says_so_and_goes_on_in_mid_episode(tmp_path: Path) -> Non
     assert (stats.episode_return, stats.length, stats.episode) == (15.0, 5, 1)
 
 
-# -- EpisodeStats -----------------------------------------------------------------------------------------------------
-
-
 def test_the_statistics_of_episodes(tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         spec = linear_model(features, labels, mode)
@@ -185,9 +180,6 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
     notes = Notes()
     agent(tmp_path, model=model).train(Counting(), episodes=1, hooks=[notes])
     assert math.isnan(notes.facts["after_episode"][0].exploration)
-
-
-# -- which hooks ------------------------------------------------------------------------------------------------------
 
 
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -250,9 +242,6 @@ def test_the_spec_adds_hooks_and_the_guard_comes_first(tmp_path: Path) -> None:
     assert calls == ["given", "guard", "spec"]
 
 
-# -- how it ends ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("event", ["begin", "after_update", "end"])
 def test_when_a_hook_raises_the_ends_run_and_nothing_more_is_saved(event: str, tmp_path: Path) -> None:
     notes = Notes()
@@ -291,9 +280,6 @@ def test_a_request_stops_after_the_timestep_and_the_first_reason_is_kept(tmp_pat
 def test_a_request_in_begin_stops_before_the_first_timestep(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), hooks=[At("begin", 0, lambda session: session.request_stop("no"))])
     assert one.global_timestep == 0
-
-
-# -- saving -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_asked_for_in_an_event_is_written_at_the_end_of_the_timestep(tmp_path: Path) -> None:
@@ -340,9 +326,6 @@ def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, ca
         agent(tmp_path).train(Counting(), timesteps=5, hooks=hooks)
     assert saved(tmp_path) == [(0, 0, 0)]
     assert "no checkpoint is written: the run has failed" in caplog.messages
-
-
-# -- Ctrl-C -----------------------------------------------------------------------------------------------------------
 
 
 def ctrl_c(session: Any) -> None:
@@ -400,9 +383,6 @@ def test_who_handles_ctrl_c_already_keeps_it(tmp_path: Path) -> None:
         signal.signal(signal.SIGINT, before)
     assert caught == [signal.SIGINT]
     assert one.global_timestep == 10
-
-
-# -- run_episode ------------------------------------------------------------------------------------------------------
 
 
 def test_run_episode_is_what_train_does(tmp_path: Path) -> None:
@@ -467,9 +447,6 @@ def test_a_session_whose_timestep_failed_cannot_be_gone_on_with(tmp_path: Path) 
     assert saved(tmp_path) == [(0, 0, 0)]
     assert notes.events[-1][0] == "end"
     assert one.global_timestep == 0  # that of the checkpoint, which is where it would go on
-
-
-# -- what it offers ---------------------------------------------------------------------------------------------------
 
 
 def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(tmp_path: Path) -> None:

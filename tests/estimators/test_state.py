@@ -142,9 +142,6 @@ def test_another_memory_or_model_is_refused() -> None:
         fresh(names=("bias", "kernel", "slot")).load_state_dict(content)
 
 
-# -- bringing an environment back -------------------------------------------------------------------------------------
-
-
 def play(state: TrainingState, env: BatchedEnvironment, timesteps: int) -> list[Any]:
     """As the loop does; what was observed, and the rewards."""
     seen = []

@@ -24,8 +24,6 @@ from .fakes import At, Counting, Interrupted, agent, differences, record, rollou
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
-# -- hooks ------------------------------------------------------------------------------------------------------------
-
 
 def test_hooks_that_have_seen_another_run_begin_anew(tmp_path: Path) -> None:
     """Episodes of 3 timesteps return 6: the second one is the first with two in the window."""
@@ -71,9 +69,6 @@ def test_two_hooks_that_keep_one_policy_are_refused(tmp_path: Path) -> None:
     agent(tmp_path).check(Counting(), hooks=[hooks[0], keeps_none])
 
 
-# -- folders ----------------------------------------------------------------------------------------------------------
-
-
 def test_an_agent_whose_checkpoints_are_gone_says_so(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), 4, 4, timesteps=12)
     shutil.rmtree(tmp_path)
@@ -111,9 +106,6 @@ def test_what_another_agent_recorded_is_not_lost(tmp_path: Path) -> None:
     with one.session(Counting()):
         one._run.mark_not_exact("one's reason")
     assert record(tmp_path)["not_exact"] == ["the other's reason", "one's reason"]
-
-
-# -- environments -----------------------------------------------------------------------------------------------------
 
 
 def test_the_environment_of_the_training_is_not_evaluated_in_behind_a_wrapper_either(tmp_path: Path) -> None:
@@ -207,9 +199,6 @@ def test_a_rollout_may_be_longer_than_most_memories_need_for_a_batch(
     assert agent(tmp_path, BatchMemory(64), rollout_model).check(vector(Counting(3), Counting(3))).num_envs == 2
 
 
-# -- Ctrl-C and threads -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")  # in which Gymnasium tells what its workers raised
 def test_ctrl_c_that_reaches_the_environments_processes_saves_and_resumes_exactly(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -250,9 +239,6 @@ def test_agents_in_two_threads_begin_with_the_weights_of_their_seeds(tmp_path: P
         thread.join()
     together = [snapshot(tmp_path / f"together-{seed}")["weights"] for seed in (1, 2)]
     assert differences(dict(enumerate(alone)), dict(enumerate(together))) == []
-
-
-# -- models -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_exploration_is_an_instance() -> None:

@@ -97,8 +97,6 @@ def test_an_environment_without_the_render_mode(
     assert "CartPole-v1 has no render mode 'rgb_array', only ['ansi']" in err
 
 
-# -- record ----------------------------------------------------------------------------------------------------------
-
 RESULTS = {"episode_return_mean": 2.0, "episode_return_std": 0.5, "episodes": 3, "timesteps": 1234}
 
 
@@ -166,9 +164,6 @@ def test_a_run_learns_from_the_file_resumes_and_goes_on_in_the_environment(
     assert (done["updates"], done["timesteps"]) == (42, 20)
     rows = [(row.global_timestep, row.offline_steps) for row in read_evaluations(Path("offline"))]
     assert rows == [(0, 10), (0, 20), (0, 30), (0, 40), (20, 40)]
-
-
-# -- export ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

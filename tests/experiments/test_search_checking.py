@@ -46,9 +46,6 @@ def read(tmp_path: Path) -> Read:
     return make
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("matrix", "messages"),
     [
@@ -165,9 +162,6 @@ def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, mon
     assert not Path("runs").exists()
 
 
-# -- metrics ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("matrix", "more", "nearest"),
     [
@@ -258,9 +252,6 @@ def test_a_metric_that_the_first_trial_should_have_had(tmp_path: Path) -> None:
     expected = metrics.Unknown("train/lss", 1, ["train/loss", "train/q_mean", "return", "rollout/return"])
     assert found("train/lss", 0, 1) == expected
     assert found("train/loss", 0, 1) is None
-
-
-# -- resuming ---------------------------------------------------------------------------------------------------------
 
 
 def test_metric_and_early_stopping_may_change_and_so_may_the_name_of_the_file(read: Read, tmp_path: Path) -> None:

@@ -144,8 +144,6 @@ def test_mistakes_name_the_key(matrix: str, key: str, space: Callable[[str], Spa
     assert caught.value.key == key
 
 
-# -- early stopping ---------------------------------------------------------------------------------------------------
-
 SERIES = {0: [1.0, 5.0], 1: [4.0, 4.0], 2: [2.0, 2.0], 3: [3.0]}
 GRID = "kind: grid, params: {wait: {kind: choice, value: [1]}}, earlyStopping: "
 

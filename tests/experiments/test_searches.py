@@ -340,9 +340,6 @@ def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(
     assert not (place / "resource").exists()
 
 
-# -- stopping ----------------------------------------------------------------------------------
-
-
 def test_rules_stop_the_trials_that_they_are_about_and_end_the_search(place: Path, program: Path) -> None:
     """A return is the limit of the episode's length: 2 is worse than 6 by more than 20 %, and 9 is enough."""
     new(place, program, "rules", 6, 2, 9)

@@ -65,9 +65,6 @@ def test_what_standard_output_cannot_show_is_a_question_mark(monkeypatch: pytest
     assert written.getvalue() == b"262.40 ? 21.00\n"
 
 
-# -- signals ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("number", "name", "second"), [(2, "SIGINT", 15), (15, "SIGTERM", 15)])
 def test_the_first_asks_and_the_second_raises(
     session: Any, number: int, name: str, second: int, capfd: pytest.CaptureFixture[str]

@@ -203,9 +203,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptu
     assert "cannot be written (Is a directory); training continues" in message
 
 
-# -- the lines between the process that follows a run and the one that trains -----------------------------------------
-
-
 def test_a_message_is_a_line_of_json() -> None:
     out = io.StringIO()
     write(out, Message("stop", "stopped at\nthe server"))

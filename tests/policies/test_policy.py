@@ -120,8 +120,6 @@ def changed(directory: Path, tmp_path: Path, change: Callable[[Any], Any]) -> Pa
     return copy
 
 
-# -- light ------------------------------------------------------------------------------------------------------------
-
 CHILD = """
 import sys
 sys.modules["tensorflow"] = sys.modules["keras"] = None  # to import them raises
@@ -146,9 +144,6 @@ def test_a_process_that_acts_needs_neither_tensorflow_nor_much_memory(tmp_path: 
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < 80  # MB
-
-
-# -- acting -----------------------------------------------------------------------------------------------------------
 
 
 def test_one_observation_and_a_batch(discrete: Path) -> None:
@@ -232,9 +227,6 @@ def test_an_observation_of_many_kinds(tmp_path: Path) -> None:
     assert policy.act({**flat, "number": [9, 1, 9]}).tolist() == [1, 0, 0]
 
 
-# -- exploring --------------------------------------------------------------------------------------------------------
-
-
 def test_exploring_follows_the_seed(discrete: Path) -> None:
     observation = np.ones((1000, 2), np.float32)  # the greedy action is 1
     first, again, other = (Policy.load(discrete, seed=seed).act(observation, explore=True) for seed in (1, 1, 2))
@@ -269,9 +261,6 @@ def test_noise_that_drifts_begins_anew_with_every_episode(tmp_path: Path) -> Non
     np.testing.assert_allclose(noise, expected, rtol=1e-5)
 
 
-# -- recurrent models -------------------------------------------------------------------------------------------------
-
-
 def test_a_recurrent_policy_keeps_its_state_until_an_episode_begins(remembering: Path) -> None:
     policy = Policy.load(remembering)
     assert [policy.act(floats([n, 0])) for n in (1, 2, 3)] == [1, 3, 6]
@@ -302,9 +291,6 @@ def test_to_predict_takes_no_state_and_leaves_none(remembering: Path) -> None:
     assert policy.act(floats([1, 0])) == 11
 
 
-# -- weights ----------------------------------------------------------------------------------------------------------
-
-
 def test_other_weights(box: Path) -> None:
     policy = Policy.load(box)
     ((name, bias),) = policy.get_weights().items()
@@ -330,9 +316,6 @@ def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message
     with pytest.raises(ValueError, match=message):
         policy.set_weights(weights)
     assert policy.act(np.zeros(2, np.float32)).tolist() == [0.5, 0.5]
-
-
-# -- bad input --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

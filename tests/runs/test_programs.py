@@ -51,9 +51,6 @@ def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno >= level]
 
 
-# -- the cache alone --------------------------------------------------------------------------------------------------
-
-
 def test_what_was_made_is_found_again_by_name_and_key(run: Path) -> None:
     assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
     assert ProgramCache(run / "litert")("actor", "k", never) == CONTENT
@@ -172,9 +169,6 @@ def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(ru
     assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]
 
 
-# -- the shared folder ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "shared"))
@@ -224,9 +218,6 @@ def test_where_the_shared_folder_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert programs.shared_folder() == Path("/x/cache/axonrl")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert programs.shared_folder() == Path.home() / ".cache/axonrl"
-
-
-# -- Agents -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -100,9 +100,6 @@ def chosen(traced: tuple[Program, Train], runtime: str = "auto", cache: Any = sh
     return choose(*traced, runtime, None, cache)
 
 
-# -- the rule ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
     program, train = traced()
     executor, choice = chosen((program, train))
@@ -194,9 +191,6 @@ def test_what_is_not_listed_is_not_tried(traced: Make, monkeypatch: pytest.Monke
     assert tried == [{"act"}]
 
 
-# -- by name ----------------------------------------------------------------------------------------------------------
-
-
 def test_tensorflow_by_name(traced: Make) -> None:
     executor, choice = chosen(traced(), "tensorflow", never)
     assert isinstance(executor, TensorFlowExecutor)
@@ -214,9 +208,6 @@ def test_litert_by_name_of_what_it_cannot_run_is_an_error(traced: Make) -> None:
         chosen(traced(training=dropped, acting=dropped), "litert")
 
 
-# -- what a run started with ----------------------------------------------------------------------------------------
-
-
 def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> None:
     small, large = traced(), traced(batch=512, layers=two_wide)
     for (program, train), runtime, kept, kind in (
@@ -230,9 +221,6 @@ def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> Non
     executor, choice = chosen(large, "litert")  # by name, nobody asks how large it is
     assert isinstance(executor, LiteRTExecutor)
     assert choice.runtimes == BOTH_LITERT
-
-
-# -- the cache --------------------------------------------------------------------------------------------------------
 
 
 def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> None:

@@ -155,9 +155,6 @@ def test_a_locked_sqlite_is_read_and_mends_itself(tmp_path: Path, monkeypatch: p
     opened.close()
 
 
-# -- the data folder --------------------------------------------------------------------------------------------------
-
-
 def test_a_new_folder_is_nobody_elses(tmp_path: Path) -> None:
     path = tmp_path / "new" / "data"
     opened = open_service(path)
@@ -264,9 +261,6 @@ def test_an_older_database_is_not_migrated_under_a_running_server(tmp_path: Path
         with pytest.raises(UnusableError, match="stop all servers"):
             open_service(tmp_path / "a", migrations=newer)
         open_service(tmp_path / "a", migrations=newer, serving=True).close()
-
-
-# -- threads ----------------------------------------------------------------------------------------------------------
 
 
 @on_both

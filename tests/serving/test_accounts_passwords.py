@@ -66,9 +66,6 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert known.hash("a third one") == "a third one"
 
 
-# -- limits -----------------------------------------------------------------------------------------------------------
-
-
 def wait(limits: LoginLimits, name: str, address: str) -> int | None:
     try:
         limits.begin(name, address)

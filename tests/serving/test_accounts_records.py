@@ -74,9 +74,6 @@ def test_writers_at_once_lose_no_line(database: Database, tmp_path: Path) -> Non
     assert len(lines(tmp_path)) == len(audits[0].entries()) == 40
 
 
-# -- idempotency ------------------------------------------------------------------------------------------------------
-
-
 @on_both
 def test_the_first_answer_is_given_again(database: Database, owner: str) -> None:
     keys = Idempotency(database, clock=Hands())

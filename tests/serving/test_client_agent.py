@@ -28,8 +28,6 @@ from axonrl.serving.client.errors import ArgumentError
 from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, connect, problem
 from .raising import raised
 
-# -- creating and removing --------------------------------------------------------------------------------------------
-
 
 def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
     stub.replies.append(Reply(201, AGENT))
@@ -138,9 +136,6 @@ def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     assert agent.agent_model == "ppo"
 
 
-# -- what is known ----------------------------------------------------------------------------------------------------
-
-
 def test_exists_and_is_active(stub: Stub) -> None:
     agent = connect(stub)
     stub.replies.extend(
@@ -208,9 +203,6 @@ def test_an_error_that_is_no_problem_is_shown(stub: Stub) -> None:
     assert (caught.status, caught.detail, caught.request_id) == (405, "Not here", "r9")
 
 
-# -- states -----------------------------------------------------------------------------------------------------------
-
-
 def test_states_come_go_and_are_kept(stub: Stub, tmp_path: Path) -> None:
     stub.replies.extend([Reply(200, SNAPSHOT), Reply(201, {})])
     agent = connect(stub)
@@ -236,9 +228,6 @@ def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
         (tmp_path / "s.json").write_text(content)
         with pytest.raises(ValueError, match=r"s\.json"):
             EncodedAgentState.load(tmp_path / "s.json")
-
-
-# -- waiting ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

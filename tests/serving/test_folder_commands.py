@@ -44,9 +44,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# -- import-run, export-policy ----------------------------------------------------------------------------------------
-
-
 def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, programs: Path, tmp_path: Path) -> None:
     made = built("dqn", DQN)
     prepared(commands.data, programs, made)
@@ -169,9 +166,6 @@ def test_the_way_back_from_axonrls_names(run: Path) -> None:
         assert (made.seed, made.action["n"]) == (0, 2)
         if model != "ppo":
             assert (made.first_update, made.update_frequency) == (50, 5)
-
-
-# -- backup, verify ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.server

@@ -215,9 +215,6 @@ def test_learning_can_be_switched_off(built: Built, host: Host) -> None:
     agent.step(body(0), None)
 
 
-# -- the folder -------------------------------------------------------------------------------------------------------
-
-
 def test_its_folder_is_an_ordinary_run_folder(built: Built, host: Host) -> None:
     agent = host.open("a", built("dqn", DQN))
     feed(agent, 0, 30)

@@ -36,9 +36,6 @@ pytestmark = pytest.mark.usefixtures("quick_hashes")
 LEASE = 3.0
 
 
-# -- rows -------------------------------------------------------------------------------------------------------------
-
-
 def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database, owner: str, clock: Hands) -> None:
     rows = AgentRows(database, clock=clock)
     cart = rows.add(owner, "cart", "dqn", "", {}).id
@@ -103,9 +100,6 @@ def test_an_agent_that_nobody_asks_for_is_given_back(database: Database, owner: 
         await one.stop(1)
 
     asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
-
-
-# -- the folder of an agent -------------------------------------------------------------------------------------------
 
 
 class Folder:
@@ -228,9 +222,6 @@ def test_a_folder_has_one_server_and_a_database_one_folder(tmp_path: Path, capsy
         assert f"process {os.getpid()} " in capsys.readouterr().err
     assert main([*serve, str(tmp_path / "other"), "--database", str(tmp_path / "data" / "service.db")]) == 2
     assert str(tmp_path / "data") in capsys.readouterr().err
-
-
-# -- two servers ------------------------------------------------------------------------------------------------------
 
 
 def play(client: RemoteAgent, *numbers: int) -> None:

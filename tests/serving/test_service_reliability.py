@@ -46,9 +46,6 @@ def a(server: Service) -> Iterator[RemoteAgent]:
         yield agent
 
 
-# -- kill -9 ----------------------------------------------------------------------------------------------------------
-
-
 def test_steps_are_applied_once_whatever_is_killed_and_whichever_answers_are_lost(
     server: Service, a: RemoteAgent, twin: RemoteAgent
 ) -> None:
@@ -119,9 +116,6 @@ def test_a_gateway_that_is_killed_leaves_no_process_and_no_lock(server: Service,
     assert [one.name for one in (server.data / "agents").iterdir() if one.name.startswith(".")] == []
 
 
-# -- ending in good order ---------------------------------------------------------------------------------------------
-
-
 def steps_until_it_fails(agent: RemoteAgent, begun: threading.Semaphore) -> int:
     count = 0
     with agent, contextlib.suppress(ServiceError):
@@ -189,12 +183,6 @@ def test_a_worker_that_hangs_is_killed_and_started_again_and_does_not_delay_the_
     (warning,) = [line for line in lines if "is damaged" in line["message"]]
     assert (warning["level"], warning["logger"], warning["worker"]) == ("warning", "py.warnings", killed["worker"])
     assert warning["agent"] == newest.parts[-3]
-
-
-# -- removing ---------------------------------------------------------------------------------------------------------
-
-
-# -- a disk that is full ----------------------------------------------------------------------------------------------
 
 
 def step_status(service: Service, k: int) -> tuple[int, str]:

@@ -86,9 +86,6 @@ def checkpoints(folder: Path) -> list[int]:
     return [store.about(index)[0]["number"] for index in store.kept()]
 
 
-# -- putting away -----------------------------------------------------------------------------------------------------
-
-
 def test_an_agent_that_nobody_asks_for_is_put_away_and_comes_back_the_same(
     started: Started, recipe: bytes, houses: Houses, tmp_path: Path
 ) -> None:
@@ -146,9 +143,6 @@ def test_a_worker_measures_the_memory_that_it_takes_and_not_what_it_may_take() -
         assert slots.resident_bytes() - before > size / 2
 
 
-# -- saving -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_checkpoint_is_written_after_so_many_steps(
     started: Started, recipe: bytes, houses: Houses, tmp_path: Path
 ) -> None:
@@ -192,9 +186,6 @@ def test_where_a_process_is_to_be_survived_steps_are_written_at_once_and_synced_
     assert asked.tally()["journal_syncs_total"] == 0
     monkeypatch.setattr(worker, "_HOUSEKEEPING_SECONDS", 0.01)
     wait_for(lambda: asked.tally()["journal_syncs_total"] == 1, 30)
-
-
-# -- what waits for updates -------------------------------------------------------------------------------------------
 
 
 class Updates:
