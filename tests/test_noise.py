@@ -103,8 +103,7 @@ def test_rounding_never_reaches_the_upper_bound() -> None:
 def test_a_value_without_axes_is_an_array() -> None:
     drawn = Request("uniform", ()).draw(np.random.default_rng(0))
     assert isinstance(drawn, np.ndarray)
-    assert drawn.shape == ()
-    assert drawn.dtype == np.float32
+    assert (drawn.shape, drawn.dtype) == ((), np.float32)
 
 
 class Ones(gymnasium.Env[Any, Any]):

@@ -94,8 +94,7 @@ def test_values_in_a_graph_are_those_of_the_host(executor: Any, values: Any, dty
     for index, (_, t, expected) in enumerate(values):
         given = np.array([t], dtype)
         value = run(tf.constant(given) if executor is in_tensorflow else [given])[index]
-        assert value.dtype == np.float32
-        assert value.shape == ()
+        assert (value.dtype, value.shape) == (np.float32, ())
         assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 

@@ -81,14 +81,12 @@ def test_reset_uses_seeds_inside_the_mask_only() -> None:
     envs[1].then = (np.full(2, 8, np.float32), -0.5, False, True, {})
     step = batched.step(np.array([1, 0], np.int32))
     assert step.observation.tolist() == [[7.0, 7.0], [8.0, 8.0]]
-    assert step.reward.tolist() == [0.5, -0.5]
-    assert step.terminated.tolist() == [True, False]
+    assert (step.reward.tolist(), step.terminated.tolist()) == ([0.5, -0.5], [True, False])
     assert step.truncated.tolist() == [False, True]
     found = batched.reset(np.array([False, True]), np.array([40, 41]))
     assert found.tolist() == [[7.0, 7.0], [2.0, 2.0]]
     assert step.observation.tolist() == [[7.0, 7.0], [8.0, 8.0]]
-    assert envs[0].seeds == [0]
-    assert envs[1].seeds == [1, 41]
+    assert (envs[0].seeds, envs[1].seeds) == ([0], [1, 41])
     assert type(envs[1].seeds[1]) is int  # Gymnasium refuses NumPy's
     assert batched.reset(np.array([False, False]), [0, 0]).tolist() == found.tolist()
     assert [env.actions for env in envs] == [[1], [0]]

@@ -32,8 +32,7 @@ def test_an_episode() -> None:
     np.testing.assert_equal(again, observation)
     right = int(np.flatnonzero(goal == start)[0]) if len(wrong) < 4 else 0
     flags = [env.step(right)[2:4] for _ in range(4)]
-    assert flags[:3] == [(False, False)] * 3
-    assert flags[3] == (False, True)
+    assert (flags[:3], flags[3]) == ([(False, False)] * 3, (False, True))
 
 
 def test_the_reward_is_that_of_compute_reward() -> None:

@@ -114,8 +114,7 @@ def test_json_round_trip_is_exact() -> None:
 
 def assert_same(found: Any, expected: Any) -> None:
     assert type(found) is type(expected)
-    assert found == expected
-    assert found.dtype == expected.dtype
+    assert (found, found.dtype) == (expected, expected.dtype)
     if isinstance(expected, Box):  # Box compares with a tolerance
         for name in ("low", "high", "bounded_below", "bounded_above"):
             given, wanted = getattr(found, name), getattr(expected, name)

@@ -117,8 +117,7 @@ def test_similar_to_one_with_its_wrappers() -> None:
     env = TimeAwareObservation(RecordEpisodeStatistics(make("Pendulum-v1", g=3.0, max_episode_steps=9)))
     fresh = similar(env)
     assert fresh.unwrapped is not env.unwrapped
-    assert fresh.unwrapped.g == 3.0
-    assert fresh.spec.max_episode_steps == 9
+    assert (fresh.unwrapped.g, fresh.spec.max_episode_steps) == (3.0, 9)
     assert fresh.observation_space.shape == (4,)
     assert fresh.reset(seed=5)[0].tolist() == env.reset(seed=5)[0].tolist()
     assert similar("CartPole-v1").spec.id == "CartPole-v1"

@@ -154,8 +154,7 @@ def test_it_is_a_vector_environment_that_is_reset_by_mask() -> None:
     env, sync = native("CartPole-v1"), make("CartPole-v1", 3)
     assert gymnasium.vector.VectorEnv in type(env).mro()
     assert env.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-    assert env.observation_space == sync.observation_space
-    assert env.action_space == sync.action_space
+    assert (env.observation_space, env.action_space) == (sync.observation_space, sync.action_space)
     assert env.spec.id == "CartPole-v1"
     assert env.reset(seed=5)[0].tolist() == sync.reset(seed=5)[0].tolist()  # 5, 6 and 7
     first = env.reset(seed=[1, 2, 3], options={"low": -0.2, "high": 0.1})[0]

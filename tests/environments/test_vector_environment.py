@@ -70,8 +70,7 @@ def test_disabled_is_reset_by_mask_with_seeds(sync: Any) -> None:
     assert step.acted is None
     assert batched.reset(step.terminated, [11, 21]).tolist() == [[11, 0], [20, 2]]
     step = batched.step(GO)
-    assert step.observation.tolist() == [[11, 1], [20, 3]]
-    assert step.reward.tolist() == [1.0, 3.0]
+    assert (step.observation.tolist(), step.reward.tolist()) == ([[11, 1], [20, 3]], [1.0, 3.0])
     assert step.terminated.tolist() == [False, True]
     assert batched.reset(step.terminated, [12, 22]).tolist() == [[11, 1], [22, 0]]
     assert batched.reset(np.array([True, False]), [13, 23]).tolist() == [[13, 0], [22, 0]]  # in mid-episode
@@ -118,10 +117,8 @@ def test_next_step_says_which_rows_did_not_act() -> None:
     assert (step.terminated.tolist(), step.acted) == ([True, False], None)
     assert batched.reset(step.terminated, [11, 21]).tolist() == [[10, 2], [20, 2]]
     step = batched.step(GO)
-    assert step.observation.tolist() == [[1000, 0], [20, 3]]
-    assert step.acted.tolist() == [False, True]
-    assert step.reward.tolist() == [0.0, 3.0]
-    assert step.terminated.tolist() == [False, True]
+    assert (step.observation.tolist(), step.acted.tolist()) == ([[1000, 0], [20, 3]], [False, True])
+    assert (step.reward.tolist(), step.terminated.tolist()) == ([0.0, 3.0], [False, True])
     step = batched.step(GO)
     assert step.observation.tolist() == [[1000, 1], [1000, 0]]
     assert step.acted.tolist() == [True, False]
@@ -146,8 +143,7 @@ def test_dict_observations() -> None:
     assert (found["t"].tolist(), found["t"].dtype) == ([[0], [0]], np.uint8)
     step = batched.step(GO)
     assert step.observation["seed"].tolist() == [10, 20]
-    assert step.observation["t"].tolist() == [[1], [1]]
-    assert step.terminated.tolist() == [True, False]
+    assert (step.observation["t"].tolist(), step.terminated.tolist()) == ([[1], [1]], [True, False])
     found = batched.reset(step.terminated, [11, 21])
     assert found["seed"].tolist() == [1000, 20]
     assert step.observation["t"].tolist() == [[1], [1]]

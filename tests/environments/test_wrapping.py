@@ -57,8 +57,7 @@ def test_moments_by_hand() -> None:
     moments.update(np.array([[1.0], [3.0]]))
     assert (moments.mean.tolist(), moments.var.tolist(), moments.count) == ([2.0], [1.0], 2)
     moments.update(np.array([[8.0]]))
-    assert moments.count == 3
-    assert moments.mean.tolist() == pytest.approx([4.0])
+    assert (moments.count, moments.mean.tolist()) == (3, pytest.approx([4.0]))
     assert moments.var.tolist() == pytest.approx([26 / 3])  # of 1, 3, 8: (9 + 1 + 16) / 3
 
 

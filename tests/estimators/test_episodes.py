@@ -212,8 +212,7 @@ def test_only_the_actions_of_the_last_episodes_are_kept_however_long_they_are() 
             episodes = resumed(episodes)
     state = episodes.state_dict()
     np.testing.assert_array_equal(state["actions"], log[1000:])
-    assert state["actions"].dtype == np.int32
-    assert state["lengths"].tolist() == [4000, 500]
+    assert (state["actions"].dtype, state["lengths"].tolist()) == (np.int32, [4000, 500])
 
 
 def test_a_state_is_a_copy() -> None:

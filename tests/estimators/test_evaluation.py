@@ -172,8 +172,7 @@ def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> Non
     expected = one.evaluate(Counting(), episodes=2), one.predict(OBSERVATIONS)
     given: Any = {"by name": "dqn", "none": None}[model]
     for fresh in (Agent(given, model_dir=tmp_path), Estimator(given, tmp_path)):
-        assert fresh.params == params
-        assert fresh.config.seed == 1
+        assert (fresh.params, fresh.config.seed) == (params, 1)
         predictions = fresh.predict(OBSERVATIONS)
         assert {name: value.tobytes() for name, value in predictions.items()} == {
             name: value.tobytes() for name, value in expected[1].items()
@@ -300,8 +299,7 @@ def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_
 def test_predict_takes_batches_of_any_size(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), 8, timesteps=20)
     both = one.predict(OBSERVATIONS)
-    assert both["action"].shape == (2,)
-    assert both["values"].shape == (2, 2)
+    assert (both["action"].shape, both["values"].shape) == ((2,), (2, 2))
     for i in range(2):
         np.testing.assert_array_equal(one.predict(OBSERVATIONS[i : i + 1])["values"][0], both["values"][i])
     np.testing.assert_array_equal(one.predict(OBSERVATIONS.astype(np.float64).tolist())["values"], both["values"])

@@ -33,8 +33,7 @@ def test_what_was_observed_done_and_paid(tmp_path: Path) -> None:
     first, second = read(path, env)
     assert first["observation"][:, 0].tolist() == [0, 1, 2]
     assert first["next_observation"][:, 0].tolist() == [1, 2, 3]
-    assert first["reward"].tolist() == [1, 2, 3]
-    assert first["action"].tolist() == env.actions[:3]
+    assert (first["reward"].tolist(), first["action"].tolist()) == ([1, 2, 3], env.actions[:3])
     assert (first["terminated"].tolist(), first["truncated"].any()) == ([False, False, True], False)
     assert first["observation"][0, 1] != second["observation"][0, 1]  # another seed
     assert results == {

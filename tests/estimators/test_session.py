@@ -454,8 +454,7 @@ def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(tmp_path: Path) -
     hook = At("after_timestep", 4, lambda session: session.evaluate(own, episodes=2))
     agent(tmp_path).train(vector(Counting(4), Counting(4)), timesteps=6, hooks=[hook, notes])
     (facts,) = notes.facts["after_evaluation"]
-    assert facts.episode_returns == (21.0, 21.0)
-    assert facts.results["episode_length_mean"] == 6.0
+    assert (facts.episode_returns, facts.results["episode_length_mean"]) == ((21.0, 21.0), 6.0)
     assert own.seeds[0] != own.seeds[1]
 
 
@@ -500,10 +499,8 @@ def test_what_a_hook_sees_of_the_session(tmp_path: Path) -> None:
 
     env = Counting(4)
     agent(tmp_path).train(env, 8, timesteps=10, hooks=[At("after_timestep", 10, look)])
-    assert seen["model_dir"] == tmp_path
-    assert seen["seed"] == 0
+    assert (seen["model_dir"], seen["seed"]) == (tmp_path, 0)
     assert seen["spaces"] == (env.observation_space, env.action_space)
-    assert seen["exploration"] == 0.5
-    assert seen["weights"].keys() == {"0000.weights"}
+    assert (seen["exploration"], seen["weights"].keys()) == (0.5, {"0000.weights"})
     timings = seen["timings"]
     assert min(timings.environment, timings.acting, timings.learning) > 0

@@ -115,8 +115,7 @@ def test_a_state_comes_back_whole() -> None:
     other = fresh()
     other.load_state_dict(content)
 
-    assert other.counters == Counters(11, 22, 33)
-    assert other.stepper.owed == 4
+    assert (other.counters, other.stepper.owed) == (Counters(11, 22, 33), 4)
     weights = other.stepper.executor.get_weights()
     assert {name: value.tolist() for name, value in weights.items()} == {"kernel": [1.0, 2.0], "bias": [0.0, 0.0]}
     assert other.stepper.exploration.count == 5  # type: ignore[attr-defined]
@@ -124,8 +123,7 @@ def test_a_state_comes_back_whole() -> None:
     assert other.observation.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert other.stepper.behaviour.recurrent is not None
     assert other.stepper.behaviour.recurrent["hidden"].tolist() == [[1.0], [2.0]]
-    assert other.hooks == {"Some:0": {"best": 1.25}}
-    assert len(other.stepper.memory) == 2
+    assert (other.hooks, len(other.stepper.memory)) == ({"Some:0": {"best": 1.25}}, 2)
     assert {
         name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.stepper.generators.items()
     } == drawn

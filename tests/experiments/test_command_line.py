@@ -417,8 +417,7 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
     found = [axonrl(capfd, "evaluate", name, "--policy", "last", "--json") for name in ("whole", "parts")]
     assert [code for code, _, _ in found] == [0, 0]
     results = [json.loads(out) for _, out, _ in found]
-    assert results[0] == results[1]
-    assert results[0]["episodes"] == 3
+    assert (results[0], results[0]["episodes"]) == (results[1], 3)
     assert json.loads(axonrl(capfd, "evaluate", "whole", "--json")[1]) == final  # of other episodes than best's choice
     code, out, _ = axonrl(capfd, "evaluate", "whole", "--episodes", "2")
     assert code == 0

@@ -71,8 +71,7 @@ def test_an_existing_folder_is_refused(tmp_path: Path, content: str, message: st
     (tmp_path / content).touch()
     with pytest.raises(RunFolderError) as caught:
         records.prepare(tmp_path, make(), resume=False)
-    assert caught.value.file == str(tmp_path)
-    assert str(caught.value) == message.format(tmp_path)
+    assert (caught.value.file, str(caught.value)) == (str(tmp_path), message.format(tmp_path))
     with pytest.raises(RunFolderError):
         records.prepare(tmp_path / content, make(), resume=False)  # a file
 

@@ -190,8 +190,7 @@ def test_learning_from_data_comes_before_training(file: Path, agents: list[Any])
     assert agent.train_arguments["max_timesteps"] == 20
     learning, training, _ = agent.envs
     assert learning is training
-    assert result.seconds == 3.0
-    assert result.timesteps_per_second == pytest.approx(20.0)
+    assert (result.seconds, result.timesteps_per_second) == (3.0, pytest.approx(20.0))
 
 
 def test_without_a_section_train_it_is_all(file: Path, agents: list[Any]) -> None:

@@ -83,8 +83,7 @@ def test_a_run_is_what_its_journal_says(tmp_path: Path) -> None:
     first, second = run.points
     assert first == Point(3.0, 4, "a/b", 1.5)
     assert (second.name, math.isnan(second.value)) == ("c", True)
-    assert run.lines == [(4.0, "a line")]
-    assert run.outputs == {"episodes": 3}
+    assert (run.lines, run.outputs) == ([(4.0, "a line")], {"episodes": 3})
     assert run.statuses == [(2.0, "created", ""), (6.0, "failed", "it broke")]
     assert run.cuts == 0
 

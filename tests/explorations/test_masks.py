@@ -19,8 +19,7 @@ ROW: Any = {"action": np.array([11], np.int32)}
 def chosen(policy: Any, predictions: Any, *numbers: Any) -> list[Any]:
     rng: Any = Scripted(*numbers)
     actions, _ = policy(predictions, 0, rng)
-    assert actions.dtype == np.int32
-    assert actions.shape[0] == len(predictions["action"])
+    assert (actions.dtype, actions.shape[0]) == (np.int32, len(predictions["action"]))
     drawn: list[Any] = actions.tolist()
     return drawn
 

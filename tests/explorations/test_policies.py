@@ -109,8 +109,7 @@ def test_random_in_a_discrete_space() -> None:
     rng = np.random.default_rng(0)
     policy = Random(spaces.Discrete(2, start=5))
     drawn = [policy(actions(0, 0), t, rng)[0] for t in range(40)]
-    assert drawn[0].shape == (2,)
-    assert drawn[0].dtype == np.int32
+    assert (drawn[0].shape, drawn[0].dtype) == ((2,), np.int32)
     assert set(np.concatenate(drawn).tolist()) == {5, 6}
     assert policy.level(0) == 1
 
@@ -119,8 +118,7 @@ def test_random_in_a_box_uses_the_bounds_of_each_component() -> None:
     rng = np.random.default_rng(0)
     low, high = np.array([[-1.0], [10.0]], np.float32), np.array([[1.0], [30.0]], np.float32)
     drawn, _ = Random(spaces.Box(low, high))({"action": np.zeros((2000, 2, 1), np.float32)}, 0, rng)
-    assert drawn.shape == (2000, 2, 1)
-    assert drawn.dtype == np.float32
+    assert (drawn.shape, drawn.dtype) == ((2000, 2, 1), np.float32)
     np.testing.assert_allclose(drawn.min(0), low, atol=0.1)
     np.testing.assert_allclose(drawn.max(0), high, atol=0.1)
     np.testing.assert_allclose(drawn.mean(0), [[0.0], [20.0]], atol=0.7)

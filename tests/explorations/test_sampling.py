@@ -34,8 +34,7 @@ def drawn(policy: Any, predictions: Any, numbers: Any) -> tuple[Any, Any]:
     rng: Any = Scripted(numbers)
     actions, extras = policy(predictions, 0, rng)
     assert list(extras) == ["log_prob"]
-    assert extras["log_prob"].dtype == np.float32
-    assert extras["log_prob"].shape == (len(actions),)
+    assert (extras["log_prob"].dtype, extras["log_prob"].shape) == (np.float32, (len(actions),))
     if isinstance(policy, Categorical | Gaussian | SquashedGaussian):
         np.testing.assert_allclose(policy.log_prob_of(predictions, actions), extras["log_prob"], rtol=1e-6)
     return actions, extras["log_prob"]
@@ -46,8 +45,7 @@ def test_categorical_inverts_the_cumulative_sum() -> None:
     rows = logits(*[[7.0, 7.0, 7.0, 7.0]] * 8)
     numbers = [0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, BELOW_ONE]
     actions, log_prob = drawn(Categorical(Discrete(4)), rows, numbers)
-    assert actions.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert actions.dtype == np.int32
+    assert (actions.tolist(), actions.dtype) == ([0, 0, 1, 1, 2, 2, 3, 3], np.int32)
     np.testing.assert_allclose(log_prob, [-math.log(4)] * 8, rtol=1e-7)
 
 
@@ -84,8 +82,7 @@ def test_multi_categorical_draws_each_choice_by_itself() -> None:
     # Probabilities 1/4 3/4 and 1/4 1/2 1/4; then 1/2 1/2 and 1/3 1/3 1/3
     rows = logits([0, math.log(3), 0, math.log(2), 0], [5, 5, -5, -5, -5])
     actions, log_prob = drawn(policy, rows, [0.2, 0.8, 0.6, 0.3])
-    assert actions.tolist() == [[10, 1], [11, -1]]
-    assert actions.dtype == np.int32
+    assert (actions.tolist(), actions.dtype) == ([[10, 1], [11, -1]], np.int32)
     np.testing.assert_allclose(log_prob, [math.log(1 / 4 * 1 / 4), math.log(1 / 2 * 1 / 3)], rtol=1e-6)
 
 

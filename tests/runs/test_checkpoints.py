@@ -36,8 +36,7 @@ def test_layout_on_disk(tmp_path: Path) -> None:
     assert sorted(p.name for p in folder.parent.iterdir()) == ["checkpoint-00000001"]
     assert sorted(p.name for p in folder.iterdir()) == sorted(FILES)
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["format_version"] == 1
-    assert manifest["index"] == 1
+    assert (manifest["format_version"], manifest["index"]) == (1, 1)
     assert manifest["counters"] == {"global_step": 3, "global_timestep": 4, "rate": 0.5}
     assert {name: record["size"] for name, record in manifest["files"].items()} == {
         name: (folder / name).stat().st_size for name in ("arrays.safetensors", "state.json")

@@ -33,8 +33,7 @@ def assert_same(a: Any, b: Any) -> None:
         for x, y in zip(a, b, strict=True):
             assert_same(x, y)
     elif isinstance(a, (np.ndarray, np.generic)):
-        assert a.dtype == b.dtype.newbyteorder("=")
-        assert a.shape == b.shape
+        assert (a.dtype, a.shape) == (b.dtype.newbyteorder("="), b.shape)
         assert a.tobytes() == np.asarray(b).astype(a.dtype).tobytes()
     elif isinstance(a, float):
         assert np.float64(a).tobytes() == np.float64(b).tobytes()

@@ -156,8 +156,7 @@ def test_convolutions_run_in_tensorflow(traced: Make) -> None:
 
 def test_dropout_in_training_leaves_the_actor_in_litert(traced: Make, batch_specs: Make, batch_of: Make) -> None:
     executor, choice = chosen(traced(training=dropped))
-    assert choice.runtimes == SPLIT
-    assert choice.why["learner"].code == "not_listed"
+    assert (choice.runtimes, choice.why["learner"].code) == (SPLIT, "not_listed")
     assert choice.why["learner"].detail.startswith("op StatelessRandom")
     assert np.isfinite(executor.train(batch_of(batch_specs(4)), COUNTERS, []).scalars).all()
 
@@ -232,8 +231,7 @@ def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> N
     assert cache.asked == ["actor"]
     cache = Keeping()
     choice = chosen(traced(training=repeated), cache=cache)[1]
-    assert choice.runtimes == SPLIT
-    assert choice.why["learner"].code == "not_converted"
+    assert (choice.runtimes, choice.why["learner"].code) == (SPLIT, "not_converted")
     assert "failed to" in choice.why["learner"].detail
     assert cache.asked == ["actor-and-learner", "actor", "learner"]
     assert [name for name, _ in cache.contents] == ["actor"]
@@ -249,8 +247,7 @@ def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pyt
     )
     cache = Keeping()
     choice = chosen(traced(), cache=cache)[1]
-    assert choice.runtimes == SPLIT
-    assert choice.why["learner"].code == "differs"
+    assert (choice.runtimes, choice.why["learner"].code) == (SPLIT, "differs")
     assert re.fullmatch(r"loss is \S+ instead of \S+", choice.why["learner"].detail)
     assert [name for name, _ in cache.contents] == ["actor"]
 

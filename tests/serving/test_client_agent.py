@@ -184,8 +184,7 @@ def test_info_loss_and_episodes(stub: Stub) -> None:
     stub.replies.extend([Reply(200, AGENT), Reply(200, {"loss": None}), Reply(200, {}), Reply(200, episodes)])
     agent = connect(stub)
     assert agent.info() == AGENT
-    assert agent.loss == {"loss": None}
-    assert agent.loss == {}
+    assert (agent.loss, agent.loss) == ({"loss": None}, {})
     assert agent.episodes(last=7) == episodes
     assert stub.paths[1:] == ["GET /agents/a/loss"] * 2 + ["GET /agents/a/episodes?limit=7"]
 

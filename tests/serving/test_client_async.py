@@ -73,8 +73,7 @@ def test_a_life(stub: Stub) -> None:
     asyncio.run(live())
     assert stub.paths == [path for path, _ in script]
     assert stub.asked[2].json == {"observation": STATE, "environment": "e"}
-    assert stub.asked[2].headers["Authorization"] == "Bearer axp_secret"
-    assert stub.connections == 1
+    assert (stub.asked[2].headers["Authorization"], stub.connections) == ("Bearer axp_secret", 1)
 
 
 def test_it_logs_in_once_when_it_is_first_needed(stub: Stub) -> None:

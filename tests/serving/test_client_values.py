@@ -73,8 +73,7 @@ def test_a_list_that_holds_itself_is_refused() -> None:
 )
 def test_actions_are_always_lists(given: object, size: int | None, expected: object) -> None:
     found = values.action(given, size)
-    assert found == expected
-    assert str(found) == str(expected)
+    assert (found, str(found)) == (expected, str(expected))
 
 
 @pytest.mark.parametrize(("given", "size", "place"), [(np.True_, 1, "action"), ([0.5, True], 2, "action[1]")])

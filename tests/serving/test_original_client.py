@@ -119,7 +119,6 @@ def check(told: dict[str, Any], model: str) -> None:
     assert told["info"]["counters"]["global_timestep"] == 20
     assert told["info"]["counters"]["global_step"] > 0
     assert {type(value) for value in told["hparams"].values()} <= {int, float, str, bool}
-    assert told["synced"] == [4, 2, model]
-    assert told["state"] == [model, 4, 2]
+    assert (told["synced"], told["state"]) == ([4, 2, model], [model, 4, 2])
     assert (told["uploaded"], told["same"], told["acts_alike"]) == (True, True, True)
     assert (told["other name"], told["removed"], told["after"], told["second removed"]) == (False, True, False, True)

@@ -235,8 +235,7 @@ def test_buffers_by_environment() -> None:
         assert {name: len(rows) for name, rows in buffer.items()} == {"env_0": 2}
     assert agent.actions_buffer["env_0"] == [1, 1]
     observe(None)
-    assert len(agent.memory) == 3
-    assert agent.rewards_buffer == {}
+    assert (len(agent.memory), agent.rewards_buffer) == (3, {})
     observe("a")
     observe("b")
     observe("b")

@@ -101,8 +101,7 @@ def test_a_row_is_random_or_not() -> None:
 def test_constant_noise_is_clipped() -> None:
     exploration = noise("constant_noise", value=2.5)
     actions, used = drawn(exploration, np.array([[0.0, 0.0], [-3.0, 9.0]], np.float32), 1)
-    assert actions.tolist() == [[1.0, 2.5], [-0.5, 10.0]]
-    assert actions.dtype == np.float32
+    assert (actions.tolist(), actions.dtype) == ([[1.0, 2.5], [-0.5, 10.0]], np.float32)
     assert used.tolist() == [True, True]
     assert exploration.level(9) == 2.5
 

@@ -228,12 +228,10 @@ def test_the_last_environment_evaluates_beside_the_others() -> None:
     seen: list[int] = []
     runner.run(num_episodes=2, callback=lambda _, parallel: seen.append(parallel))
     assert agent.calls[:4] == ["reset", ("act", 0, 0), ("evaluate", 0, {"memory": 0}), ("observe", 0, 0)]
-    assert runner.episode_rewards == [3.0, 3.0]
-    assert runner.evaluation_rewards[:2] == [2.0, 2.0]
+    assert (runner.episode_rewards, runner.evaluation_rewards[:2]) == ([3.0, 3.0], [2.0, 2.0])
     assert (runner.timesteps, agent.timesteps, seen) == (6, 6, [0, 0])
     runner.run(num_episodes=2, sync_episodes=True, batch_agent_calls=True)
-    assert runner.episode_rewards == [3.0, 3.0]
-    assert runner.evaluation_rewards == [2.0, 2.0]
+    assert (runner.episode_rewards, runner.evaluation_rewards) == ([3.0, 3.0], [2.0, 2.0])
 
 
 def test_the_best_agent_is_saved_the_first_included(tmp_path: Path) -> None:

@@ -96,9 +96,7 @@ def test_the_newest_folders_stay(tmp_path: Path) -> None:
     for _ in range(3):
         make(summarizer={"directory": tmp_path, "max-summaries": 2}).close()
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names[0] == "other"
-    assert names[-1] == "summary-mine"
-    assert len(names) == 4
+    assert (names[0], names[-1], len(names)) == ("other", "summary-mine", 4)
     assert not any(name.startswith("summary-202001") or name.startswith("summary-2021") for name in names)
 
 

@@ -69,8 +69,7 @@ def test_a_class_may_give_another_default_to_an_inherited_parameter() -> None:
 def test_unknown_names_are_refused(params: Any, argument: str, message: str) -> None:
     with pytest.raises(ArgumentError) as error:
         from_params(Settings, params)
-    assert error.value.argument == argument
-    assert str(error.value) == message
+    assert (error.value.argument, str(error.value)) == (argument, message)
 
 
 @pytest.mark.parametrize(
