@@ -188,7 +188,6 @@ def private(name: str) -> bool:
 
 
 def defined() -> set[str]:
-    """Every name that axonrl defines or assigns."""
     nodes = [node for tree in sources().values() for node in ast.walk(tree)]
     named = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

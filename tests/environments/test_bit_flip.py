@@ -59,8 +59,6 @@ def test_its_id() -> None:
 
 
 class Renamed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A wrapper with a reward of its own."""
-
     def compute_reward(self, *goals: Any) -> str:
         return "the wrapper's"
 

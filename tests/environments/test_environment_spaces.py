@@ -1,5 +1,3 @@
-"""The arrays and the JSON form of spaces."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Bad input: a clear error, and nothing lost."""
-
 from pathlib import Path
 from typing import Any
 

@@ -57,7 +57,6 @@ def several(count: int) -> tuple[list[Remembering], Any]:
 
 
 def stored(state: Any) -> Any:
-    """What comes back from a checkpoint."""
     return join_state(*split_state(state))
 
 

@@ -32,8 +32,6 @@ OBSERVATIONS = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float
 
 
 class Frames(Counting):
-    """Observes small images."""
-
     observation_space: Any = Box(0, 255, (8, 8, 1), np.uint8)
 
     def observation(self) -> Any:
@@ -82,7 +80,6 @@ def trained(model_dir: Path, model: Any = linear_model, env: Any = None, **confi
 
 
 def statistics_of(made: Agent) -> Any:
-    """Those of the newest policy."""
     return made._evaluator.policy("last").statistics
 
 

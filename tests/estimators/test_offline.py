@@ -238,7 +238,6 @@ def test_wrappers_that_normalise_do_not_fit_stored_episodes(tmp_path: Path) -> N
 
 
 def long_episode() -> dict[str, Any]:
-    """Of CartPole's shapes."""
     given = episode(5)
     rows = np.random.default_rng(0).normal(size=(6, 4)).astype(F32)
     return {**given, "observation": rows[:-1], "next_observation": rows[1:]}

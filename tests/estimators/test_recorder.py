@@ -1,5 +1,3 @@
-"""record: episodes of a policy in a file, to learn from."""
-
 from pathlib import Path
 from typing import Any
 

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.usefixtures("traced_once")
 
 
 class Refusing(Hook):
-    """Refuses in ``prepare``."""
-
     def prepare(self, session: Any) -> None:
         raise ValueError(f"not at timestep {session.global_timestep}")
 

@@ -33,7 +33,6 @@ APART = {"actor": "litert", "learner": "tensorflow"}
 
 
 def edit_record(model_dir: Path, runtime: Any, *without: str) -> None:
-    """Change ``run.json``, and take out some keys."""
     value = {**record(model_dir), "runtime": runtime}
     (model_dir / "run.json").write_text(json.dumps({k: v for k, v in value.items() if k not in without}))
 

@@ -57,8 +57,6 @@ class Weights:
 
 
 class Counting(Greedy):
-    """An exploration with a state."""
-
     def __init__(self) -> None:
         self.count = 0
 
@@ -80,7 +78,6 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
 
 
 def stored(state: Any) -> Any:
-    """What comes back from a checkpoint."""
     return join_state(*split_state(state))
 
 

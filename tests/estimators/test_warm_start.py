@@ -59,7 +59,6 @@ def plain(weights: Any) -> dict[str, Any]:
 
 
 def started(folder: Path, warm_start: Any = None, **params: Any) -> dict[str, Any]:
-    """The weights with which a new run starts."""
     one = Agent(two_headed, ReplayMemory(100, 4), folder, QUIET, params, warm_start=warm_start)
     one.check(Counting(), 8)
     return weights_of(folder)
@@ -197,8 +196,6 @@ def test_a_run_from_given_weights_is_not_one_from_a_folder(source: Path, tmp_pat
 
 
 class Shifted(Counting):
-    """Observes values around 100."""
-
     observation_space: Any = Box(-np.inf, np.inf, (2,), np.float32)
 
     def observation(self) -> Any:

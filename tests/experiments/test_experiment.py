@@ -1,5 +1,3 @@
-"""Experiment: training and evaluations as a program says them."""
-
 import inspect
 import json
 import threading

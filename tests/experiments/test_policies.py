@@ -41,7 +41,6 @@ class Player:
 
 @pytest.fixture
 def player(trained_run: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Player:
-    """The agent of the run folder ``run``."""
     made = Player()
     trained_run(FILE, enjoying, made)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # a display that shows nothing
@@ -111,7 +110,6 @@ class Recorder:
 
 @pytest.fixture
 def recorder(trained_run: Callable[..., None]) -> Recorder:
-    """The agent of the run folder ``run``."""
     made = Recorder()
     trained_run(FILE, runner, made)
     return made

@@ -1,5 +1,3 @@
-"""The run folder: who may use it, and the resolved experiment."""
-
 from pathlib import Path
 from typing import Any
 

@@ -108,7 +108,6 @@ matrix:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
     (folder / "search_users.py").write_text(USERS)
     matrices = {"grid": GRID, "hyperband": HYPERBAND, "rules": RULES, "stops": STOPS, "metric": METRIC}

@@ -32,7 +32,6 @@ tracker: {project: somebody/else}
 
 @pytest.fixture(scope="module")
 def host(polyaxon_server: PolyaxonServer) -> str:
-    """The server, with a project."""
     connect(polyaxon_server.host).projects_v1.create_project("default", {"name": PROJECT})
     return polyaxon_server.host
 

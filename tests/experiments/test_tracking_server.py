@@ -85,7 +85,6 @@ class Remote:
         return [(point.step, point.value) for point in self.run.points if point.name == name]
 
     def has_all_files(self) -> bool:
-        """Are the files of the run folder on the server?"""
         return files(self.local).items() <= files(self.files).items()
 
 

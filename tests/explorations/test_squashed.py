@@ -1,5 +1,3 @@
-"""The behaviour policy of SAC."""
-
 from typing import Any
 
 import numpy as np

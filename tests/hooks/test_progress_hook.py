@@ -153,8 +153,6 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
 
 
 class Closed(io.StringIO):
-    """A closed pipe or terminal."""
-
     def __init__(self, error: OSError) -> None:
         super().__init__()
         self.error = error

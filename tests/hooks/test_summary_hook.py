@@ -26,21 +26,18 @@ def events(model_dir: Path) -> list[Any]:
 
 
 def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
-    """Step and values of every event."""
     return [
         (event.step, {value.tag: value.simple_value for value in event.summary.value}) for event in events(model_dir)
     ]
 
 
 def accumulated(model_dir: Path) -> Any:
-    """What TensorBoard holds of the events."""
     accumulator = EventAccumulator(str(model_dir / "events"))
     accumulator.Reload()
     return accumulator
 
 
 def shown(model_dir: Path, tag: str) -> list[tuple[int, float]]:
-    """Timesteps and values that TensorBoard shows."""
     return [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulated(model_dir).Tensors(tag)]
 
 

@@ -45,7 +45,6 @@ class Unrendered(Counting):
 
 @pytest.fixture
 def ids() -> Iterator[None]:
-    """Gymnasium knows the environments."""
     prefix = "axonrl-test/"
     with registered(f"{prefix}Rendered-v0", Rendered), registered(f"{prefix}Unrendered-v0", Unrendered):
         yield

@@ -61,7 +61,6 @@ def in_order(number: int) -> Draws:
 
 
 def numbers(values: Any) -> list[Any]:
-    """[B] or [B, 1] as a list."""
     flat: list[Any] = np.asarray(values).reshape(-1).tolist()
     return flat
 

@@ -1,5 +1,3 @@
-"""Behaviour cloning against numbers worked out by hand, on a network that is its biases."""
-
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +151,6 @@ def expert(rng: np.random.Generator) -> dict[str, Any]:
 
 
 class Seen(Counting):
-    """An environment of these spaces."""
-
     observation_space = SEEN
 
     def observation(self) -> Any:

@@ -18,8 +18,6 @@ SEEN = np.array([0.5, -0.5], np.float32)
 
 
 class Still(Counting):
-    """Always the same observation."""
-
     observation_space = spaces.Box(-1, 1, (2,))
 
     def observation(self) -> Any:

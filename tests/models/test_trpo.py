@@ -52,7 +52,6 @@ def prepared(kind: str, runtime: str = "tensorflow", **params: Any) -> Model:
 
 
 def policy_of(model: Model) -> Any:
-    """Its weights, one after another."""
     return np.concatenate([value.ravel() for name, value in model.weights.items() if name.startswith("policy")])
 
 

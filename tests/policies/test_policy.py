@@ -31,8 +31,6 @@ FLOATS = Box(-np.inf, np.inf, (2,), np.float32)
 
 
 class Spaces(Counting):
-    """Observes samples of a space."""
-
     def __init__(self, observation_space: Any, action_space: Any) -> None:
         super().__init__(action_space=action_space)
         self.observation_space = observation_space

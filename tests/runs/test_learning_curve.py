@@ -1,5 +1,3 @@
-"""The learning curve of a run."""
-
 import json
 from pathlib import Path
 

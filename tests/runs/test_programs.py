@@ -47,7 +47,6 @@ def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    """What was said at this level or above."""
     return [one.getMessage() for one in caplog.records if one.levelno >= level]
 
 

@@ -1,5 +1,3 @@
-"""What ``run.json`` keeps of a run."""
-
 import json
 import math
 from pathlib import Path

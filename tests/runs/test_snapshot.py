@@ -1,5 +1,3 @@
-"""PolicySnapshot: a policy as a value."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""record.json: one entry for each start."""
-
 import json
 import subprocess
 from pathlib import Path

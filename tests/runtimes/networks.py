@@ -1,5 +1,3 @@
-"""Small models that the tests of runtimes share."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Functions become one LiteRT program; what cannot is named."""
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -43,7 +43,6 @@ def made(execute: Callable[..., Executor], trace: Make, batch_specs: Make) -> tu
 
 @pytest.fixture
 def executor(made: tuple[Executor, dict[str, Any]]) -> Executor:
-    """The network's, as it begins."""
     executor, weights = made
     executor.set_weights(weights)
     return executor

@@ -14,7 +14,6 @@ SPEC = tf.TensorSpec([2, 3])
 
 
 def digest(function: Callable[..., Any], spec: Any = SPEC, variables: int = 2, name: str = "f", more: str = "") -> str:
-    """Of ``function(x, *variables)``."""
     kept = [tf.Variable(np.zeros([3, 3], np.float32), name=f"v{i}") for i in range(variables)]
     traced = tf.function(lambda x: function(x, *kept), autograph=False).get_concrete_function(spec)
     return fingerprint({name: traced}, kept, more)

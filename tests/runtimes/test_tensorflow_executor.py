@@ -1,5 +1,3 @@
-"""The TensorFlow executor: numbers in and out, and weights by name."""
-
 from collections.abc import Callable
 from typing import Any
 

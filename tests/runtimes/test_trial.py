@@ -1,5 +1,3 @@
-"""A converted program is tried against the traced one."""
-
 from collections.abc import Callable
 from typing import Any
 

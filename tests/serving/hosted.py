@@ -51,7 +51,6 @@ class Host:
 
 
 def weights(agent: HostedAgent) -> bytes:
-    """Every variable, byte for byte."""
     found: str = agent.get_state().value["encoded_network"]
     return base64.b64decode(found)
 

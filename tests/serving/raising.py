@@ -9,7 +9,6 @@ Error = TypeVar("Error", bound=Exception)
 
 
 def raised(kind: type[Error], call: Callable[..., object], *given: Any, **named: Any) -> Error:
-    """The error with which a call must end."""
     with pytest.raises(kind) as error:
         call(*given, **named)
     return error.value

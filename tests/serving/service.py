@@ -41,26 +41,21 @@ class Service(Server):
         (data / "programs").symlink_to(programs)
 
     def worker_of(self, agent: str) -> int:
-        """The process that has an agent in memory."""
         return int((self.folder(agent) / "lock.pid").read_text())
 
     def folder(self, agent: str) -> Path:
-        """Of an agent."""
         found: str = self.agent(agent).info()["id"]
         return self.data / "agents" / found
 
     def agent(self, name: str, **more: Any) -> RemoteAgent:
-        """A client of alice's agent."""
         return agent(self, self.token, name, **more)
 
     def ask(
         self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None, **more: str
     ) -> tuple[int, dict[str, str], Any]:
-        """As alice, unless a token is given."""
         return super().ask(method, path, body, key, token or self.token, **more)
 
     def ready(self) -> int:
-        """The status of ``/readyz``."""
         return self.ask("GET", "/readyz")[0]
 
 
@@ -80,13 +75,11 @@ def quiet(service: Service) -> Iterator[None]:
 
 
 def timesteps(agent: RemoteAgent) -> int:
-    """That an agent has accepted."""
     found: int = agent.info()["counters"]["global_timestep"]
     return found
 
 
 def is_there(pid: int) -> bool:
-    """Is the process there, and no zombie?"""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

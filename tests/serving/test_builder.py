@@ -61,7 +61,6 @@ def small(**config: Any) -> Recipe:
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """It ends with its gateway."""
     connection = Connection(tmp_path_factory.mktemp("service") / "programs")
     try:
         status, body = connection.ask("build", small().to_json(), spares=2)

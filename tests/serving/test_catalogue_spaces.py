@@ -1,5 +1,3 @@
-"""Sizes, bounds and described spaces."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""AsyncRemoteAgent: the same requests, awaited."""
-
 import asyncio
 import threading
 from typing import Any

@@ -21,7 +21,6 @@ STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Of a client's repetitions."""
     clock = Clock()
     monkeypatch.setattr(session, "time", clock)
     return clock

@@ -83,7 +83,6 @@ def readable_by_others(folder: Path) -> list[Path]:
 
 
 def opened(path: Path, programs: Path) -> contextlib.closing[HostedAgent]:
-    """An agent's folder, as a worker opens it."""
     return contextlib.closing(Host(programs, path.parent).open(path.name))
 
 

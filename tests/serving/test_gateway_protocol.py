@@ -40,8 +40,6 @@ METRICS = free_port()
 
 
 class Faked(Server):
-    """A gateway with fakes behind it."""
-
     def __init__(self, folder: Path, *sets: str) -> None:
         folder.mkdir(exist_ok=True)
         super().__init__(folder, environment={"PYTHONPATH": os.pathsep.join([str(ROOT / ".build"), str(ROOT)])})
@@ -52,7 +50,6 @@ class Faked(Server):
 
     @property
     def token(self) -> str:
-        """Alice's, which it says first."""
         return self.log.read_text().partition("\n")[0]
 
     def connect(self, address: str = "127.0.0.1") -> socket.socket:
@@ -61,7 +58,6 @@ class Faked(Server):
         return connection
 
     def request(self, target: str = f"POST {ACT}", body: bytes = b"[0]", more: str = "") -> bytes:
-        """A whole request, as bytes."""
         head = f"{target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.token}\r\nContent-Length: {len(body)}\r\n"
         return f"{head}{more}\r\n".encode() + body
 
@@ -74,7 +70,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
-    """With the usual deadlines."""
     with running(Faked(tmp_path_factory.mktemp("gateway"), FEW)) as server:
         yield server
 
@@ -91,7 +86,6 @@ def read(connection: socket.socket) -> bytes:
 
 
 def answer(connection: socket.socket) -> tuple[int, Any]:
-    """One answer."""
     response = http.client.HTTPResponse(connection)
     response.begin()
     body = response.read()
@@ -99,7 +93,6 @@ def answer(connection: socket.socket) -> tuple[int, Any]:
 
 
 def exchange(server: Faked, sent: bytes) -> tuple[int, Any]:
-    """One request on a connection of its own."""
     with server.connect() as connection:
         connection.sendall(sent)
         return answer(connection)

@@ -10,7 +10,6 @@ from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create,
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the limits."""
     clock = Clock()
     monkeypatch.setattr(gateways, "time", clock)
     return clock

@@ -1,5 +1,3 @@
-"""Logs are JSON lines, without secrets."""
-
 import io
 import json
 import logging

@@ -1,5 +1,3 @@
-"""Frames, as bytes and from a socket."""
-
 import socket
 import threading
 

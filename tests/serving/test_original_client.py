@@ -102,7 +102,6 @@ except ValueError as error:
 
 
 def check(told: dict[str, Any], model: str) -> None:
-    """What the program was told."""
     assert (told["before"], told["exists"], told["is_active"], told["waited"]) == (False, True, True, [True, True])
     assert "name_taken" in told["again"]
     created = told["created"]

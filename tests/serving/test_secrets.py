@@ -34,7 +34,6 @@ class Client:
         self.refusals: dict[str, bytes] = {}
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None, **head: str) -> Any:
-        """The JSON of an answer, or bytes."""
         status, headers, found = self._server.ask(method, path, body, token=token, **head)
         self.cookie = headers.get("set-cookie", "").partition(";")[0]
         if status >= 400:

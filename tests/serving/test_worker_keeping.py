@@ -71,7 +71,6 @@ def houses(monkeypatch: pytest.MonkeyPatch) -> Houses:
 
 
 def steps(begin: int, end: int) -> bytes:
-    """The body of a request with several steps."""
     return json.dumps({"steps": [data(k) for k in range(begin, end)]}).encode()
 
 

@@ -32,7 +32,6 @@ def make_dqn(**more: Any) -> DQNAgent:
 
 
 def records(count: int, *, seed: int = 0) -> dict[str, Any]:
-    """A batch of random records."""
     rng = np.random.default_rng(seed)
     return {
         "states": rng.normal(size=(count, 2)),

@@ -57,7 +57,6 @@ def generic(**kwargs: Any) -> Any:
 
 
 def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> TensorforceError:
-    """The error with which a call is refused."""
     with pytest.raises(TensorforceError) as caught:
         call(*args, **kwargs)
     return caught.value

@@ -18,8 +18,6 @@ from .agents import Count, refused
 
 
 class Answers(Environment):
-    """Returns what it is told to."""
-
     def __init__(self, *answers: Any) -> None:
         super().__init__()
         self.answers = list(answers)

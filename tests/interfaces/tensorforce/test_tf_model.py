@@ -86,7 +86,6 @@ class Agent:
         self.executor.set_weights(zeros)
 
     def update(self, step: int = 0, **changes: Any) -> dict[str, float]:
-        """One update: the loss and the metrics."""
         rng = np.random.default_rng(step)
         counters = {"global_step": step, "global_timestep": 0, "progress": 0.0}
         draws = [request.draw(rng) for request in self.train.noise]

@@ -1,5 +1,3 @@
-"""Traces that agents record."""
-
 import threading
 from pathlib import Path
 from typing import Any

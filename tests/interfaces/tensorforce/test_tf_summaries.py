@@ -1,5 +1,3 @@
-"""TensorBoard's events of agents."""
-
 import io
 import wave
 from pathlib import Path
@@ -36,7 +34,6 @@ def play(agent: Any, episodes: int, length: int = 2) -> list[int]:
 
 
 def events(folder: Path) -> Any:
-    """What TensorBoard reads in the newest folder."""
     newest = max(folder.iterdir())
     return EventAccumulator(str(newest), size_guidance=dict(scalars=0, tensors=0, images=0, audio=0)).Reload()
 

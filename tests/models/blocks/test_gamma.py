@@ -15,7 +15,6 @@ A, B = (part.reshape(-1) for part in np.meshgrid(GRID, GRID))
 
 
 def derivatives(function: Any, order: int, x: Any) -> Any:
-    """A derivative of a function of one array."""
     variable = tf.constant(x)
     with tf.GradientTape() as outer:
         outer.watch(variable)
