@@ -81,7 +81,6 @@ def test_draws_come_from_the_generator_alone() -> None:
     normal = Request("normal", (2, 3)).draw(rng)
     uniform = Request("uniform", (1000,), 2.0, 4.0).draw(rng)
     permutation = Request("permutation", (6,)).draw(rng)
-
     assert normal.dtype == np.float32
     np.testing.assert_array_equal(normal, same.standard_normal((2, 3), dtype=np.float32))
     assert uniform.dtype == np.float32
@@ -154,7 +153,6 @@ def test_behaviour_is_noisy_and_resumes_exactly_and_the_greedy_action_is_not(run
     other = agent("parts").train(second, first_update=5, update_frequency=2, timesteps=10)
     assert len(set(whole.actions)) == 20
     assert [*first.actions, *second.actions[-10:]] == whole.actions
-
     observations = np.array([[1, 1], [0, 1]], np.float32)
     greedy = one.predict(observations)
     np.testing.assert_array_equal(greedy["noisy_action"], greedy["action"])

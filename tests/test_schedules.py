@@ -16,6 +16,7 @@ from axonrl.schedules import (
     Polynomial,
     make_schedule,
 )
+from axonrl.tests.raising import raised
 
 LINEAR: Any = Linear  # untyped, for wrong arguments
 PIECEWISE: Any = PiecewiseConstant
@@ -227,9 +228,7 @@ def test_a_schedule_that_leaves_the_range_is_refused(schedule: Any, bounds: Any)
     ],
 )
 def test_a_wrong_value_is_named(argument: str, make: Any) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        make()
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, make).argument == argument
 
 
 def test_messages_of_piecewise_constant() -> None:

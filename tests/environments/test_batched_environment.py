@@ -184,12 +184,10 @@ def test_numbers_that_are_not_finite(bad: Any) -> None:
     with pytest.raises(NonFiniteError, match=rf"Fake\.step returned the reward {bad} in environment 1") as caught:
         batched.step(np.zeros(2, np.int32))
     assert caught.value.environment == 1
-
     batched = stepped(Fake(), Fake(then=(np.array([0, bad], np.float32), 0.0, False, False, {})), Fake())
     with pytest.raises(NonFiniteError, match=r"step returned an observation that is NaN.* in environment 1") as caught:
         batched.step(np.zeros(3, np.int32))
     assert caught.value.environment == 1
-
     with pytest.raises(NonFiniteError, match=r"Fake\.reset returned"):
         stepped(Fake({"a": np.array([bad, 0.0])}, space=Dict(a=TWO)))
     with pytest.raises(NonFiniteError, match=r"Fake\.reset returned"):  # beyond float32

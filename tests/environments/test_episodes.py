@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from axonrl.environments import read_episodes, write_episodes
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 PLAIN: Any = Box(-10, 10, (2,), np.float32)
 ACTIONS: Any = Discrete(3, start=1)
@@ -109,11 +110,10 @@ def test_npz_of_nested_spaces(tmp_path: Path) -> None:
 )
 def test_npz_that_is_refused(tmp_path: Path, changes: Any, told: list[str]) -> None:
     path = saved(tmp_path, **changes)
-    with pytest.raises(ArgumentError) as caught:
-        read(path)
-    assert caught.value.argument == "path"
+    caught = raised(ArgumentError, read, path)
+    assert caught.argument == "path"
     for part in (*told, str(path)):
-        assert part in str(caught.value)
+        assert part in str(caught)
 
 
 def test_actions_beyond_their_bounds_are_of_another_space(tmp_path: Path) -> None:
@@ -155,10 +155,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
     for name in (*contents, "none.npz", "none", "none.hdf5", "folder"):
-        with pytest.raises(ArgumentError) as caught:
-            read(tmp_path / name)
-        assert name in str(caught.value)
-        assert caught.value.argument == "path"
+        caught = raised(ArgumentError, read, tmp_path / name)
+        assert name in str(caught)
+        assert caught.argument == "path"
 
 
 def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,9 +170,7 @@ def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, mo
         (tmp_path / "run", [first], "must end in .npz"),
         (tmp_path / "missing" / "run.npz", [first], "cannot be written"),
     ):
-        with pytest.raises(ArgumentError) as caught:
-            write_episodes(where, episodes)
-        assert told in str(caught.value)
+        assert told in str(raised(ArgumentError, write_episodes, where, episodes))
 
     def full(file: Any, **arrays: Any) -> None:
         file.write(b"begun")

@@ -14,6 +14,7 @@ from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, Ti
 from axonrl.environments.minatar import FromSeed
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, registered, similar
+from axonrl.tests.raising import raised
 
 
 class Bare(gymnasium.Env[Any, Any]):
@@ -55,9 +56,8 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ArgumentError, match=message) as caught:
         make("CartPole-v1", gravity=3)
     assert (caught.value.argument, caught.value.value) == ("kwargs", {"gravity": 3})
-    with pytest.raises(ArgumentError) as caught:
-        make("CartPole-v1", 0)
-    assert (caught.value.argument, caught.value.value) == ("num_envs", 0)
+    caught = raised(ArgumentError, make, "CartPole-v1", 0)
+    assert (caught.argument, caught.value) == ("num_envs", 0)
     assert make("CartPole-v1", np.int64(2)).num_envs == 2
     with pytest.raises(ArgumentError, match="env_id must be an id, such as 'CartPole-v1', got None") as caught:
         make(None)

@@ -16,6 +16,7 @@ from axonrl.environments.single import Single
 from axonrl.environments.wrapping import WrapperError, mask_from_info
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
+from axonrl.tests.raising import raised
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -335,9 +336,8 @@ def test_mistakes(wrappers: Any, kwargs: Any, key: Any, message: Any) -> None:
 
 
 def test_a_mistake_is_found_with_several_copies_and_survives_pickling() -> None:
-    with pytest.raises(WrapperError) as caught:
-        make("Line-v0", 2, wrappers=[LIMIT, {"kind": "normalize_reward", "clip": 0}])
-    error = pickle.loads(pickle.dumps(caught.value))
+    caught = raised(WrapperError, make, "Line-v0", 2, wrappers=[LIMIT, {"kind": "normalize_reward", "clip": 0}])
+    error = pickle.loads(pickle.dumps(caught))
     assert (error.index, error.key, error.argument, error.value) == (1, "clip", "wrappers[1].clip", 0)
     assert str(error) == "normalize_reward: clip must be a finite number above 0, got 0"
 

@@ -15,6 +15,7 @@ from axonrl.estimators.stepping import Stepper
 from axonrl.memories import DemonstrationMemory, HindsightMemory
 from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import agent, differences, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -66,9 +67,8 @@ def test_a_caller_brings_the_function(tmp_path: Path) -> None:
 
 
 def test_environments_without_goals(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        one(tmp_path, hindsight()).train("CartPole-v1", 20, timesteps=30)
-    assert str(gymnasium.make("CartPole-v1").observation_space) in str(caught.value)
+    caught = raised(ArgumentError, one(tmp_path, hindsight()).train, "CartPole-v1", 20, timesteps=30)
+    assert str(gymnasium.make("CartPole-v1").observation_space) in str(caught)
     assert not (tmp_path / "run.json").exists()
 
 

@@ -15,6 +15,7 @@ from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.estimators.interaction import Interaction
 from axonrl.runs.seeding import episode_seed
 from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, saved, snapshot, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -219,9 +220,7 @@ def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
 )
 def test_wrong_values_change_nothing(call: Any, argument: str, session: Interaction) -> None:
     before = session.session.global_timestep
-    with pytest.raises(ArgumentError) as error:
-        call(session)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, call, session).argument == argument
     assert session.session.global_timestep == before
 
 

@@ -19,6 +19,7 @@ from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import Counting, agent, differences
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -55,9 +56,8 @@ def test_a_loaded_agent_continues_the_run(tmp_path: Path) -> None:
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ArgumentError) as caught:
-            Agent.load(place)
-        assert (caught.value.argument, caught.value.value) == ("model_dir", place)
+        caught = raised(ArgumentError, Agent.load, place)
+        assert (caught.argument, caught.value) == ("model_dir", place)
     fresh = agent(tmp_path / "fresh")
     calls = (fresh.learning_curve, lambda: fresh.act(np.zeros(2)), lambda: fresh.predict(np.zeros((1, 2))))
     for call in (*calls, lambda: fresh.set_weights({})):
@@ -81,9 +81,7 @@ def test_a_memory_that_cannot_be_described(tmp_path: Path) -> None:
     agent(tmp_path, Unnamed(64)).train(Counting(), timesteps=4)
     loaded = Agent.load(tmp_path, config=QUIET)
     assert loaded.evaluate(Counting(), 1)["episodes"] == 1
-    with pytest.raises(ArgumentError) as caught:
-        loaded.train(Counting(), timesteps=4)
-    assert caught.value.argument == "memory"
+    assert raised(ArgumentError, loaded.train, Counting(), timesteps=4).argument == "memory"
     assert Agent.load(tmp_path, memory=Unnamed(64), config=QUIET).train(Counting(), timesteps=4).global_timestep == 8
 
 

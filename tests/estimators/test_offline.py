@@ -29,6 +29,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -60,7 +61,6 @@ def test_each_update_is_one_of_q_learning_and_nothing_else_happens(tmp_path: Pat
     one.check(SPACES, data=DATA)
     weights = next(iter(one.get_weights().values()))
     one.learn(DATA, SPACES, steps=5, hooks=[notes])
-
     rows = {key: array[-4:] for key, array in DATA[2].items()}
     taken = np.eye(2, dtype=F32)[rows["action"]]
     for _ in range(5):
@@ -202,9 +202,7 @@ def refused() -> dict[str, tuple[Any, ...]]:
 def test_what_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     memory, model, data, env, argument = refused()[name]
     one = agent(tmp_path, memory, model)
-    with pytest.raises(ArgumentError) as error:
-        one.learn(data, env, steps=3)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, one.learn, data, env, steps=3).argument == argument
     assert not list(tmp_path.glob("**/*.json"))
 
 
@@ -232,9 +230,7 @@ def test_what_a_session_that_did_not_begin_had_stored_is_gone(tmp_path: Path) ->
 
 def test_wrappers_that_normalise_do_not_fit_stored_episodes(tmp_path: Path) -> None:
     env = make("CartPole-v1", wrappers=["normalize_observation"])
-    with pytest.raises(ArgumentError) as error:
-        agent(tmp_path).learn([long_episode()], env, steps=1)
-    assert error.value.argument == "env"
+    assert raised(ArgumentError, agent(tmp_path).learn, [long_episode()], env, steps=1).argument == "env"
 
 
 def long_episode() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.history import Evaluation, evaluations_of_policies
 from axonrl.runs.snapshot import Counters
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, saved, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -218,16 +219,13 @@ def test_a_checkpoint_is_a_policy_like_any_other(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], argument: str, trained: Agent) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        trained.evaluate("CartPole-v1", **arguments)
-    assert (caught.value.argument, caught.value.value) == (argument, arguments[argument])
-    assert ("no checkpoint 9, only 1, 2, 3;" in str(caught.value)) == (arguments["policy"] == 9)
+    caught = raised(ArgumentError, trained.evaluate, "CartPole-v1", **arguments)
+    assert (caught.argument, caught.value) == (argument, arguments[argument])
+    assert ("no checkpoint 9, only 1, 2, 3;" in str(caught)) == (arguments["policy"] == 9)
 
 
 def test_an_environment_that_cannot_be_copied_as_then(trained: Agent) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        trained.evaluate(Counting(), policy=2)
-    assert caught.value.argument == "env"
+    assert raised(ArgumentError, trained.evaluate, Counting(), policy=2).argument == "env"
 
 
 def test_numbers_that_differ_are_said(trained: Agent, caplog: pytest.LogCaptureFixture) -> None:

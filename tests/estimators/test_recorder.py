@@ -11,6 +11,7 @@ from axonrl import EstimatorSpec
 from axonrl.environments import make, read_episodes
 from axonrl.errors import ArgumentError
 from axonrl.tests.estimators.fakes import Counting, ListMemory, agent, aiming_model, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -133,15 +134,11 @@ def test_what_is_refused(options: dict[str, Any], argument: str, tmp_path: Path)
     env = Counting()
     one = trained(tmp_path / "run", env)
     path = tmp_path / options.pop("path", "data.npz")
-    with pytest.raises(ArgumentError) as error:
-        one.record(path, options.pop("env", env), **options)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, one.record, path, options.pop("env", env), **options).argument == argument
     assert not list(tmp_path.glob("data*"))
 
 
 def test_normalised_observations_are_refused(tmp_path: Path) -> None:
     env: gymnasium.Env[Any, Any] = make("CartPole-v1", wrappers=["normalize_observation"])
     one = trained(tmp_path / "run", env)
-    with pytest.raises(ArgumentError) as error:
-        one.record(tmp_path / "data.npz", env, episodes=1)
-    assert error.value.argument == "env"
+    assert raised(ArgumentError, one.record, tmp_path / "data.npz", env, episodes=1).argument == "env"

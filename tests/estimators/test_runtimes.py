@@ -97,7 +97,6 @@ def test_the_choice_is_said_once_and_recorded_with_its_reason(
     assert choices(caplog) == [f"Using LiteRT for actor and learner: {SMALL}."]
     assert record(tmp_path)["runtime"] == LITERT
     assert record(tmp_path)["runtime_why"] == {"actor": SMALL_RECORD, "learner": SMALL_RECORD}
-
     train(agent(tmp_path), ran)
     assert ran == {("litert", "act"), ("litert", "train")}
     assert choices(caplog) == [f"Using LiteRT for actor and learner, {BEGUN}."]
@@ -112,7 +111,6 @@ def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
     train(agent(tmp_path / "a"))
     monkeypatch.setattr(choosing, "_obstacle", lambda traced, by_name: Reason("large", "the moon"))
     choices(caplog)
-
     train(agent(tmp_path / "a"), ran)
     assert ran == {("litert", "act"), ("litert", "train")}
     assert choices(caplog) == [f"Using LiteRT for actor and learner, {BEGUN}."]
@@ -142,7 +140,6 @@ def test_a_run_in_tensorflow_stays_there_whatever_the_rule_says_now(
     assert choices(caplog) == ["Using TensorFlow for actor and learner, as requested."]
     assert record(tmp_path)["runtime"] == TENSORFLOW
     edit_record(tmp_path, runtime, *without)
-
     one = train(agent(tmp_path), ran)
     assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
     assert one.global_timestep == 24
@@ -175,7 +172,6 @@ def test_another_executor_may_evaluate_a_run_but_not_train_it(ran: set[tuple[str
     with pytest.raises(ValueError, match=message):
         train(agent(tmp_path, runtime=other))
     assert files(tmp_path) == before
-
     one = agent(tmp_path, runtime=other)
     ran.clear()
     assert one.evaluate(Counting(), 2) == trained.evaluate(Counting(), 2)
@@ -206,7 +202,6 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
     monkeypatch.setattr(logging.root, "handlers", [])
     train(agent(tmp_path / "a"))
     assert logging.root.handlers == []
-
     heard: list[logging.LogRecord] = []
 
     class Hears(logging.Handler):
@@ -270,7 +265,6 @@ def test_a_model_of_ones_own_trains_in_what_can_run_it(
     assert said.startswith(message)
     assert record(tmp_path / "auto")["runtime"] == runtimes
     assert one.global_step == 12
-
     train(agent(tmp_path / "tensorflow", model=own_model(between), runtime="tensorflow"), timesteps=30)
     weights, theirs = (snapshot(tmp_path / run)["weights"] for run in ("auto", "tensorflow"))
     for where in differences(weights, theirs):  # they may differ, but by rounding only

@@ -108,10 +108,8 @@ def test_a_state_comes_back_whole() -> None:
         rng.integers(0, 10, count, np.int32)  # an odd number of 32-bit words leaves half a word behind
     content = stored(state.state_dict())
     drawn = {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in state.stepper.generators.items()}
-
     other = fresh()
     other.load_state_dict(content)
-
     assert (other.counters, other.stepper.owed) == (Counters(11, 22, 33), 4)
     weights = other.stepper.executor.get_weights()
     assert {name: value.tolist() for name, value in weights.items()} == {"kernel": [1.0, 2.0], "bias": [0.0, 0.0]}
@@ -186,10 +184,8 @@ def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: A
     state.bring_back(env)
     play(state, env, 6)
     state.load_state_dict(stored(state.state_dict()))
-
     other = vector(disturbed)
     assert state.bring_back(other) == "it does not repeat an episode from its seed and actions"
-
     assert len(play(state, other, 5)) == 5
     assert state.observation.shape == (2, 4)
 

@@ -19,6 +19,7 @@ from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -110,9 +111,8 @@ def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> N
         started(tmp_path, source, actions=5)
     assert caught.value.argument == "warm_start"
     assert str(caught.value).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
-    with pytest.raises(ArgumentError) as caught:
-        started(tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
-    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
+    caught = raised(ArgumentError, started, tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
+    assert str(caught).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
     assert not (tmp_path / "run.json").exists()
     ours = started(tmp_path, WarmStart(source, "(?!head/|copied/).*"), actions=5)
     assert same(ours, weights_of(source)) & KERNELS == {"body/kernel", "critic/kernel"}
@@ -134,9 +134,7 @@ def test_there_is_nothing_to_take(source: Path, tmp_path: Path, monkeypatch: Any
 
 @pytest.mark.parametrize(("arguments", "name"), [((3,), "warm_start"), (("x", "("), "WarmStart.variables")])
 def test_invalid_arguments(arguments: Any, name: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        WarmStart(*arguments)
-    assert caught.value.argument == name
+    assert raised(ArgumentError, WarmStart, *arguments).argument == name
 
 
 def test_a_run_that_continues_is_not_started_again(source: Path, tmp_path: Path) -> None:

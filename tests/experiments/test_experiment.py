@@ -14,6 +14,7 @@ from axonrl.facts import Session, TimestepFacts
 from axonrl.hooks import Hook
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
+from axonrl.tests.raising import raised
 
 ENV = "CartPole-v1"
 pytestmark = pytest.mark.usefixtures("traced_once")
@@ -110,9 +111,7 @@ def test_what_is_needed_when_it_is_used(tmp_path: Path) -> None:
     strategy = BestExport(tmp_path)
     one = experiment(agent(tmp_path / "run"), export_strategies=strategy)
     assert one.export_strategies == [strategy]  # one needs no list
-    with pytest.raises(ArgumentError) as error:
-        next(one.continuous_train_and_eval(10))
-    assert error.value.argument == "max_timesteps"
+    assert raised(ArgumentError, next, one.continuous_train_and_eval(10)).argument == "max_timesteps"
     one.train(max_timesteps=30)
     with pytest.raises(ArgumentError, match="holds no checkpoint 77, only 1, 2"):
         one.evaluate(policy=77)

@@ -15,6 +15,7 @@ from axonrl.experiments.language.files import (
     read,
     scalar,
 )
+from axonrl.tests.raising import raised
 
 
 @pytest.fixture
@@ -24,10 +25,9 @@ def file(tmp_path: Path) -> Path:
 
 def fail(file: Path, content: bytes | str) -> ExperimentError:
     file.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(ExperimentError) as caught:
-        read(file)
-    assert len(str(caught.value)) < 600
-    return caught.value
+    caught = raised(ExperimentError, read, file)
+    assert len(str(caught)) < 600
+    return caught
 
 
 def test_scalars() -> None:
@@ -120,9 +120,8 @@ def test_values_from_the_command_line() -> None:
     assert parse_value("1e-3", "--set a=1e-3", ("a",)) == 1e-3
     assert parse_value("[1, {b: x}]", "--set", ("a",)) == [1, {"b": "x"}]
     assert parse_value("", "--set", ("a",)) is None
-    with pytest.raises(ExperimentError) as caught:
-        parse_value("{b: .nan}", "--set a={b: .nan}", ("a",))
-    assert str(caught.value) == "--set a={b: .nan}: a.b: must be a finite number, got .nan"
+    caught = raised(ExperimentError, parse_value, "{b: .nan}", "--set a={b: .nan}", ("a",))
+    assert str(caught) == "--set a={b: .nan}: a.b: must be a finite number, got .nan"
 
 
 def test_a_document_finds_the_nearest_line_and_name() -> None:

@@ -10,6 +10,7 @@ from axonrl import registry
 from axonrl.experiments.language.files import ExperimentError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.shipped import shipped
+from axonrl.tests.raising import raised
 
 MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"
 FULL = """\
@@ -48,9 +49,7 @@ def experiment(
 
 
 def error(folder: Path, text: str, **options: Any) -> ExperimentError:
-    with pytest.raises(ExperimentError) as caught:
-        experiment(folder, text, **options)
-    return caught.value
+    return raised(ExperimentError, experiment, folder, text, **options)
 
 
 def test_everything(tmp_path: Path) -> None:

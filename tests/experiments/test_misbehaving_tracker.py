@@ -26,6 +26,7 @@ from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import choices
 from axonrl.tests.experiments.sharing import files, tracked_run, wait
 from axonrl.tests.misbehaving_server import BREAKS_OFF, GARBAGE, PASSES_ON, REFUSES, SLOW, MisbehavingServer, Request
+from axonrl.tests.raising import raised
 
 TOKEN = "a-secret-token-0123456789"
 EXPERIMENT = """
@@ -175,9 +176,7 @@ def test_what_a_push_reports(
     written: TrackedRun, misbehaving: MisbehavingServer, behaviour: str | int, text: str
 ) -> None:
     misbehaving.behaviour = behaviour
-    with pytest.raises(PolyaxonError) as caught:
-        Tracker(misbehaving.host).push(written)
-    assert str(caught.value) == f"{misbehaving.host} {text}"
+    assert str(raised(PolyaxonError, Tracker(misbehaving.host).push, written)) == f"{misbehaving.host} {text}"
 
 
 @pytest.mark.usefixtures("quick")

@@ -14,6 +14,7 @@ from axonrl.experiments.commands import cli, training
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running import enjoying, runner
 from axonrl.runs.history import read_evaluations
+from axonrl.tests.raising import raised
 
 FILE = """\
 environment: {id: CartPole-v1, num_envs: 4, wrappers: [{kind: time_limit, max_episode_steps: 2}]}
@@ -129,9 +130,7 @@ def test_what_is_asked_for(recorder: Recorder, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("words", [["data.npz"], ["data.npz", "--episodes", "5", "--epsilon", "1.5"]])
 def test_a_length_and_a_probability_are_required(words: list[str], recorder: Recorder) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["record", "run", *words])
-    assert caught.value.code == 2
+    assert raised(SystemExit, cli.main, ["record", "run", *words]).code == 2
     assert recorder.calls == []
 
 

@@ -7,6 +7,7 @@ from axonrl.experiments.errors import ChangedExperimentError, RunFolderError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import folder as records
+from axonrl.tests.raising import raised
 
 
 def make(**changes: Any) -> Experiment:
@@ -16,9 +17,7 @@ def make(**changes: Any) -> Experiment:
 
 def changes(folder: Path, changed: Experiment) -> list[str]:
     """What is not allowed to change when the run is resumed."""
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(folder, changed, resume=True)
-    return list(caught.value.changes)
+    return list(raised(ChangedExperimentError, records.prepare, folder, changed, resume=True).changes)
 
 
 AWKWARD = [
@@ -67,9 +66,8 @@ def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
 )
 def test_an_existing_folder_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / content).touch()
-    with pytest.raises(RunFolderError) as caught:
-        records.prepare(tmp_path, make(), resume=False)
-    assert (caught.value.file, str(caught.value)) == (str(tmp_path), message.format(tmp_path))
+    caught = raised(RunFolderError, records.prepare, tmp_path, make(), resume=False)
+    assert (caught.file, str(caught)) == (str(tmp_path), message.format(tmp_path))
     with pytest.raises(RunFolderError):
         records.prepare(tmp_path / content, make(), resume=False)  # a file
 
@@ -97,9 +95,8 @@ def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
 
 def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
     records.prepare(tmp_path, make(seed=1, config={"keep_checkpoint_max": 5}), resume=False)
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(tmp_path, make(seed=1), resume=True)
-    assert str(caught.value) == (
+    caught = raised(ChangedExperimentError, records.prepare, tmp_path, make(seed=1), resume=True)
+    assert str(caught) == (
         f"Run folder {tmp_path} cannot be resumed with a changed experiment: config.keep_checkpoint_max (5 -> absent)."
         " Only train.max_*, learn.max_steps, evaluate, tracker and submit may change. Use --model-dir for a new run."
     )

@@ -16,6 +16,7 @@ from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.history import read_episodes
+from axonrl.tests.raising import raised
 
 MODEL = """
 import dataclasses
@@ -85,11 +86,10 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
 )
 def test_check_names_the_key(file: Path, name: str, value: str, key: str, message: str) -> None:
     experiment, document = load(file, sets={name: value})
-    with pytest.raises(ExperimentError) as caught:
-        runner.check(experiment, document, Path("out"))
+    caught = raised(ExperimentError, runner.check, experiment, document, Path("out"))
     source = f"--set {name}" if name == "tracker" else f"--set {name}={value}"  # which may hold a token
-    assert (caught.value.key, caught.value.file) == (key, source)
-    assert message in str(caught.value)
+    assert (caught.key, caught.file) == (key, source)
+    assert message in str(caught)
 
 
 def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) -> None:
@@ -101,17 +101,15 @@ def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) ->
         "environment.wrappers": "[normalise, {kind: time_limit, steps: 3}]",
         "environment.id": "CartPol-v1",
     }
-    with pytest.raises(ExperimentError) as caught:
-        runner.check(*load(file, sets=sets), Path("out"))
-    assert {error.key for error in caught.value.errors} == {
+    caught = raised(ExperimentError, runner.check, *load(file, sets=sets), Path("out"))
+    assert {error.key for error in caught.errors} == {
         *("agent.params.rat", "agent.params.rate", "agent.memory.n_step", "agent.memory.discount"),
         *("hooks.0.kind", "hooks.1.every_timestep", "hooks.2.every_timesteps"),
         *("environment.wrappers.0.kind", "environment.wrappers.1.steps", "environment.id"),
     }
     sets = {"trian": "{}", "hooks": "[3, {kind: evaluation, every: 5}]", "environment.wrappers": "[normalise]"}
-    with pytest.raises(ExperimentError) as caught:
-        load(file, sets=sets, check_named=building.check_named)
-    assert sorted(error.key for error in caught.value.errors) == [
+    caught = raised(ExperimentError, load, file, sets=sets, check_named=building.check_named)
+    assert sorted(error.key for error in caught.errors) == [
         *("environment.wrappers.0.kind", "hooks.0", "hooks.1.every", "trian")
     ]
 

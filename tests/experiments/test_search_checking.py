@@ -20,6 +20,7 @@ from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.watching import Watch
 from axonrl.experiments.seeds.group import Outcome
 from axonrl.experiments.tracking.journal import JOURNAL
+from axonrl.tests.raising import raised
 
 FILE = """\
 params: {rate: 1e-3, wait: 40, loss: {type: str, default: huber}, size: 100}
@@ -90,9 +91,8 @@ def read(tmp_path: Path) -> Read:
     ],
 )
 def test_values_of_a_matrix_that_are_wrong(matrix: str, messages: list[str], read: Read) -> None:
-    with pytest.raises(ExperimentError) as caught:
-        Space(*read(matrix), {})
-    found = [str(error).partition(f"search.yml:{LINE}: matrix.")[2] for error in caught.value.errors]
+    caught = raised(ExperimentError, Space, *read(matrix), {})
+    found = [str(error).partition(f"search.yml:{LINE}: matrix.")[2] for error in caught.errors]
     assert [one[: len(two)] for one, two in zip(found, messages, strict=True)] == messages
 
 
@@ -176,11 +176,10 @@ def test_a_name_that_no_metric_has(matrix: str, more: str, nearest: str | None, 
     if nearest is None:
         checking.check_metrics(experiment, document)
         return
-    with pytest.raises(ExperimentError) as caught:
-        checking.check_metrics(experiment, document)
-    assert (caught.value.key, caught.value.line) == ("matrix.metric.name", LINE)
-    assert "rollout/return_mean, " in caught.value.message
-    assert (caught.value.nearest or "") == nearest
+    caught = raised(ExperimentError, checking.check_metrics, experiment, document)
+    assert (caught.key, caught.line) == ("matrix.metric.name", LINE)
+    assert "rollout/return_mean, " in caught.message
+    assert (caught.nearest or "") == nearest
 
 
 def test_names_in_early_stopping(read: Read) -> None:
@@ -188,9 +187,8 @@ def test_names_in_early_stopping(read: Read) -> None:
     rule = "kind: metric_early_stopping, metric: {}, value: 1, optimization: maximize"
     rules = ", ".join(f"{{{rule.format(name)}}}" for name in ("rollout/return", "return", "rolout/return"))
     experiment, document = read(f"kind: grid, earlyStopping: [{rules}], {RATES}")
-    with pytest.raises(ExperimentError) as caught:
-        checking.check_metrics(experiment, document)
-    keys = [error.key for error in caught.value.errors]
+    caught = raised(ExperimentError, checking.check_metrics, experiment, document)
+    keys = [error.key for error in caught.errors]
     assert keys == ["matrix.earlyStopping.1.metric", "matrix.earlyStopping.2.metric"]
 
 

@@ -11,6 +11,7 @@ from axonrl.experiments.language.schema import load
 from axonrl.experiments.searches.space import Point, Space
 from axonrl.experiments.searches.stopping import Rules
 from axonrl.experiments.searches.strategies import Batch, following, most_points
+from axonrl.tests.raising import raised
 
 FILE = """\
 params: {rate: 1e-3, wait: 40, steps: 100, loss: {type: str, default: huber}}
@@ -139,9 +140,7 @@ def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) ->
     ],
 )
 def test_mistakes_name_the_key(matrix: str, key: str, space: Callable[[str], Space]) -> None:
-    with pytest.raises(ExperimentError) as caught:
-        space(matrix).grid()
-    assert caught.value.key == key
+    assert raised(ExperimentError, space(matrix).grid).key == key
 
 
 SERIES = {0: [1.0, 5.0], 1: [4.0, 4.0], 2: [2.0, 2.0], 3: [3.0]}

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Linear, OrnsteinUhlenbeck, RandomDecay, StateDependent
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 BOX = spaces.Box(-1, 1, (2,))
 CHOICES = spaces.Discrete(3, start=5)
@@ -146,6 +147,4 @@ def test_some_environments_draw_their_ends_when_they_first_act() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, argument: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        make()
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, make).argument == argument

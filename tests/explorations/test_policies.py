@@ -51,7 +51,6 @@ def test_epsilon_greedy_for_one_environment() -> None:
     at_epsilon: Any = Scripted(0.25)
     assert described(policy(actions(11), 0, at_epsilon)) == ([11], "int32", {})
     assert at_epsilon.asked == [("random", None)]
-
     below: Any = Scripted(0.2499, 13)
     assert described(policy(actions(11), 0, below)) == ([13], "int32", {})
     assert below.asked == [("random", None), ("integers", 10, 14, None)]

@@ -14,6 +14,7 @@ from axonrl.contracts import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical, SquashedGaussian
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 LARGEST = float(np.finfo(np.float32).max)
 BELOW_ONE = 1 - 2**-53
@@ -128,10 +129,9 @@ def test_gaussian_log_prob_is_of_the_action_as_it_was_rounded() -> None:
     ],
 )
 def test_another_space_is_refused(policy: Any, space: Any, needs: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        policy(space)
-    assert (caught.value.argument, caught.value.value) == ("action_space", space)
-    assert str(caught.value) == f"{policy.__name__} needs {needs}, got {space!r}"
+    caught = raised(ArgumentError, policy, space)
+    assert (caught.argument, caught.value) == ("action_space", space)
+    assert str(caught) == f"{policy.__name__} needs {needs}, got {space!r}"
 
 
 ACTION = np.zeros((2, 2), np.float32)
@@ -149,10 +149,9 @@ ACTION.flags.writeable = False
 def test_a_prediction_that_is_missing_or_of_another_shape_is_named(
     policy: Any, predictions: Any, name: str, problem: str
 ) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        policy(predictions, 0, np.random.default_rng(0))
-    assert caught.value.argument == f"predictions[{name!r}]"
-    assert str(caught.value) == f"{type(policy).__name__} needs predictions[{name!r}]{problem}"
+    caught = raised(ArgumentError, policy, predictions, 0, np.random.default_rng(0))
+    assert caught.argument == f"predictions[{name!r}]"
+    assert str(caught) == f"{type(policy).__name__} needs predictions[{name!r}]{problem}"
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,6 @@ def test_a_resumed_run_cuts_what_came_after_the_checkpoint(session: Any, tmp_pat
     with (tmp_path / EPISODES).open("a") as file:
         file.write("6,12,6.0,2,0.2")  # killed while it wrote
     killed.end(session, END)  # only to close the file
-
     resumed = type(session)(tmp_path, timestep=6, episode=3)
     hook, hooks = begin(resumed)
     assert hook.global_timestep == 6

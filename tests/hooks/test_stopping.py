@@ -55,7 +55,6 @@ def test_stop_at_return_resumes_with_its_window(session: Any) -> None:
         hook.after_episode(session, session.episode(episode_return))
     state = hook.state_dict()
     np.testing.assert_array_equal(state["returns"], [0.0, 9.0, 9.0])
-
     resumed = begun(StopAtReturn(threshold=10.0, episodes=3), session, state)
     assert session.stop_reason is None
     resumed.after_episode(session, session.episode(12.0))  # (9 + 9 + 12) / 3 = 10

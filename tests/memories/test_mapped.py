@@ -81,7 +81,6 @@ def test_a_memory_larger_than_the_machine(tmp_path: Path, monkeypatch: Any) -> N
     with pytest.raises(ArgumentError, match=r"needs 768 bytes, this machine has 100;"):
         ReplayMemory(16, 4).build(SPECS, 1, np.random.default_rng(0))
     mapped(tmp_path)
-
     sampler = Prioritized()  # its tree stays in RAM
     with pytest.raises(ArgumentError, match=r"needs \d+ bytes, this machine has 100;"):
         ReplayMemory(16, 4, path=tmp_path / "b", sampler=sampler).build(SPECS, 1, np.random.default_rng(0))
@@ -115,7 +114,6 @@ def test_one_memory_at_a_time(tmp_path: Path) -> None:
     assert first.get_by_index(0)["reward"] == 5
     del first
     gc.collect()
-
     holder = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

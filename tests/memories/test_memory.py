@@ -182,7 +182,6 @@ def test_an_array_that_is_filled_again_and_again(built: Any) -> None:
     """Identity says nothing about the contents, unless the caller promises that."""
     memory = built(NewestMemory(16, 1), num_envs=2)
     buffer = np.zeros((2, 1), np.float32)
-
     for number in (1, 2):
         buffer[:] = number
         memory.extend(**timesteps(buffer, buffer))
@@ -253,7 +252,6 @@ def test_dict_observations_are_dicts_of_columns(specs: Any) -> None:
     # In each environment another part differs.
     extend({"position": np.array([[0.0, 0.0], [6.0, 6.0]]), "seen": np.array([False, True])}, observe(7))
     assert [memory.get_by_index(i)["truncated"].item() for i in (-4, -3)] == [1, 1]
-
     now = observe(7)
     with pytest.raises(KeyError, match="observation: missing key 'seen'; expected are position, seen"):
         extend({"position": now["position"]}, now)

@@ -82,7 +82,6 @@ def test_ppo_learns_with_the_probabilities_that_it_acted_with(
     predictions = model.act(observations([mask] * rows + [[0] * len(mask)]))
     greedy = np.array(taken[1] if isinstance(taken[1], int) else taken[0])  # the first of equal ones
     assert predictions["action"].tolist() == [greedy.tolist()] * rows + [np.full_like(greedy, NO_LEGAL_ACTION).tolist()]
-
     acted = {name: value[:rows] for name, value in predictions.items()}
     exploration = model.program.predict.exploration
     assert exploration is not None

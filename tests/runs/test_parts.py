@@ -67,7 +67,6 @@ def test_items_that_no_part_holds(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match=r"no part holds the items 9 \.\. 9 of a"):
         store.open()
-
     manifest["files"]["../other"] = manifest["files"]["state.json"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="names other files than a checkpoint has"):

@@ -75,7 +75,6 @@ def test_without_a_run_nothing_is_written_until_there_is_one(tmp_path: Path) -> 
     assert cache("actor", "k", returning(CONTENT)) == CONTENT
     cache.keep()
     assert list(tmp_path.rglob("*")) == []
-
     folder.mkdir()
     cache.keep()
     assert list(folder.rglob("*")) == []
@@ -254,7 +253,6 @@ def test_a_new_agent_goes_on_without_converting(
     assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
     assert (tmp_path / "whole" / BOTH).read_bytes() == (tmp_path / "parts" / BOTH).read_bytes()  # both keep it
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
-
     monkeypatch.setenv(programs.VARIABLE, "")  # what is in the run folder is enough
     assert acts() == expected
     train("parts", 60, model=None)
@@ -270,7 +268,6 @@ def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
     expected = trained.evaluate(Counting(), 2)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setattr(programs, "save_arrays", raising(PermissionError(30, "Read-only file system")))
-
     assert agent(tmp_path).evaluate(Counting(), 2) == expected
     assert [message for message in said(caplog, logging.WARNING) if "not kept" in message] == [
         f"the converted program is not kept in {tmp_path / 'litert'}: [Errno 30] Read-only file system"

@@ -384,7 +384,6 @@ def _traced(make: Any, chosen: Mapping[str, Row], ops: dict[str, set[tuple[str, 
         return {name: tensors for name, tensors in outputs.items() if tensors}
 
     specs = [tf.TensorSpec([shape[0], *array.shape[1:]], array.dtype) for array in inputs()]
-
     return tf.function(call, autograph=False).get_concrete_function(*specs)
 
 

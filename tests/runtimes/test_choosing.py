@@ -19,6 +19,7 @@ from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
+from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import COUNTERS, Make
 
 VECTOR = ArraySpec((4,), np.float32)
@@ -106,7 +107,6 @@ def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice(BOTH_LITERT, {"actor": SMALL, "learner": SMALL})
     assert str(choice) == "Using LiteRT for actor and learner: the model is small and converts."
-
     executor, choice = choose(program, None, "auto", None, shared)
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice({"actor": "litert"}, {"actor": SMALL})
@@ -260,9 +260,7 @@ def key_of(what: tuple[Program, Train]) -> str:
     def cache(name: str, key: str, make: Callable[[], bytes]) -> bytes:
         raise Asked(key)
 
-    with pytest.raises(Asked) as caught:
-        chosen(what, cache=cache)
-    return str(caught.value)
+    return str(raised(Asked, chosen, what, cache=cache))
 
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -52,13 +52,11 @@ def test_actions_and_updates_are_those_of_the_network(executor: Executor, batch_
     w1, b1, w2, b2 = executor.get_predict_weights().values()
     batch = batch_of(batch_specs(6))
     q = np.maximum(batch["observation"] @ w1 + b1, 0) @ w2 + b2
-
     predictions, state = executor.act(batch["observation"])
     assert state is None
     assert {name: value.dtype for name, value in predictions.items()} == {"q": np.float32, "action": np.int32}
     np.testing.assert_allclose(predictions["q"], q, atol=1e-6)
     np.testing.assert_array_equal(predictions["action"], q.argmax(axis=1))
-
     result = executor.train(batch, COUNTERS, [])
     error = batch["reward"] + batch["discount"] - q[np.arange(6), batch["action"]]
     assert result.td_error is not None

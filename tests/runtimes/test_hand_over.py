@@ -162,7 +162,6 @@ def test_tracing_again_begins_training_anew(trace: Make, batch_specs: Make, batc
     first = executor.get_weights()
     executor.train(batch_of(batch_specs(8)), COUNTERS, [])
     trained = executor.get_weights()
-
     executor = TensorFlowExecutor(program, program.trace_train(batch_specs(16)))
     again = executor.get_weights()
     assert list(again) == list(first)

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from axonrl.estimators.stepping import Stepper
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.opening import open_stepper
+from axonrl.tests.raising import raised
 
 from .experience import step
 
@@ -78,6 +77,4 @@ def feed(agent: HostedAgent, begin: int, end: int, environments: int = 1) -> Non
 
 
 def refused(call: Callable[[], object]) -> RefusedError:
-    with pytest.raises(RefusedError) as error:
-        call()
-    return error.value
+    return raised(RefusedError, call)

@@ -73,7 +73,6 @@ class Server:
         found = re.fullmatch(rf"{_READY}(https?)://127\.0\.0\.1:(\d+)\n", line)
         assert found, f"{line!r}; {self.log.read_text()[-4000:]}"
         self.scheme, self.port = found[1], int(found[2])
-
         return self
 
     def _first_line(self) -> str:

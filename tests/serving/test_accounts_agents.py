@@ -4,9 +4,9 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, START, Hands, on_both
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 

@@ -23,10 +23,10 @@ from axonrl.serving.accounts import (
     schema,
 )
 from axonrl.serving.accounts.tables import Base
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, at_once, on_both, with_alice
 from .postgresql import PostgreSQL
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 

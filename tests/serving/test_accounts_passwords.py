@@ -5,9 +5,9 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import RefusedError, limits, passwords
 from axonrl.serving.accounts.limits import LoginLimits
+from axonrl.tests.raising import raised
 
 from .client_stub import Clock
-from .raising import raised
 
 
 def test_the_parameters_are_owasps() -> None:

@@ -5,9 +5,9 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, Audit, By, Database, Idempotency, RefusedError
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, Hands, at_once, on_both
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 

@@ -6,9 +6,9 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, granting, tokens
 from axonrl.serving.accounts.granting import to_json
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 

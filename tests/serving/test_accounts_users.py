@@ -6,6 +6,7 @@ from argon2 import PasswordHasher
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError, passwords, tokens
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, Hands, on_both, with_alice
 
@@ -53,9 +54,8 @@ def test_a_refused_login_says_the_same_whatever_was_wrong(accounts: Accounts) ->
         ("alice", "x" * 2000),
         ("alice", "\ud800"),
     ):
-        with pytest.raises(RefusedError) as error:
-            accounts.login(name, password, "")
-        said.add((error.value.code, str(error.value)))
+        error = raised(RefusedError, accounts.login, name, password, "")
+        said.add((error.code, str(error)))
     ((code, _),) = said
     assert code == "invalid_credentials"
     assert accounts.active_tokens() == {}

@@ -8,8 +8,7 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.catalogue import Recipe, described, recipe
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 SIZES = {"state_size": 4, "action_size": 2}
 

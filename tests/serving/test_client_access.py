@@ -15,9 +15,9 @@ from axonrl.serving import AuthenticationError, NotFound, RateLimited, RemoteAge
 from axonrl.serving.client import address, credentials, errors
 from axonrl.serving.client.credentials import Login, Secret
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import AGENT, Reply, Stub, problem
-from .raising import raised
 
 PASSWORD = "correct horse battery"
 TOKEN = "axp_0123456789secret"

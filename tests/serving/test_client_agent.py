@@ -24,9 +24,9 @@ from axonrl.serving import (
 from axonrl.serving.catalogue import hosted
 from axonrl.serving.client import waiting
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, connect, problem
-from .raising import raised
 
 
 def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
@@ -106,9 +106,7 @@ def test_errors_of_create(stub: Stub) -> None:
     agent = connect(stub, lr=-1)
     for code in ("name_taken", "quota_exceeded"):
         assert raised(Conflict, agent.create_agent, 4, 2, "dqn").code == code
-    with pytest.raises(InvalidRequest) as invalid:
-        agent.create_agent(4, 2, "dqn")
-    error = invalid.value
+    error = raised(InvalidRequest, agent.create_agent, 4, 2, "dqn")
     assert (error.status, error.code, error.detail, error.request_id) == (422, "invalid_value", "Invalid.", "r2")
     assert error.errors == wrong
     assert "lr" in str(error)

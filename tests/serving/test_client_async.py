@@ -13,9 +13,9 @@ from axonrl.serving import (
     ServiceUnavailable,
 )
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, STATE, Reply, Stub, problem
-from .raising import raised
 
 KNOWN: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn", "environment": "e"}
 

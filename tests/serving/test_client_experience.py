@@ -12,9 +12,9 @@ import pytest
 
 from axonrl.serving import AuthenticationError, RemoteAgent, ServiceError
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, agent_of, connect, problem, told
-from .raising import raised
 
 
 def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:

@@ -10,10 +10,10 @@ from axonrl.serving import Conflict, InvalidRequest, RateLimited, ServiceError, 
 from axonrl.serving.client import session
 from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
+from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, Clock, Reply, Stub, problem
 from .client_stub import told as connect
-from .raising import raised
 
 GONE = Lost("unreachable", "")
 STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
@@ -108,10 +108,9 @@ def test_no_connection(stub: Stub) -> None:
 def test_a_request_has_a_timeout(stub: Stub) -> None:
     late = threading.Event()
     stub.replies.append(Reply(after=late))
-    with pytest.raises(ServiceUnavailable) as caught:
-        connect(stub, timeout=0.1, retry_deadline=0).act([1, 2, 3, 4])
+    caught = raised(ServiceUnavailable, connect(stub, timeout=0.1, retry_deadline=0).act, [1, 2, 3, 4])
     late.set()
-    assert caught.value.code == "timeout"
+    assert caught.code == "timeout"
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one(stub: Stub) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from axonrl.serving.client import values
 from axonrl.serving.client.errors import ArgumentError
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 NAN, INF = float("nan"), float("inf")
 

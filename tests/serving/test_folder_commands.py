@@ -59,7 +59,6 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
     config = told["config"]
     assert (config["state_size"], config["action_size"], config["seed"]) == (4, 2, 0)
     assert (config["warm_up"], config["update_freq"], config["buffer_size"], config["lr"]) == (20, 2, 500, 3e-4)
-
     trained = Agent.load(run)
     before = [trained.act(one) for one in OBSERVATIONS]
     with opened(commands.data / "agents" / told["id"], programs) as hosted:
@@ -68,7 +67,6 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
         acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
         assert acted == before
         assert learned_alike(hosted, run, made, programs)
-
     assert commands("export-policy", "alice/cart", str(tmp_path / "policy"))[0] == 0
     policy = Policy.load(tmp_path / "policy")
     with opened(commands.data / "agents" / told["id"], programs) as hosted:

@@ -19,9 +19,9 @@ import trustme
 from axonrl.serving import ServiceUnavailable
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.server import listening
+from axonrl.tests.raising import raised
 
 from .live import Server, agent, running
-from .raising import raised
 
 ROOT = Path(__file__).parent.parent.parent
 ACT = "/api/v1/agents/cart/act"

@@ -8,8 +8,7 @@ from axonrl.serving.gateway.limits import Bucket, Buckets
 from axonrl.serving.gateway.problems import ProblemError
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.settings import Settings, load
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 
 def test_a_bucket() -> None:
@@ -61,9 +60,8 @@ def test_faults_name_file_line_and_key(tmp_path: Path, text: str, where: str) ->
 
 
 def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError) as refused:
-        load(None, {"limits.agents": "many", "tokens.default_days": "400"})
-    lines = str(refused.value).splitlines()
+    refused = raised(SettingsError, load, None, {"limits.agents": "many", "tokens.default_days": "400"})
+    lines = str(refused).splitlines()
     assert lines[0] == "--set limits.agents=many: limits.agents: must be an integer, got 'many'"
     assert lines[1].startswith("--set tokens.default_days=400: tokens.default_days: must be ")
     assert "absent.yml" in str(raised(SettingsError, load, tmp_path / "absent.yml"))

@@ -237,7 +237,6 @@ def untouched(learned: tuple[Host, HostedAgent]) -> HostedAgent:
 @pytest.mark.parametrize(("change", "where"), BAD_STEPS)
 def test_a_bad_step_is_named_and_changes_nothing(untouched: HostedAgent, change: dict[str, Any], where: str) -> None:
     before = untouched.get_state().value, untouched.info().value
-
     error = refused(lambda: untouched.step(body(0, **change), "key"))
     assert (error.status, error.errors[0][0]) == (422, where)
     assert (untouched.get_state().value, untouched.info().value) == before

@@ -17,10 +17,10 @@ from axonrl.runs import history
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError
+from axonrl.tests.raising import raised
 
 from .experience import step
 from .hosted import DQN, PPO, Built, Host, body, feed, refused, timesteps, weights
-from .raising import raised
 
 
 @pytest.mark.parametrize(("model", "config"), [("dqn", DQN), ("dqn", {**DQN, "n_steps": 3}), ("ppo", PPO)])

@@ -8,8 +8,7 @@ import pytest
 
 from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.hosting.journal import DamagedJournalError, Journal
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 RECORDS = [b"first", b"the second one", b"3" * 100]
 HEAD = 12

@@ -21,13 +21,13 @@ from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.checking import check
 from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.workers.pool import Answer
+from axonrl.tests.raising import raised
 
 from .experience import step
 from .for_accounts import Hands
 from .hosted import DQN, Built, Host, body, timesteps, weights
 from .live import Server, agent, prepared
 from .postgresql import PostgreSQL
-from .raising import raised
 from .service import SMALL
 from .service import timesteps as accepted
 
@@ -248,7 +248,6 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         at_one = agent(one, token, **SMALL)
         at_one.create_agent(4, 2, "dqn")
         play(at_one, *range(20))
-
         # While one has it, two has it not, whatever is asked.
         impatient = agent(two, token, retry_deadline=0)
         for ask in (lambda: impatient.act([0.0] * 4), lambda: play(impatient, 20), impatient.info):
@@ -256,14 +255,12 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
             caught = raised(ServiceUnavailable, ask)
             assert (caught.status, caught.code) == (503, "unavailable")
         assert accepted(at_one) == 20
-
         # One dies: two has it when the lease has run out, with everything that was acknowledged.
         play(at_one, *range(20, 40))
         one.kill(workers=False)
         at_two = agent(two, token, retry_deadline=120.0)
         play(at_two, 39, 40)  # the last one may have been answered, and is known by its key
         assert accepted(at_two) == 41
-
         # Two is stopped, and does not know: three goes on, and two is fenced when it wakes up.
         three.start()
         at_three = agent(three, token, retry_deadline=120.0)
@@ -283,7 +280,6 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         with pytest.raises(ServiceUnavailable):
             play(impatient, 42)
         assert accepted(at_three) == 61
-
         # A graceful stop gives it back; and all of it is what one server would have learned.
         assert three.stop() == 143
         assert accepted(agent(two, token, retry_deadline=120.0)) == 61

@@ -56,7 +56,6 @@ def used(client: Client, token: str, administrator: str) -> set[str]:
     secrets = {PASSWORD, NEW, BOBS, WRONG, SHORT, TOKEN_OF_NOBODY, token, administrator, login, made, cookie}
     assert all(len(secret) >= len(SHORT) for secret in secrets)
     assert client.refusals == {}
-
     client.log_in("alice", WRONG)
     client.log_in("alice", WRONG, "/login")
     client.log_in(WRONG, WRONG)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent
+from axonrl.tests.raising import raised
 
 from .commands import Commands
 from .experience import batch, step
 from .for_accounts import PASSWORD
-from .raising import raised
 from .service import SMALL, Service, timesteps, wait_for
 
 pytestmark = pytest.mark.server
@@ -86,7 +86,6 @@ def test_what_commands_change_holds_while_the_service_runs(server: Service, comm
     assert [one.exists for one in (carol, bob, game, other)] == [False] * 4
     listed = json.loads(command("list-tokens", "carol", "--json"))
     (id,) = (one["id"] for one in listed if one["name"] == "game")
-
     command("revoke-token", id)
     command("set-password", "carol", "--password-stdin", stdin="another horse battery\n")
     command("disable-user", "bob")

@@ -468,7 +468,6 @@ def test_store_and_load(tmp_path: Path) -> None:
         assert agent.get_action(STATE) == other.get_action(STATE)
         assert agent.update() == other.update()
     assert equal(agent.get_weights(), other.get_weights())
-
     empty = tmp_path / "empty"
     empty.mkdir()
     different = make_dqn()
