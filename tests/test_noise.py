@@ -16,6 +16,7 @@ from axonrl.noise import Request
 from axonrl.policies import Policy
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.estimators.fakes import Counting
 
 
 def asked(call: Any) -> list[Request]:
@@ -105,24 +106,17 @@ def test_a_value_without_axes_is_an_array() -> None:
     assert (drawn.shape, drawn.dtype) == ((), np.float32)
 
 
-class Ones(gymnasium.Env[Any, Any]):
-    """Observations of ones; keeps its actions."""
-
+class Ones(Counting):
     observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
-    action_space = gymnasium.spaces.Box(-100, 100, (1,), np.float32)
 
     def __init__(self) -> None:
-        self.actions: list[float] = []
+        super().__init__(7, action_space=gymnasium.spaces.Box(-100, 100, (1,), np.float32))
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self._left = 7
-        return np.ones(2, np.float32), {}
+    def observation(self) -> Any:
+        return np.ones(2, np.float32)
 
-    def step(self, action: Any) -> Any:
-        self.actions.append(float(action[0]))
-        self._left -= 1
-        return np.ones(2, np.float32), 1.0, self._left == 0, False, {}
+    def taken(self) -> list[float]:
+        return [float(action[0]) for action in self.actions]
 
 
 class Noisy:
@@ -151,15 +145,15 @@ def test_behaviour_is_noisy_and_resumes_exactly_and_the_greedy_action_is_not(run
     one = agent("whole").train(whole, first_update=5, update_frequency=2, timesteps=20)
     agent("parts").train(first, first_update=5, update_frequency=2, timesteps=10)
     other = agent("parts").train(second, first_update=5, update_frequency=2, timesteps=10)
-    assert len(set(whole.actions)) == 20
-    assert [*first.actions, *second.actions[-10:]] == whole.actions
+    assert len(set(whole.taken())) == 20
+    assert [*first.taken(), *second.taken()[-10:]] == whole.taken()
     observations = np.array([[1, 1], [0, 1]], np.float32)
     greedy = one.predict(observations)
     np.testing.assert_array_equal(greedy["noisy_action"], greedy["action"])
     np.testing.assert_array_equal(other.predict(observations)["action"], greedy["action"])
     evaluated = Ones()
     one.evaluate(evaluated, 1)
-    assert evaluated.actions == [float(greedy["action"][0, 0])] * 7
+    assert evaluated.taken() == [float(greedy["action"][0, 0])] * 7
 
 
 def test_an_export_acts_without_noise(tmp_path: Path) -> None:

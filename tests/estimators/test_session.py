@@ -36,25 +36,6 @@ from axonrl.tests.estimators.fakes import (
 pytestmark = pytest.mark.usefixtures("traced_once")
 
 
-def test_every_event_in_order_with_one_environment(tmp_path: Path) -> None:
-    notes = Notes()
-    agent(tmp_path, ListMemory(2)).train(Counting(2), 2, 2, episodes=2, hooks=[notes])
-    assert notes.events == [  # timesteps, steps, episodes so far; episodes with their environment
-        ("begin", 0, 0, 0),
-        ("before_episode", 0, 0, 0, 0),
-        ("after_timestep", 1, 0, 0),
-        ("after_timestep", 2, 0, 0),
-        ("after_update", 2, 1, 0),
-        ("after_episode", 0, 2, 1, 1),
-        ("before_episode", 0, 2, 1, 1),
-        ("after_timestep", 3, 1, 1),
-        ("after_timestep", 4, 1, 1),
-        ("after_update", 4, 2, 1),
-        ("after_episode", 0, 4, 2, 2),
-        ("end", 4, 2, 2),
-    ]
-
-
 @pytest.mark.parametrize(("look_secs", "expected"), [(0.0, [1, 2, 3, 4, 5, 6]), (math.inf, [1])])
 def test_a_hook_that_goes_by_the_clock_is_called_now_and_then(
     look_secs: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

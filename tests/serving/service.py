@@ -2,8 +2,7 @@
 
 import contextlib
 import http.client
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -84,14 +83,6 @@ def is_there(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
-    """Until something holds; an AssertionError after so many seconds."""
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not come to hold"
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import trustme
 from axonrl.serving import ServiceUnavailable
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.server import listening
+from axonrl.tests.experiments.sharing import free_port
 from axonrl.tests.raising import raised
 
 from .live import Server, agent, running
@@ -29,11 +30,6 @@ SECONDS = 60.0
 """At most, for what takes less than one on an idle machine."""
 SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8", "http.connections_per_address=0")
 FEW = "http.connections_per_address=5"
-
-
-def free_port() -> int:
-    with listening("127.0.0.1", 0) as bound:
-        return int(bound.getsockname()[1])
 
 
 METRICS = free_port()

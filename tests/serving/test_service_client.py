@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent
+from axonrl.tests.experiments.sharing import wait
 from axonrl.tests.raising import raised
 
 from .commands import Commands
 from .experience import batch, step
 from .for_accounts import PASSWORD
-from .service import SMALL, Service, timesteps, wait_for
+from .service import SMALL, Service, timesteps
 
 pytestmark = pytest.mark.server
 ZEROS = [0.0] * 4
@@ -90,7 +91,7 @@ def test_what_commands_change_holds_while_the_service_runs(server: Service, comm
     command("set-password", "carol", "--password-stdin", stdin="another horse battery\n")
     command("disable-user", "bob")
     for ended in (game, carol, bob):
-        wait_for(functools.partial(is_refused, ended))
+        wait(functools.partial(is_refused, ended))
     assert other.exists is False  # a token that was made is not a login
     for name in ("carol", "bob"):
         assert raised(AuthenticationError, client, name).code == "invalid_credentials"
