@@ -5,10 +5,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-Error = TypeVar("Error", bound=Exception)
+Error = TypeVar("Error", bound=BaseException)
 
 
-def raised(kind: type[Error], call: Callable[..., object], *given: Any, **named: Any) -> Error:
-    with pytest.raises(kind) as error:
+def raised(
+    kind: type[Error], call: Callable[..., object], *given: Any, match: str | None = None, **named: Any
+) -> Error:
+    with pytest.raises(kind, match=match) as error:
         call(*given, **named)
     return error.value

@@ -17,6 +17,7 @@ from axonrl.policies import Policy
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.tests.estimators.fakes import Counting
+from axonrl.tests.raising import raised
 
 
 def asked(call: Any) -> list[Request]:
@@ -53,8 +54,7 @@ def test_outside_a_trace_there_is_none() -> None:
 def test_an_exception_closes_the_supply() -> None:
     with pytest.raises(RuntimeError, match="mine"), noise.supplying(lambda request: tf.zeros(request.shape)):
         raise RuntimeError("mine")
-    with pytest.raises(ValueError, match="works only while"):
-        noise.normal([2])
+    raised(ValueError, noise.normal, [2], match="works only while")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,8 @@ def test_rounding_never_reaches_the_upper_bound() -> None:
 def test_a_value_without_axes_is_an_array() -> None:
     drawn = Request("uniform", ()).draw(np.random.default_rng(0))
     assert isinstance(drawn, np.ndarray)
-    assert (drawn.shape, drawn.dtype) == ((), np.float32)
+    assert drawn.shape == ()
+    assert drawn.dtype == np.float32
 
 
 class Ones(Counting):
@@ -201,5 +202,4 @@ def test_a_greedy_action_that_depends_on_noise_is_refused(predicting: Any, allow
     if allowed:
         assert trace().predict.noise == (Request("normal", (4, 1)),)
         return
-    with pytest.raises(ValueError, match=r"predictions\['action'\] depends on axonrl\.noise\. It is the greedy"):
-        trace()
+    raised(ValueError, trace, match=r"predictions\['action'\] depends on axonrl\.noise\. It is the greedy")

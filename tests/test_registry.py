@@ -13,6 +13,7 @@ from axonrl import registry
 from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.tests.raising import raised
 
 
 @pytest.fixture
@@ -44,9 +45,8 @@ def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_modu
     twice = [EntryPoint("maker", f"{user_module}:{name}", "axonrl.model_fn") for name in ("make", "Mine", "make")]
     plugins(monkeypatch, mine, *twice)
     message = f"hook 'progress' is ambiguous: axonrl.hooks:ProgressHook or {user_module}:Mine. Use one of these instead"
-    with pytest.raises(ArgumentError, match=f"^{message}$") as caught:
-        registry.find("hook", "progress")
-    assert (caught.value.argument, caught.value.value) == ("hook", "progress")
+    caught = raised(ArgumentError, registry.find, "hook", "progress", match=f"^{message}$")
+    assert (caught.argument, caught.value) == ("hook", "progress")
     with pytest.raises(ArgumentError, match=f"ambiguous: {user_module}:make or {user_module}:Mine"):
         registry.find("model_fn", "maker")
     plugins(monkeypatch, twice[0], twice[2])  # one package, seen twice
@@ -93,9 +93,8 @@ def test_a_module_and_attribute(user_module: str) -> None:
 )
 @pytest.mark.usefixtures("user_module")
 def test_errors(kind: str, name: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
-        registry.find(kind, name)
-    assert (caught.value.argument, caught.value.value) == (("kind", kind) if kind == "memori" else (kind, name))
+    caught = raised(ArgumentError, registry.find, kind, name, match=message)
+    assert (caught.argument, caught.value) == (("kind", kind) if kind == "memori" else (kind, name))
 
 
 def test_a_plugin_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:

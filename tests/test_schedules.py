@@ -182,9 +182,8 @@ def test_make_schedule_from_a_number_or_a_callable() -> None:
     ],
 )
 def test_make_schedule_refuses(value: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
-        make_schedule(value, "epsilon")
-    assert (caught.value.argument, caught.value.value) == ("epsilon", value)
+    caught = raised(ArgumentError, make_schedule, value, "epsilon", match=re.escape(message))
+    assert (caught.argument, caught.value) == ("epsilon", value)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +236,7 @@ def test_messages_of_piecewise_constant() -> None:
         (((5,), (1.0,)), "values must have 2 numbers, one more than boundaries, got (1.0,)"),
         (((5, 5), (1, 2, 3)), "boundaries must increase, got (5, 5)"),
     ):
-        with pytest.raises(ArgumentError, match=re.escape(message)):
-            PIECEWISE(*arguments)
+        raised(ArgumentError, PIECEWISE, *arguments, match=re.escape(message))
 
 
 def test_schedules_are_frozen() -> None:

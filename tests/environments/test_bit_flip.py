@@ -12,6 +12,7 @@ from axonrl import environments
 from axonrl.environments.describing import arguments_of
 from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 make: Any = environments.make
 ID = "axonrl/BitFlip-v0"
@@ -52,10 +53,8 @@ def test_the_reward_is_that_of_compute_reward() -> None:
 def test_its_id() -> None:
     assert arguments_of(make(ID, bits=5)) == {"id": ID, "kwargs": {"bits": 5}, "wrappers": []}
     assert environments.similar(make(ID, bits=5)).action_space.n == 5  # type: ignore[attr-defined]
-    with pytest.raises(ArgumentError, match="bits"):
-        make(ID, bits=0)
-    with pytest.raises(ArgumentError, match="did you mean 'axonrl/BitFlip-v0'"):
-        make("axonrl/BitFlop-v0")
+    raised(ArgumentError, make, ID, bits=0, match="bits")
+    raised(ArgumentError, make, "axonrl/BitFlop-v0", match="did you mean 'axonrl/BitFlip-v0'")
 
 
 class Renamed(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -46,22 +46,19 @@ def test_make_several() -> None:
     ],
 )
 def test_unknown_ids(env_id: Any, message: Any) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
-        open_environment(env_id)
-    assert (caught.value.argument, caught.value.value) == ("env_id", env_id)
+    caught = raised(ArgumentError, open_environment, env_id, match=message)
+    assert (caught.argument, caught.value) == ("env_id", env_id)
 
 
 def test_wrong_arguments_are_named() -> None:
     message = r"CartPole-v1 could not be made with \{'gravity': 3\}: TypeError: .*gravity"
-    with pytest.raises(ArgumentError, match=message) as caught:
-        make("CartPole-v1", gravity=3)
-    assert (caught.value.argument, caught.value.value) == ("kwargs", {"gravity": 3})
+    caught = raised(ArgumentError, make, "CartPole-v1", gravity=3, match=message)
+    assert (caught.argument, caught.value) == ("kwargs", {"gravity": 3})
     caught = raised(ArgumentError, make, "CartPole-v1", 0)
     assert (caught.argument, caught.value) == ("num_envs", 0)
     assert make("CartPole-v1", np.int64(2)).num_envs == 2
-    with pytest.raises(ArgumentError, match="env_id must be an id, such as 'CartPole-v1', got None") as caught:
-        make(None)
-    assert caught.value.argument == "env_id"
+    caught = raised(ArgumentError, make, None, match="env_id must be an id, such as 'CartPole-v1', got None")
+    assert caught.argument == "env_id"
 
 
 def test_an_environment_that_refuses_its_arguments_is_known_all_the_same() -> None:
@@ -99,9 +96,7 @@ def test_an_environment_without_a_space() -> None:
         pass
 
     message = r"Spaceless has no observation_space: .* a gymnasium\.Space, got None"
-    with pytest.raises(ArgumentError, match=message) as caught:
-        open_environment(Spaceless())
-    assert caught.value.argument == "observation_space"
+    assert raised(ArgumentError, open_environment, Spaceless(), match=message).argument == "observation_space"
 
 
 def test_a_nondeterministic_environment_is_not_exact() -> None:

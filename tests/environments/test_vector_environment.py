@@ -13,6 +13,7 @@ from gymnasium.wrappers import NormalizeReward, TimeLimit
 
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from axonrl.tests.environments.untyped import make, open_environment, opened
+from axonrl.tests.raising import raised
 
 GO = np.zeros(2, np.int32)
 
@@ -131,9 +132,8 @@ def test_one_that_resets_itself_cannot_be_reset_in_mid_episode() -> None:
     batched = opened(vector(AutoresetMode.NEXT_STEP), [10, 20])
     batched.step(GO)
     message = r"Short resets itself: environments \[1\] cannot be reset in mid-episode"
-    with pytest.raises(ArgumentError, match=message) as caught:
-        batched.reset(np.array([False, True]), [11, 21])
-    assert caught.value.argument == "mask"
+    caught = raised(ArgumentError, batched.reset, np.array([False, True]), [11, 21], match=message)
+    assert caught.argument == "mask"
 
 
 def test_dict_observations() -> None:
@@ -251,13 +251,11 @@ def test_steps_of_the_wrong_form(result: Any, message: Any) -> None:
 def test_numbers_that_are_not_finite_name_their_row() -> None:
     action = np.zeros((2, 1), np.float32)
     batched = opened(Whole((np.array([[0.0], [np.nan]]), ZEROS, NO, NO, {})), [0, 1])
-    with pytest.raises(NonFiniteError, match="an observation that is NaN or infinite in environment 1") as caught:
-        batched.step(action)
-    assert caught.value.environment == 1
+    message = "an observation that is NaN or infinite in environment 1"
+    assert raised(NonFiniteError, batched.step, action, match=message).environment == 1
     batched = opened(Whole((SEEN, np.array([-np.inf, 0]), NO, NO, {})), [0, 1])
-    with pytest.raises(NonFiniteError, match="the reward -inf in environment 0") as caught:
-        batched.step(action)
-    assert caught.value.environment == 0
+    message = "the reward -inf in environment 0"
+    assert raised(NonFiniteError, batched.step, action, match=message).environment == 0
 
 
 def test_a_vector_environments_exception_is_the_cause() -> None:

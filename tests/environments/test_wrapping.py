@@ -328,11 +328,10 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
 )
 def test_mistakes(wrappers: Any, kwargs: Any, key: Any, message: Any) -> None:
     """The last of the wrappers is the wrong one."""
-    with pytest.raises(WrapperError, match=message) as caught:
-        make("Line-v0", wrappers=wrappers, **kwargs)
+    caught = raised(WrapperError, make, "Line-v0", wrappers=wrappers, **kwargs, match=message)
     index = len(wrappers) - 1
-    assert (caught.value.index, caught.value.key) == (index, key)
-    assert caught.value.argument == f"wrappers[{index}]" + (f".{key}" if key else "")
+    assert (caught.index, caught.key) == (index, key)
+    assert caught.argument == f"wrappers[{index}]" + (f".{key}" if key else "")
 
 
 def test_a_mistake_is_found_with_several_copies_and_survives_pickling() -> None:
@@ -360,8 +359,7 @@ def test_an_environment_that_is_refused_is_closed(monkeypatch: Any) -> None:
     monkeypatch.setattr(Line, "close", close)
     for wrappers in (["channels_first"], [LIMIT, {"kind": "normalize_reward", "clip": 0}]):
         closed.clear()
-        with pytest.raises(WrapperError):
-            make("Line-v0", 2, wrappers=wrappers)
+        raised(WrapperError, make, "Line-v0", 2, wrappers=wrappers)
         assert closed
 
 

@@ -33,6 +33,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -78,8 +79,7 @@ def test_other_spaces_are_refused_before_the_first_step(tmp_path: Path) -> None:
     env = Counting(action_space=Box(0, 5, (1,), np.int32))
     one = agent(tmp_path)
     for call in (lambda: one.train(env, timesteps=2), lambda: one.evaluate(env)):
-        with pytest.raises(ValueError, match=r"space .* is not supported; supported are"):
-            call()
+        raised(ValueError, call, match=r"space .* is not supported; supported are")
     assert env.seeds == []
     assert list(tmp_path.iterdir()) == []
     one.train(Counting(), timesteps=2)  # nothing was settled by that
@@ -94,8 +94,7 @@ def test_a_model_that_predicts_one_array_where_the_space_has_several(tmp_path: P
 def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), timesteps=4)
     for same in (one, agent(tmp_path)):
-        with pytest.raises(ValueError, match="this run's observation space is"):
-            same.train("CartPole-v1", timesteps=2)
+        raised(ValueError, same.train, "CartPole-v1", timesteps=2, match="this run's observation space is")
         with pytest.raises(ValueError, match="this run's action space is"):
             same.train(Counting(action_space=Discrete(3)), timesteps=2)
         with pytest.raises(ValueError, match="was started with 1 environments, got 2"):
@@ -288,8 +287,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
     agent(tmp_path).train(Counting(), timesteps=4)
     one = Agent(None, model_dir=tmp_path)
     one.evaluate(Counting(), 1)
-    with pytest.raises(ValueError, match="training needs a memory"):
-        one.train(Counting(), timesteps=4)
+    raised(ValueError, one.train, Counting(), timesteps=4, match="training needs a memory")
     with pytest.raises(ValueError, match="training needs a memory"), one.session(Counting()):
         pass
 
@@ -308,8 +306,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        Agent(**{"model_fn": linear_model, "model_dir": tmp_path, **arguments})
+    raised(ValueError, Agent, **{"model_fn": linear_model, "model_dir": tmp_path, **arguments}, match=message)
 
 
 def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
@@ -338,8 +335,7 @@ def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> 
     first.train(Counting(), 8, timesteps=20)
     agent(tmp_path / "alone", seed=6).train(Counting(), 8, timesteps=60)
     assert differences(snapshot(tmp_path), snapshot(tmp_path / "alone")) == []
-    with pytest.raises(ValueError, match="was started with seed 6; got seed 5"):
-        contrary.train(Counting(), 8, timesteps=20)
+    raised(ValueError, contrary.train, Counting(), 8, timesteps=20, match="was started with seed 6; got seed 5")
 
 
 def test_a_hook_may_be_alone_or_a_function(tmp_path: Path) -> None:
@@ -362,8 +358,7 @@ def test_what_an_agent_says_of_itself(tmp_path: Path) -> None:
     one = agent(tmp_path)
     assert repr(one) == f"Agent(axonrl.tests.estimators.fakes.linear_model, model_dir={str(tmp_path)!r}, seed=0)"
     for call in (one.summary, one.get_weights):
-        with pytest.raises(ValueError, match=r"holds no(ne| run)$"):
-            call()
+        raised(ValueError, call, match=r"holds no(ne| run)$")
     one.train(Counting(3), 4, 4, timesteps=6)
     assert one.summary().splitlines() == [
         "variable      shape   values  acts",

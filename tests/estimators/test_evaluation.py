@@ -28,6 +28,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -225,8 +226,7 @@ def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path, ca
     one = agent(tmp_path / "a")
     assert one.evaluate(Counting(4), episodes=2)["episode_return_mean"] == 10.0
     assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'a'}: its initial weights are evaluated"
-    with pytest.raises(ValueError, match="export needs a trained run"):
-        one.export(tmp_path / "exported")
+    raised(ValueError, one.export, tmp_path / "exported", match="export needs a trained run")
     assert not (tmp_path / "a").exists()
     one.predict(OBSERVATIONS)
     one.train(Counting(), 8, timesteps=20)
@@ -283,8 +283,7 @@ def test_a_hook_cannot_train_in_an_evaluation(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        agent(tmp_path).evaluate(Counting(), **arguments)
+    raised(ValueError, agent(tmp_path).evaluate, Counting(), **arguments, match=message)
 
 
 def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_path: Path) -> None:
@@ -333,8 +332,7 @@ def test_predict_from_a_dict_space(tmp_path: Path) -> None:
         ({"t": [[5.0]]}, r"must be a dict with the keys \['kind', 't'\], got \['t'\]"),
         ({"t": [[5.0]], "kind": [2, 1]}, "observations differ in batch size"),
     ):
-        with pytest.raises(ValueError, match=message):
-            one.predict(wrong)
+        raised(ValueError, one.predict, wrong, match=message)
 
 
 def test_another_model_does_not_fit(tmp_path: Path) -> None:

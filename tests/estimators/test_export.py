@@ -25,6 +25,7 @@ from axonrl.runs.arrays import encode_arrays
 from axonrl.runtimes import Policy, frozen
 from axonrl.tests.estimators import test_recurrent_agents
 from axonrl.tests.estimators.fakes import At, Counting, agent, linear_model, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -177,8 +178,7 @@ def test_the_best_policy_and_when_it_was(tmp_path: Path) -> None:
         policy.predict(OBSERVATIONS)["values"].tolist() == made.predict(OBSERVATIONS, policy="good")["values"].tolist()
     )
     assert policy.predict(OBSERVATIONS)["values"].tolist() != made.predict(OBSERVATIONS)["values"].tolist()
-    with pytest.raises(ValueError, match="holds no policy 'bset'"):
-        made.export(tmp_path / "other", policy="bset")
+    raised(ValueError, made.export, tmp_path / "other", policy="bset", match="holds no policy 'bset'")
 
 
 @pytest.mark.usefixtures("traced_anew")
@@ -228,15 +228,13 @@ def test_a_crash_leaves_the_old_export_or_none(tmp_path: Path, monkeypatch: Any,
 
     with monkeypatch.context() as patch:
         patch.setattr(module, at, killed)
-        with pytest.raises(KeyboardInterrupt):
-            made.export(target)
+        raised(KeyboardInterrupt, made.export, target)
     assert not target.exists()
     made.export(target)
     made.train(Counting(), first_update=4, timesteps=10)
     with monkeypatch.context() as patch:
         patch.setattr(module, at, killed)
-        with pytest.raises(KeyboardInterrupt):
-            made.export(target)
+        raised(KeyboardInterrupt, made.export, target)
     assert Policy.load(target).description["trained"]["global_timestep"] == 20
     made.export(target)
     assert Policy.load(target).description["trained"]["global_timestep"] == 30
@@ -307,11 +305,9 @@ def test_vector_environments_that_share_statistics(tmp_path: Path) -> None:
 )
 def test_what_an_actor_cannot_normalise_is_refused(tmp_path: Path, env: Any, why: str) -> None:
     made = trained(tmp_path / "run", env=env())
-    with pytest.raises(ValueError, match=rf"cannot be exported: .*\({why}\)"):
-        made.export(tmp_path / "exported")
+    raised(ValueError, made.export, tmp_path / "exported", match=rf"cannot be exported: .*\({why}\)")
     assert not (tmp_path / "exported").exists()
-    with pytest.raises(ValueError, match=rf"\({why}\)"):
-        made.act(OBSERVATIONS[0])
+    raised(ValueError, made.act, OBSERVATIONS[0], match=rf"\({why}\)")
     made.predict(OBSERVATIONS)  # which are given as the model sees them
 
 
@@ -341,8 +337,7 @@ def test_weights_that_are_elsewhere_than_described_are_refused(tmp_path: Path) -
     about = described(directory)
     about["program"]["placements"][0][1] += 4
     (directory / "policy.json").write_text(json.dumps(about))
-    with pytest.raises(ValueError, match="its weights are not where the description says"):
-        Policy.load(directory)
+    raised(ValueError, Policy.load, directory, match="its weights are not where the description says")
 
 
 @pytest.mark.usefixtures("traced_anew")

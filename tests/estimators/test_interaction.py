@@ -234,10 +234,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_what_is_not_finite_is_refused(session: Interaction) -> None:
-    with pytest.raises(NonFiniteError, match="observation that is NaN"):
-        session.act(np.array([np.nan, 0.0]))
-    with pytest.raises(NonFiniteError, match="the reward nan"):
-        session.observe(np.nan, False, False, np.zeros(2), 1)
+    raised(NonFiniteError, session.act, np.array([np.nan, 0.0]), match="observation that is NaN")
+    raised(NonFiniteError, session.observe, np.nan, False, False, np.zeros(2), 1, match="the reward nan")
 
 
 def test_hooks_stop_and_save_as_in_train(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -180,8 +181,7 @@ def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
     env = Counting()
     one = agent(tmp_path, memory)
     match = rf"{first_update} timesteps \(first_update\) cannot fill a batch of 8 from the {type(memory).__name__}"
-    with pytest.raises(ValueError, match=match):
-        one.train(env, first_update=first_update, timesteps=20)
+    raised(ValueError, one.train, env, first_update=first_update, timesteps=20, match=match)
     assert env.seeds == []
     assert not (tmp_path / "run.json").exists()
     notes = Notes()
@@ -192,8 +192,7 @@ def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
 def test_n_step_memories_of_four_environments_need_more_timesteps(tmp_path: Path) -> None:
     env = vector(*(Counting() for _ in range(4)))
     one = agent(tmp_path, ReplayMemory(100, 8, n_step=3))
-    with pytest.raises(ValueError, match="15 timesteps"):
-        one.train(env, first_update=15, timesteps=20)
+    raised(ValueError, one.train, env, first_update=15, timesteps=20, match="15 timesteps")
     assert one.train(env, first_update=16, timesteps=16).global_step == 1
 
 

@@ -61,8 +61,7 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
     fresh = agent(tmp_path / "fresh")
     calls = (fresh.learning_curve, lambda: fresh.act(np.zeros(2)), lambda: fresh.predict(np.zeros((1, 2))))
     for call in (*calls, lambda: fresh.set_weights({})):
-        with pytest.raises(ValueError, match=r"run, and .* holds none"):
-            call()
+        raised(ValueError, call, match=r"run, and .* holds none")
 
 
 class Unnamed(ReplayMemory):
@@ -137,13 +136,11 @@ def test_a_recurrent_model_continues_until_an_episode_begins(tmp_path: Path) -> 
     observations = np.zeros((3, 2), np.float32)
     assert [one.act(observations[0]) for _ in range(3)] == [1, 2, 3]
     assert one.act(observations[0], first=True) == 1
-    with pytest.raises(ValueError, match="had 1 observations before and now has 3: pass first=True"):
-        one.act(observations)
+    raised(ValueError, one.act, observations, match="had 1 observations before and now has 3: pass first=True")
     assert one.act(observations, first=True).tolist() == [1, 1, 1]
     assert one.act(observations, first=np.array([False, True, False])).tolist() == [2, 1, 2]
     assert one.act(observations).tolist() == [3, 2, 3]
-    with pytest.raises(ValueError, match=r"first must be a bool or bool \[3\]"):
-        one.act(observations, first=[True])
+    raised(ValueError, one.act, observations, first=[True], match=r"first must be a bool or bool \[3\]")
 
 
 def test_other_weights(tmp_path: Path) -> None:
@@ -161,10 +158,8 @@ def test_other_weights(tmp_path: Path) -> None:
     (name,) = before
     assert 0 < np.abs(trained.get_weights()[name] - before[name]).max() < 0.5
     for wrong in ({}, {name: before[name][:1]}, {**before, "other": before[name]}, {name: before[name].astype("f8")}):
-        with pytest.raises(ValueError, match=r"weights|is float32"):
-            trained.set_weights(wrong)
-    with pytest.raises(NonFiniteError):
-        trained.set_weights({name: before[name] * np.nan})
+        raised(ValueError, trained.set_weights, wrong, match=r"weights|is float32")
+    raised(NonFiniteError, trained.set_weights, {name: before[name] * np.nan})
 
 
 def test_weights_for_another_model_than_the_run_has(tmp_path: Path) -> None:

@@ -262,8 +262,7 @@ def test_hooks_stop_save_and_guard(tmp_path: Path) -> None:
     one.learn(DATA, SPACES, hooks=[Stops(), CheckpointHook(secs=1e-9)])
     assert saved(tmp_path / "stop") == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 0)]
     diverging = agent(tmp_path / "nan", params={"learning_rate": 1e30})
-    with pytest.raises(NonFiniteError, match="loss is"):
-        diverging.learn(DATA, SPACES, steps=10)
+    raised(NonFiniteError, diverging.learn, DATA, SPACES, steps=10, match="loss is")
 
 
 def test_what_follows_the_run_needs_its_length(tmp_path: Path) -> None:

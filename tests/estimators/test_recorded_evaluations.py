@@ -91,8 +91,7 @@ def test_a_compiled_program_s_evaluations_are_those_of_the_function(tmp_path: Pa
     assert len({row.episode_return_mean for row in recorded.values()}) > 1
     for number, row in recorded.items():
         assert theirs.evaluate(env, policy=number) == ours.evaluate(env, policy=number) == row.results
-    with pytest.raises(ArgumentError, match="normalize_observation"):
-        ours.evaluate("CartPole-v1")
+    raised(ArgumentError, ours.evaluate, "CartPole-v1", match="normalize_observation")
     about = [Policy.load(made.export(tmp_path / "exported", policy=2)).description for made in (ours, theirs)]
     assert about[0]["normalization"] == about[1]["normalization"] is not None
 

@@ -32,6 +32,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -303,8 +304,7 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
 
 def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     hooks = [At("begin", 0, failing("no")), At("end", 0, lambda session: session.save_checkpoint())]
-    with pytest.raises(RuntimeError, match="no"):
-        agent(tmp_path).train(Counting(), timesteps=5, hooks=hooks)
+    raised(RuntimeError, agent(tmp_path).train, Counting(), timesteps=5, hooks=hooks, match="no")
     assert saved(tmp_path) == [(0, 0, 0)]
     assert "no checkpoint is written: the run has failed" in caplog.messages
 
@@ -350,8 +350,7 @@ def test_ctrl_c_between_timesteps_comes_at_once_and_saves(tmp_path: Path) -> Non
             ctrl_c(session)
             one.run_episode(env, session)
 
-    with pytest.raises(KeyboardInterrupt):
-        loop()
+    raised(KeyboardInterrupt, loop)
     assert saved(tmp_path) == [(0, 0, 0), (4, 0, 1)]
 
 
@@ -389,8 +388,7 @@ def test_a_request_lets_the_episode_finish_and_no_other_begin(tmp_path: Path) ->
     with one.session(env, hooks) as session:
         assert one.run_episode(env, session).length == 4
         assert session.stop_reason == "enough"
-        with pytest.raises(ValueError, match=r"this session was asked to stop \(enough\)"):
-            one.run_episode(env, session)
+        raised(ValueError, one.run_episode, env, session, match=r"this session was asked to stop \(enough\)")
     assert saved(tmp_path)[-1] == (4, 0, 1)
 
 
@@ -400,12 +398,10 @@ def test_run_episode_wants_its_session_and_its_environment(tmp_path: Path) -> No
         for given in ((Counting(), session), (env, foreign)):
             with pytest.raises(ValueError, match=r"run_episode needs the session that agent\.session"):
                 one.run_episode(*given)
-        with pytest.raises(ValueError, match="this Agent has a session open already"):
-            one.train(env, timesteps=1)
+        raised(ValueError, one.train, env, timesteps=1, match="this Agent has a session open already")
         with pytest.raises(ValueError, match=r"3 timesteps \(first_update\) cannot fill a batch of 4"):
             one.run_episode(env, session, first_update=3)
-    with pytest.raises(ValueError, match="run_episode needs the session"):
-        one.run_episode(env, session)
+    raised(ValueError, one.run_episode, env, session, match="run_episode needs the session")
     both, third = vector(Counting(), Counting()), agent(tmp_path / "c")
     with third.session(both) as session, pytest.raises(ValueError, match="this session has 2"):
         third.run_episode(both, session)
@@ -418,13 +414,10 @@ def test_a_session_whose_timestep_failed_cannot_be_gone_on_with(tmp_path: Path) 
     def stubborn() -> None:
         with one.session(env, [At("after_timestep", 6, failing("no")), notes]) as session:
             one.run_episode(env, session)
-            with pytest.raises(RuntimeError, match="no"):
-                one.run_episode(env, session)
-            with pytest.raises(ValueError, match="a timestep of this session failed"):
-                one.run_episode(env, session)
+            raised(RuntimeError, one.run_episode, env, session, match="no")
+            raised(ValueError, one.run_episode, env, session, match="a timestep of this session failed")
 
-    with pytest.raises(ValueError, match="a timestep of this session failed"):
-        stubborn()
+    raised(ValueError, stubborn, match="a timestep of this session failed")
     assert saved(tmp_path) == [(0, 0, 0)]
     assert notes.events[-1][0] == "end"
     assert one.global_timestep == 0  # that of the checkpoint, which is where it would go on

@@ -19,6 +19,7 @@ from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook, StopAtReturn
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn
+from axonrl.tests.raising import raised
 
 from .fakes import At, Counting, Interrupted, agent, differences, record, rollout_model, saved, snapshot, vector
 
@@ -36,8 +37,7 @@ def test_hooks_that_have_seen_another_run_begin_anew(tmp_path: Path) -> None:
 def test_what_a_hook_saw_of_lost_timesteps_does_not_count(tmp_path: Path) -> None:
     hook = StopAtReturn(6, episodes=3)
     one, fails = agent(tmp_path), At("after_timestep", 7, lambda session: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        one.train(Counting(3), 4, 4, timesteps=90, hooks=[hook, fails])
+    raised(ZeroDivisionError, one.train, Counting(3), 4, 4, timesteps=90, hooks=[hook, fails])
     assert saved(tmp_path) == [(0, 0, 0)]  # two episodes had ended, and are lost
     one.train(Counting(3), 4, 4, timesteps=90, hooks=[hook])
     assert one.global_timestep == 9
@@ -206,8 +206,7 @@ def test_ctrl_c_that_reaches_the_environments_processes_saves_and_resumes_exactl
     caplog.set_level(logging.INFO, "axonrl")
     env = AsyncVectorEnv([Interrupted, Counting], context="spawn", autoreset_mode=AutoresetMode.DISABLED)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            agent(tmp_path / "a").train(env, 4, 1, timesteps=40)
+        raised(KeyboardInterrupt, agent(tmp_path / "a").train, env, 4, 1, timesteps=40)
     finally:
         env.close(terminate=True)
     assert saved(tmp_path / "a")[-1][0] == 16

@@ -107,10 +107,10 @@ def test_from_a_file_and_from_weights(source: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here") as caught:
-        started(tmp_path, source, actions=5)
-    assert caught.value.argument == "warm_start"
-    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
+    message = r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here"
+    caught = raised(ArgumentError, started, tmp_path, source, actions=5, match=message)
+    assert caught.argument == "warm_start"
+    assert str(caught).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
     caught = raised(ArgumentError, started, tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
     assert str(caught).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
     assert not (tmp_path / "run.json").exists()
@@ -148,8 +148,7 @@ def test_a_run_that_continues_is_not_started_again(source: Path, tmp_path: Path)
     again.train(Counting(), 8, 2, timesteps=2)
     with pytest.raises(ArgumentError, match=r"another warm_start: policy \('last' -> 'best'\)"):
         one(WarmStart(source, policy="best"))
-    with pytest.raises(ArgumentError, match="was started without warm_start"):
-        one(tmp_path, source)
+    raised(ArgumentError, one, tmp_path, source, match="was started without warm_start")
 
 
 def test_it_is_evaluated_before_it_is_trained(source: Path, tmp_path: Path) -> None:
@@ -181,8 +180,7 @@ def test_the_source_is_read_once_for_all_that_is_done_before_training(
 def test_a_run_that_another_agent_started_meanwhile_is_refused(source: Path, tmp_path: Path) -> None:
     late = Agent(two_headed, ReplayMemory(1000, 4), tmp_path, QUIET, warm_start=source)
     Agent(two_headed, ReplayMemory(1000, 4), tmp_path, QUIET).train(Counting(), 8, 2, timesteps=10)
-    with pytest.raises(ArgumentError, match="was started without warm_start"):
-        late.train(Counting(), 8, 2, timesteps=10)
+    raised(ArgumentError, late.train, Counting(), 8, 2, timesteps=10, match="was started without warm_start")
 
 
 def test_a_run_from_given_weights_is_not_one_from_a_folder(source: Path, tmp_path: Path) -> None:

@@ -113,8 +113,7 @@ def test_what_is_needed_when_it_is_used(tmp_path: Path) -> None:
     assert one.export_strategies == [strategy]  # one needs no list
     assert raised(ArgumentError, next, one.continuous_train_and_eval(10)).argument == "max_timesteps"
     one.train(max_timesteps=30)
-    with pytest.raises(ArgumentError, match="holds no checkpoint 77, only 1, 2"):
-        one.evaluate(policy=77)
+    raised(ArgumentError, one.evaluate, policy=77, match="holds no checkpoint 77, only 1, 2")
 
 
 def test_another_process_evaluates_each_checkpoint_once(tmp_path: Path) -> None:

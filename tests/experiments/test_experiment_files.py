@@ -45,8 +45,7 @@ def test_scalars() -> None:
 
 @pytest.mark.parametrize("text", [".nan", "1e999", "18446744073709551616", "9" * 5000])
 def test_numbers_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"must be a finite number|must fit into 64 bits"):
-        scalar(text)
+    raised(ValueError, scalar, text, match=r"must be a finite number|must fit into 64 bits")
 
 
 def test_values_and_their_lines(file: Path) -> None:
@@ -111,9 +110,8 @@ def test_too_many_values_and_too_many_bytes(file: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, reason in ((tmp_path, "is a folder"), (tmp_path / "none.yml", "does not exist")):
-        with pytest.raises(ExperimentError, match=f"the file {reason}") as caught:
-            read(path)
-        assert (caught.value.file, caught.value.line) == (str(path), None)
+        caught = raised(ExperimentError, read, path, match=f"the file {reason}")
+        assert (caught.file, caught.line) == (str(path), None)
 
 
 def test_values_from_the_command_line() -> None:

@@ -73,8 +73,7 @@ def test_videos(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_where_videos_go() -> None:
     assert enjoying.video_paths(Path("a/x.mp4"), 2) == [Path("a/x-1.mp4"), Path("a/x-2.mp4")]
-    with pytest.raises(ExperimentError, match=r"must be an \.mp4 file"):
-        enjoying.video_paths(Path("x.gif"), 2)
+    raised(ExperimentError, enjoying.video_paths, Path("x.gif"), 2, match=r"must be an \.mp4 file")
 
 
 def test_without_a_display_it_names_the_option(

@@ -243,8 +243,7 @@ def test_a_run_that_fails_before_its_first_timestep_leaves_no_folder(file: Path,
     Path("link").symlink_to("elsewhere")
     for folder in ("out", "link"):
         failures.append(ValueError("the params do not fit"))
-        with pytest.raises(ValueError, match="the params do not fit"):
-            run(file, folder)
+        raised(ValueError, run, file, folder, match="the params do not fit")
     assert not Path("out").exists()
     assert list(Path("link").iterdir()) == []
 
@@ -268,8 +267,7 @@ def test_what_a_checkpoint_holds_is_kept_whatever_the_hooks_say(
 ) -> None:
     monkeypatch.setattr(CheckpointStore, "newest", lambda store: 2)  # the first is of timestep zero
     failures.append(IndexError("tuple index out of range"))
-    with pytest.raises(IndexError):
-        run(file)
+    raised(IndexError, run, file)
     assert Path("out/experiment.yml").exists()
 
 
@@ -289,8 +287,7 @@ def test_a_run_that_another_process_is_at_is_not_resumed_and_not_written_to(file
 def test_a_resumed_run_that_fails_keeps_its_folder(file: Path, failures: list[Exception]) -> None:
     run(file)
     failures.append(ValueError("no"))
-    with pytest.raises(ValueError, match="no"):
-        run(file, resume=True)
+    raised(ValueError, run, file, resume=True, match="no")
     assert len(read_episodes(Path("out"))) == 10
 
 

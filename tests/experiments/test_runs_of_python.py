@@ -140,8 +140,7 @@ def test_one_whose_environment_is_not_known(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=r"its environment is not recorded.*Use Agent\.load in Python"):
         records.read_experiment(tmp_path)
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(ExperimentError, match=r"run\.json is damaged"):
-        records.read_experiment(tmp_path)
+    raised(ExperimentError, records.read_experiment, tmp_path, match=r"run\.json is damaged")
 
 
 WARM = """\

@@ -9,6 +9,7 @@ from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Noisy, Random
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 UNUSED: Any = None
 
@@ -171,9 +172,7 @@ BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, argument: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
-        make()
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, make, match=re.escape(message)).argument == argument
 
 
 def test_random_actions_of_each_part_of_a_composite_space() -> None:

@@ -164,8 +164,7 @@ def test_a_prediction_that_is_missing_or_of_another_shape_is_named(
 def test_numbers_that_are_not_finite_are_named(policy: Any, name: str, others: Any, bad: float) -> None:
     predictions = dict.fromkeys(others, ACTION) | {name: floats([[0, 0], [0, bad]])}
     message = f"{type(policy).__name__}: predictions['{name}'] has NaN or infinity: [[0.0, 0.0], [0.0, {bad}]]"
-    with pytest.raises(NonFiniteError, match=f"^{re.escape(message)}$"):
-        policy(predictions, 0, np.random.default_rng(0))
+    raised(NonFiniteError, policy, predictions, 0, np.random.default_rng(0), match=f"^{re.escape(message)}$")
 
 
 @pytest.mark.parametrize(("mean", "log_std"), [(0, -200), (LARGEST, 88)], ids=lambda value: f"{value:g}")

@@ -111,5 +111,4 @@ def test_predictions_that_do_not_fit_are_refused() -> None:
     for predictions, name in wrong:
         assert raised(ArgumentError, policy, predictions, 0, rng).argument == f"predictions[{name!r}]"
     for broken in ({**PREDICTIONS, "mean": MEAN * F32(np.nan)}, {**PREDICTIONS, "scaled_features": SCALED * F32(1e30)}):
-        with pytest.raises(NonFiniteError):
-            policy(broken, 0, rng)
+        raised(NonFiniteError, policy, broken, 0, rng)

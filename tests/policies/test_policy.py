@@ -26,6 +26,7 @@ from axonrl.policies.boundary import ObservationsIn, actions_out
 from axonrl.policies.description import Part, space_attributes
 from axonrl.runtimes import Policy
 from axonrl.tests.estimators.fakes import Counting, agent
+from axonrl.tests.raising import raised
 
 FLOATS = Box(-np.inf, np.inf, (2,), np.float32)
 
@@ -276,8 +277,7 @@ def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
         ValueError, match=r"the recurrent state is that of 2 episodes, and 1 observations were given: call reset"
     ):
         policy.act(floats([1, 0]))
-    with pytest.raises(ValueError, match=r"mask must be bool \[2\], got int64 \[2\]"):
-        policy.reset([0, 1])
+    raised(ValueError, policy.reset, [0, 1], match=r"mask must be bool \[2\], got int64 \[2\]")
     policy.reset()
     assert policy.act(floats([1, 0])) == 1
 
@@ -311,8 +311,7 @@ def test_other_weights(box: Path) -> None:
 def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message: str) -> None:
     policy = Policy.load(box)
     policy.set_weights({"0000.bias": np.array(0.5, np.float32)})
-    with pytest.raises(ValueError, match=message):
-        policy.set_weights(weights)
+    raised(ValueError, policy.set_weights, weights, match=message)
     assert policy.act(np.zeros(2, np.float32)).tolist() == [0.5, 0.5]
 
 
@@ -329,8 +328,7 @@ def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message
 def test_an_observation_that_does_not_fit_is_refused(discrete: Path, observation: Any, message: str) -> None:
     policy = Policy.load(discrete)
     for call in (policy.act, policy.predict):
-        with pytest.raises(ValueError, match=message):
-            call(observation)
+        raised(ValueError, call, observation, match=message)
     assert policy.act(np.ones(2, np.float32)) == 1  # it has come to no harm
 
 
@@ -348,8 +346,7 @@ TWO = [dataclasses.replace(ACTION, name=name) for name in ("b", "a")]
     ],
 )
 def test_discrete_observations_that_do_not_fit(parts: Any, observation: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ObservationsIn(parts, parts is TWO, None)(observation)
+    raised(ValueError, ObservationsIn(parts, parts is TWO, None), observation, match=message)
 
 
 def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -376,10 +373,8 @@ def test_no_cast_makes_an_action_of_what_is_none(space: Any, actions: Any, messa
     predicted = ArraySpec(space.shape, np.float32 if isinstance(space, Box) else np.int32)
     take, given = actions_out(space_attributes(to_json(space)), {"action": predicted}), np.array(actions)
     given = given.astype(np.int32) if given.dtype.kind == "i" else given
-    with pytest.raises(ValueError, match=message):
-        take(given, False)
-    with pytest.raises(ValueError, match=r"action|mask"):
-        take(given[1:], True)
+    raised(ValueError, take, given, False, match=message)
+    raised(ValueError, take, given[1:], True, match=r"action|mask")
     with pytest.raises((ArgumentError, BrokenEnvironmentError)):
         actions_for(space, 2).batch(given)
 
@@ -433,8 +428,7 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
     (copy / "policy.json").unlink()
     if text is not None:
         (copy / "policy.json").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        Policy.load(copy)
+    raised(ValueError, Policy.load, copy, match=message)
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,7 @@ def test_any_checkpoint_that_is_kept_can_be_read(tmp_path: Path) -> None:
     assert [counter_of(store.read(n)) for n in (4, 2)] == [4, 2]
     (tmp_path / "checkpoints" / "checkpoint-00000003" / "state.json").unlink()
     for n, what in ((3, "state.json"), (9, "manifest.json")):  # no other one takes the place of what was asked for
-        with pytest.raises(CheckpointError, match=rf"checkpoint-0000000{n} is damaged: {what}"):
-            store.read(n)
+        raised(CheckpointError, store.read, n, match=rf"checkpoint-0000000{n} is damaged: {what}")
 
 
 def test_keep_one_and_damaged_ones_do_not_push_out_the_new_one(tmp_path: Path) -> None:
@@ -183,8 +182,7 @@ def test_a_checkpoint_under_another_name_is_damaged(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     folder = store.save(counted(1))
     folder.rename(folder.with_name("checkpoint-00000005"))
-    with pytest.raises(CheckpointError, match=r"checkpoint-00000005: manifest.json is that of checkpoint 1"):
-        store.load()
+    raised(CheckpointError, store.load, match=r"checkpoint-00000005: manifest.json is that of checkpoint 1")
 
 
 def test_all_damaged_is_an_error_that_lists_each_with_its_damage(tmp_path: Path) -> None:
@@ -256,12 +254,9 @@ def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
     (run / "checkpoints").write_text("")
     for folder, named in ((file, file), (file / "below", file), (run, run / "checkpoints")):
         store = CheckpointStore(folder)
-        with pytest.raises(CheckpointError, match=re.escape(str(named))):
-            store.load()
-        with pytest.raises(CheckpointError, match=re.escape(str(named))):
-            store.newest()
-        with pytest.raises(CheckpointError, match=re.escape(str(named))):
-            store.save({})
+        raised(CheckpointError, store.load, match=re.escape(str(named)))
+        raised(CheckpointError, store.newest, match=re.escape(str(named)))
+        raised(CheckpointError, store.save, {}, match=re.escape(str(named)))
     for folder in (file, file / "below"):
         with pytest.raises(CheckpointError, match=re.escape(str(file))), CheckpointStore(folder).lock():
             pass

@@ -13,6 +13,7 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import load_arrays, save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_atomically, write_json_atomically
+from axonrl.tests.raising import raised
 from axonrl.tests.runs.states import names
 
 DTYPES = (
@@ -210,8 +211,7 @@ def test_what_an_arrays_file_cannot_hold(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with pytest.raises(ValueError, match="array 'a' has the dtype complex64, expected one of bool, int8"):
         save_arrays(path, {"a": np.zeros(1, np.complex64)})
-    with pytest.raises(ValueError, match="cannot be named '__metadata__'"):
-        save_arrays(path, {"__metadata__": np.zeros(1)})
+    raised(ValueError, save_arrays, path, {"__metadata__": np.zeros(1)}, match="cannot be named '__metadata__'")
     with pytest.raises(ValueError, match="metadata must map strings to strings, got 'n': 3"):
         save_arrays(path, {}, {"n": 3})  # type: ignore[dict-item]  # the mistake
     assert names(tmp_path) == []
@@ -219,12 +219,10 @@ def test_what_an_arrays_file_cannot_hold(tmp_path: Path) -> None:
 
 def test_a_damaged_or_missing_arrays_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "best.safetensors"
-    with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
-        load_arrays(path)
+    raised(CheckpointError, load_arrays, path, match=r"best.safetensors cannot be read")
     save_arrays(path, {"a": np.ones(3)})
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
-        load_arrays(path)
+    raised(CheckpointError, load_arrays, path, match=r"best.safetensors cannot be read")
 
 
 def test_who_reads_a_file_that_is_replaced_reads_the_old_one_to_its_end(tmp_path: Path) -> None:

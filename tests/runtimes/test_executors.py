@@ -13,6 +13,7 @@ from axonrl.policies.executors import Executor, check_weights
 from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
+from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import Make, network
 
 COUNTERS = {"global_step": 7, "global_timestep": 2**40, "progress": 0.0}
@@ -156,16 +157,14 @@ def test_weights_that_do_not_fit_are_refused(weights: dict[str, Any], message: s
     predict, every = {"0.kernel": FLOATS}, {"0.kernel": FLOATS, "1.count": COUNT}
     check_weights("it", GIVEN, predict, every)
     check_weights("it", {"0.kernel": GIVEN["0.kernel"]}, predict, every)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        check_weights("it", weights, predict, every)
+    raised(ValueError, check_weights, "it", weights, predict, every, match=re.escape(message))
 
 
 def test_nothing_is_set_of_weights_that_do_not_fit(executor: Executor) -> None:
     before = executor.get_weights()
     ones = {name: np.ones_like(value) for name, value in before.items() if "iter" not in name}
     message = f"these are not the weights of {network.__module__}.network: unknown [], missing ['0004.adam/iteration']"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        executor.set_weights(ones)
+    raised(ValueError, executor.set_weights, ones, match=re.escape(message))
     for name, value in executor.get_weights().items():
         np.testing.assert_array_equal(value, before[name])
 

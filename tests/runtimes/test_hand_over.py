@@ -12,6 +12,7 @@ from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.variables import relative_name
+from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import COUNTERS, Make, minimize, predict
 
 ORDER = "every mode must first create PREDICT's variables, in the same order (the online network before the target"
@@ -131,8 +132,7 @@ def test_other_variables_at_the_second_call(trace: Make) -> None:
         r"creates net/kernel float32\(4, 3\) as its variable number 0, where an earlier call in the same mode created"
         r" net/kernel float32\(4, 2\): every call must create the same variables"
     )
-    with pytest.raises(ValueError, match=message):
-        trace(model_fn)
+    raised(ValueError, trace, model_fn, match=message)
 
 
 @pytest.mark.parametrize("of", ["features", "variable"])
@@ -142,8 +142,7 @@ def test_an_initial_value_that_depends_on_something(of: str, trace: Make) -> Non
         tf.Variable(features[0] if of == "features" else weight, name="other")
         return predict(features @ weight)
 
-    with pytest.raises(ValueError, match="in mode 'predict' computes the initial value of other float32"):
-        trace(model_fn)
+    raised(ValueError, trace, model_fn, match="in mode 'predict' computes the initial value of other float32")
 
 
 def test_keras_random_numbers_without_a_generator_of_their_own(trace: Make) -> None:

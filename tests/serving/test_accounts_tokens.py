@@ -61,8 +61,7 @@ def test_a_wrong_argument_makes_no_token(accounts: Accounts, given: dict[str, An
 def test_only_an_administrator_gives_the_metrics_away(accounts: Accounts) -> None:
     _, row = accounts.create_token("alice", "prometheus", ["metrics"], by_administrator=True)
     assert row.scopes == ["metrics"]
-    with pytest.raises(ArgumentError):
-        accounts.create_token("alice", "game", ["admin"], by_administrator=True)
+    raised(ArgumentError, accounts.create_token, "alice", "game", ["admin"], by_administrator=True)
 
 
 def test_of_expired_tokens_only_the_newest_are_read(

@@ -70,8 +70,7 @@ def test_an_unknown_name_is_compared_too(accounts: Accounts, monkeypatch: pytest
 
     monkeypatch.setattr(PasswordHasher, "verify", counted)
     for name in ("alice", "nobody"):
-        with pytest.raises(RefusedError):
-            accounts.login(name, WRONG, "")
+        raised(RefusedError, accounts.login, name, WRONG, "")
     real, dummy = compared
     assert real != dummy
     assert real.split("$")[:4] == dummy.split("$")[:4]  # the same algorithm and parameters
@@ -83,8 +82,7 @@ def test_a_new_password_ends_logins_and_leaves_made_tokens(accounts: Accounts) -
     made, _ = accounts.create_token("alice", "game")
     accounts.set_password("alice", "another horse battery")
     assert set(accounts.active_tokens()) == {tokens.digest(made)}
-    with pytest.raises(RefusedError):
-        accounts.login("alice", PASSWORD, "")
+    raised(RefusedError, accounts.login, "alice", PASSWORD, "")
     assert accounts.login("alice", "another horse battery", "")
 
 
@@ -125,8 +123,7 @@ def test_quotas_are_the_services_unless_set(database: Database) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("agent", 1), ("bytes", (1 << 53) + 1)])
 def test_a_wrong_quota_changes_nothing(accounts: Accounts, key: str, value: int) -> None:
-    with pytest.raises(ArgumentError):
-        accounts.set_quota("alice", {"agents": 3, key: value})
+    raised(ArgumentError, accounts.set_quota, "alice", {"agents": 3, key: value})
     assert accounts.quotas("alice")["agents"] == 100
 
 
@@ -148,8 +145,7 @@ def test_every_login_and_refusal_is_in_the_audit(database: Database, tmp_path: P
     accounts = with_alice(database, Hands(), tmp_path)
     accounts.login("alice", PASSWORD, "10.0.0.1", request_id="r1")
     for name in ("alice", "nobody"):
-        with pytest.raises(RefusedError):
-            accounts.login(name, WRONG, "10.0.0.1", request_id="r2")
+        raised(RefusedError, accounts.login, name, WRONG, "10.0.0.1", request_id="r2")
     seen = [(row.what, row.who, row.address, row.outcome, row.request_id) for row in Audit(database).entries()]
     assert seen == [
         ("login", "unknown", "10.0.0.1", "invalid_credentials", "r2"),

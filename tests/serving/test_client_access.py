@@ -175,8 +175,7 @@ def test_names_are_quoted(stub: Stub) -> None:
     stub.replies.extend([problem(404, "not_found"), problem(404, "not_found")])
     agent = RemoteAgent("a/b é?#%", url=stub.url, access_token=TOKEN)
     assert agent.exists is False
-    with pytest.raises(NotFound):
-        agent.get_state()
+    raised(NotFound, agent.get_state)
     assert stub.paths == [f"GET /{room}/a%2Fb%20%C3%A9%3F%23%25" for room in ("agents", "snapshots")]
 
 

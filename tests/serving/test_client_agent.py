@@ -67,8 +67,7 @@ def test_create_with_a_space(stub: Stub) -> None:
     agent.create_agent(action_size=2, agent_model="dqn", observation_space=space)
     assert stub.asked[0].json["config"] == config
     assert agent.state_size == (2, 2)
-    with pytest.raises(ArgumentError):
-        agent.act([1, 2])
+    raised(ArgumentError, agent.act, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,7 @@ def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
 def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     with pytest.warns(RuntimeWarning):
         assert agent.remove(agent_name="b") is False
-    with pytest.raises(ArgumentError):
-        agent.remove(agent_name="b", quite=False)
+    raised(ArgumentError, agent.remove, agent_name="b", quite=False)
     assert stub.asked == []
     stub.replies.extend([Reply(202, {"removed": "a"}), problem(404, "not_found")])
     assert agent.remove(agent_name="a") is True
@@ -223,8 +221,7 @@ def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
     assert raised(InvalidRequest, agent.upload_state, state).code == "state_mismatch"
     for content in ("{", "[]", json.dumps({**SNAPSHOT, "model": 3}), "\x80\x04"):
         (tmp_path / "s.json").write_text(content)
-        with pytest.raises(ValueError, match=r"s\.json"):
-            EncodedAgentState.load(tmp_path / "s.json")
+        raised(ValueError, EncodedAgentState.load, tmp_path / "s.json", match=r"s\.json")
 
 
 @pytest.fixture
@@ -245,8 +242,7 @@ def test_waiting_until_it_exists(stub: Stub, clock: Clock, capsys: pytest.Captur
     assert clock.slept[2:] == [0.5, 0.25]
     assert capsys.readouterr().out == ""
     stub.replies.append(problem(401, "invalid_token"))
-    with pytest.raises(AuthenticationError):
-        wait_until_agent_exists(agent, 5)
+    raised(AuthenticationError, wait_until_agent_exists, agent, 5)
 
 
 def test_waiting_for_a_service_that_is_away(stub: Stub, clock: Clock) -> None:

@@ -96,8 +96,7 @@ def test_a_refused_login(stub: Stub) -> None:
             await agent.info()
 
     assert "secret" not in str(raised(AuthenticationError, asyncio.run, ask()))
-    with pytest.raises(ArgumentError):
-        connect(stub, pasword="secret")
+    raised(ArgumentError, connect, stub, pasword="secret")
 
 
 def test_repetition_and_errors(stub: Stub) -> None:

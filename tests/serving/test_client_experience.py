@@ -52,8 +52,7 @@ def test_a_token_that_may_only_act_acts(stub: Stub) -> None:
     agent = connect(stub)
     assert [agent.act(STATE) for _ in range(3)] == [1, [1.0], [0.0, 1.0]]
     assert [asked.method for asked in stub.asked] == ["GET", "POST", "POST", "POST"]
-    with pytest.raises(AuthenticationError):
-        agent.act(STATE)
+    raised(AuthenticationError, agent.act, STATE)
 
 
 @pytest.mark.parametrize("body", [{"action": ["x"]}, []])

@@ -63,8 +63,7 @@ def test_states_that_are_refused(given: object, size: Any, place: str) -> None:
 def test_a_list_that_holds_itself_is_refused() -> None:
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(ArgumentError):
-        values.state(endless, None)
+    raised(ArgumentError, values.state, endless, None)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +86,7 @@ def test_flags() -> None:
 
 @pytest.mark.parametrize("given", [-0.1, 1.01])
 def test_noise_out_of_range(given: object) -> None:
-    with pytest.raises(ArgumentError):
-        values.fraction(given, "noise")
+    raised(ArgumentError, values.fraction, given, "noise")
 
 
 @pytest.mark.parametrize("given", [2.0, True, (2, 0)])

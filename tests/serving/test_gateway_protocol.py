@@ -389,5 +389,4 @@ def test_at_sigterm_requests_under_way_are_answered(server: Faked) -> None:
     lines = [json.loads(line) for line in (server.data / "audit.jsonl").read_text().splitlines()]
     assert [line["outcome"] for line in lines if line["what"] == "request"] == ["missing_token"] * 10
     assert [line["detail"] for line in lines if line["what"] == "requests"] == [{"refused": 2, "addresses": 1}]
-    with pytest.raises(OSError, match="refused"):
-        server.connect()
+    raised(OSError, server.connect, match="refused")

@@ -75,5 +75,4 @@ def test_loopback_needs_no_certificate() -> None:
 def test_other_addresses_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
     load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
-    with pytest.raises(SettingsError):
-        load(None, {"listen.tls_cert": "c"})
+    raised(SettingsError, load, None, {"listen.tls_cert": "c"})

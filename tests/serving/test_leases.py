@@ -131,16 +131,12 @@ def test_who_was_taken_over_can_acknowledge_and_save_nothing(shared: Folder) -> 
     new = shared.open(2)  # the old one is still there, with its lock and its open journal
     assert timesteps(new) == 30
     old.step(body(30), "late")  # it reaches the file
-    with pytest.raises(OutdatedError):
-        old.sync()
-    with pytest.raises(OutdatedError):
-        old.save()
+    raised(OutdatedError, old.sync)
+    raised(OutdatedError, old.save)
     feed(new, *range(100, 120))
     old.step(body(31), "later")
-    with pytest.raises(OutdatedError):
-        old.sync()
-    with pytest.raises(OutdatedError):
-        shared.open(1)
+    raised(OutdatedError, old.sync)
+    raised(OutdatedError, shared.open, 1)
     kept = weights(new)
     assert check(shared.path) == []
     third = shared.open(3)
@@ -277,8 +273,7 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
                 os.kill(pid, signal.SIGCONT)
         late.join(60)
         assert [type(error) for error in refused] == [ServiceUnavailable]
-        with pytest.raises(ServiceUnavailable):
-            play(impatient, 42)
+        raised(ServiceUnavailable, play, impatient, 42)
         assert accepted(at_three) == 61
         # A graceful stop gives it back; and all of it is what one server would have learned.
         assert three.stop() == 143

@@ -52,8 +52,7 @@ def test_the_life_of_an_agent(server: Service, a: RemoteAgent) -> None:
     assert a.upload_state(state) is True
     assert timesteps(a) == 30
     assert a.remove(agent_name="a") is True
-    with pytest.raises(NotFound):
-        a.info()
+    raised(NotFound, a.info)
 
 
 def test_nobody_else_can_read_what_is_kept(server: Service, a: RemoteAgent) -> None:
