@@ -220,12 +220,9 @@ def f(self, other):
     assert found == {"tensorflow.python.x.y", "_theirs", "_mine", "_named"}
 
 
-def test_every_private_name_is_listed() -> None:
+def test_every_private_name_is_listed_and_exists() -> None:
     own = defined()
     assert {name for tree in sources().values() for name in private_names(tree, own)} == set(PRIVATE)
-
-
-def test_private_names_exist() -> None:
     assert [name for name, one in PRIVATE.items() if not one.exists()] == []
 
 

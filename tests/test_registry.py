@@ -34,10 +34,13 @@ def plugins(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
     monkeypatch.setattr(registry, "entry_points", entry_points)
 
 
-def test_short_names() -> None:
+def test_short_names_are_sorted() -> None:
     assert registry.find("memory", "replay") is ReplayMemory
     assert registry.find("memory", "batch") is BatchMemory
     assert registry.find("hook", "evaluation") is EvaluationHook
+    for kind in ("memory", "model_fn"):
+        assert list(registry.names(kind)) == sorted(registry.BUILT_IN[kind])
+    assert len(registry.names("hook")) == 14
 
 
 def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
@@ -58,12 +61,6 @@ def test_every_built_in_hook_is_one_and_has_a_summary() -> None:
         found = registry.find("hook", name)
         assert issubclass(found, Hook), name
         assert registry.summary("hook", name) == found.__doc__.split("\n")[0]
-
-
-def test_names_are_sorted() -> None:
-    for kind in ("memory", "model_fn"):
-        assert list(registry.names(kind)) == sorted(registry.BUILT_IN[kind])
-    assert len(registry.names("hook")) == 14
 
 
 def test_a_module_and_attribute(user_module: str) -> None:
@@ -123,9 +120,6 @@ def test_name_of_what_cannot(user_module: str) -> None:
     replaced = functools.wraps(mine.plain)(lambda: None)
     others: list[Any] = [nested, lambda: None, functools.partial(nested), mine(), mine().method, replaced, 3]
     assert [registry.name_of(other) for other in others] == [None] * 7
-
-
-def test_main_has_no_name() -> None:
     code = "from axonrl.registry import name_of\ndef f(): ...\nprint(name_of(f))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "None\n"

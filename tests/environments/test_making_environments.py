@@ -22,13 +22,10 @@ class Bare(gymnasium.Env[Any, Any]):
     action_space: Any = Discrete(2)
 
 
-def test_make_one() -> None:
+def test_make_one_and_several() -> None:
     env = make("CartPole-v1", max_episode_steps=7)
     assert env.spec.max_episode_steps == 7
     assert "PassiveEnvChecker" not in str(env)
-
-
-def test_make_several() -> None:
     env = make("CartPole-v1", num_envs=3, max_episode_steps=7)
     assert (type(env), env.num_envs) == (SyncVectorEnv, 3)
     assert env.metadata["autoreset_mode"] is AutoresetMode.DISABLED

@@ -33,18 +33,6 @@ def test_a_rollout_of_two_environments(built: Any, extend: Any) -> None:
     assert isinstance(memory, MemoryProtocol)
 
 
-def test_it_is_filled_and_emptied_again_and_again(built: Any, step: Any) -> None:
-    memory = built(BatchMemory(2, 2))
-    rollouts = []
-    for t in range(6):
-        step(memory, t, t + 1)
-        if memory.can_sample():
-            rollouts.append(memory.sample()["observation"].reshape(-1).tolist())
-            memory.clear()
-            assert len(memory) == 0
-    assert rollouts == [[0, 1], [2, 3], [4, 5]]
-
-
 def test_every_timestep_may_be_an_episode_of_its_own(built: Any, step: Any) -> None:
     memory = built(BatchMemory(20))
     for t in range(20):

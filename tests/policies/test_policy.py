@@ -265,6 +265,10 @@ def test_a_recurrent_policy_keeps_its_state_until_an_episode_begins(remembering:
     assert [policy.act(floats([n, 0])) for n in (1, 2, 3)] == [1, 3, 6]
     policy.reset()
     assert policy.act(floats([5, 0])) == 5
+    policy = Policy.load(remembering)
+    policy.act(floats([10, 0]))
+    assert policy.predict(floats([[1, 0], [2, 0]]))["total"].tolist() == [1, 2]
+    assert policy.act(floats([1, 0])) == 11
 
 
 def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
@@ -280,13 +284,6 @@ def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
     raised(ValueError, policy.reset, [0, 1], match=r"mask must be bool \[2\], got int64 \[2\]")
     policy.reset()
     assert policy.act(floats([1, 0])) == 1
-
-
-def test_to_predict_takes_no_state_and_leaves_none(remembering: Path) -> None:
-    policy = Policy.load(remembering)
-    policy.act(floats([10, 0]))
-    assert policy.predict(floats([[1, 0], [2, 0]]))["total"].tolist() == [1, 2]
-    assert policy.act(floats([1, 0])) == 11
 
 
 def test_other_weights(box: Path) -> None:

@@ -271,14 +271,11 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_key_is_another_with_any_change(traced: Make) -> None:
+def test_the_key_is_another_with_any_change(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {name: key_of(traced(**change)) for name, change in CHANGES.items()}
     keys["none"] = key_of(traced())
     assert key_of(traced(rate=0.2)) == keys["none"]  # Keras keeps it in a variable, and variables are set apart
     assert len(set(keys.values())) == len(keys), keys
-
-
-def test_the_key_depends_on_versions(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     before = key_of(traced())
     monkeypatch.setattr(choosing, "version", lambda package: "9.9")
     after = key_of(traced())

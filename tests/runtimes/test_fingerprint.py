@@ -121,23 +121,18 @@ def test_what_does_something_else_has_another(change: dict[str, Any]) -> None:
     assert digest(**{"function": base, **change}) != digest(base)
 
 
-def test_inputs_that_are_swapped() -> None:
+def test_inputs_outputs_shapes_and_types_count() -> None:
     def two(function: Callable[..., Any]) -> str:
         return fingerprint({"f": tf.function(function, autograph=False).get_concrete_function(SPEC, SPEC)}, [])
 
     assert two(lambda x, y: x - y) == two(lambda a, b: a - b)
     assert two(lambda x, y: x - y) != two(lambda x, y: y - x)
 
-
-def test_the_second_output_of_an_op_is_not_the_first() -> None:
     def one(index: int) -> str:
         traced = tf.function(lambda x: tf.split(x, 3, axis=1)[index], autograph=False).get_concrete_function(SPEC)
         return fingerprint({"f": traced}, [])
 
     assert len({one(0), one(1), one(2)}) == 3
-
-
-def test_shapes_and_types_of_variables_count() -> None:
     traced = tf.function(lambda x: -x, autograph=False).get_concrete_function(SPEC)
     kept = [tf.Variable(value) for value in (0.0, [0.0], 0, np.float64(0))]
     assert len({fingerprint({"f": traced}, [variable]) for variable in kept}) == 4

@@ -13,15 +13,12 @@ from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
 
-def test_a_token_has_a_checksum() -> None:
+def test_a_token_has_a_checksum_and_differs_from_others() -> None:
     text = "axp_" + "0" * 40  # its CRC-32 is 3,888,482,888 = 4*62^5 + 15*62^4 + 9*62^3 + 42*62^2 + 1*62 + 58
     assert tokens.checksum(text) == "4F9g1w"
     assert tokens.is_token(text + "4F9g1w")
     assert not tokens.is_token(text[:-1] + "1" + "4F9g1w")
     assert not tokens.is_token(text + "4F9g1w\n")
-
-
-def test_tokens_differ() -> None:
     made = {tokens.make(tokens.MADE) for _ in range(100)}
     assert len(made) == 100
     assert all(map(tokens.is_token, made))

@@ -153,9 +153,6 @@ def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     assert (status, body["code"]) == (422, "invalid_value")
     assert [error["where"] for error in body["errors"]] == ["config.epsilon"]
     assert sorted(path.name for path in builder.programs.glob(f"*{constant.digest}*")) == []
-
-
-def test_what_is_no_recipe_is_data(builder: Connection) -> None:
     assert builder.ask("build", {"nosuch": 1})[0] == 422
 
 

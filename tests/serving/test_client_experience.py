@@ -14,7 +14,7 @@ from axonrl.serving import AuthenticationError, RemoteAgent, ServiceError
 from axonrl.serving.client.errors import ArgumentError
 from axonrl.tests.raising import raised
 
-from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, agent_of, connect, problem, told
+from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, connect, problem, told
 
 
 def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:
@@ -29,14 +29,6 @@ def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:
     ]
     assert stub.asked[0].headers["Content-Type"] == "application/json"
     assert stub.asked[0].key is None
-
-
-def test_actions_of_numbers_are_lists_of_floats(stub: Stub) -> None:
-    agent = agent_of(stub, model="ppo", discrete=False)
-    stub.replies.append(Reply(200, {"action": [1, 0.5]}))
-    action = agent.act(STATE)
-    assert action == [1.0, 0.5]
-    assert [type(item) for item in action] == [float, float]
 
 
 def test_act_asks_once_for_what_it_must_know(stub: Stub) -> None:

@@ -67,12 +67,9 @@ def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> N
     assert "absent.yml" in str(raised(SettingsError, load, tmp_path / "absent.yml"))
 
 
-def test_loopback_needs_no_certificate() -> None:
+def test_addresses_but_loopback_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "127.0.0.2"})
     load(None, {"listen.host": "'::1'"})
-
-
-def test_other_addresses_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
     load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
     raised(SettingsError, load, None, {"listen.tls_cert": "c"})

@@ -50,12 +50,11 @@ def test_params_replace_defaults() -> None:
     assert repr(from_params(Settings, {"size": 5.0}).size) == "5"
     given = Settings(size=7)
     assert from_params(Settings, given) is given
-
-
-def test_a_class_may_give_another_default_to_an_inherited_parameter() -> None:
     assert Settings().rate is LINE
     error = raised(ArgumentError, Settings, rate=2)
     assert (error.argument, error.value) == ("rate", 2)
+    mapping: Any = {"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 5}
+    assert Group(rate=mapping).rate is mapping
 
 
 @pytest.mark.parametrize(
@@ -90,11 +89,6 @@ def test_checks(check: Any, good: dict[Any, Any], wrong: list[Any]) -> None:
         assert (found, type(found)) == (expected, type(expected))
     for value in wrong:
         assert raised(ArgumentError, check.convert, "name", value).argument == "name"
-
-
-def test_a_schedule_is_kept_as_it_was_given() -> None:
-    mapping: Any = {"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 5}
-    assert Group(rate=mapping).rate is mapping
 
 
 def test_the_table() -> None:
