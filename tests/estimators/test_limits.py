@@ -47,12 +47,9 @@ def test_updates_due_with_35_and_10(timesteps: range, expected: list[int]) -> No
     assert [t1 for t0, t1 in pairs for _ in range(schedule.due(t1) - schedule.due(t0))] == expected
 
 
-def test_a_schedule_is_of_integers_of_at_least_1() -> None:
+def test_schedules_and_limits_are_of_integers_of_at_least_1(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"update_frequency must be an integer of at least 1, got 2\.5"):
         Schedule(35, 2.5)  # type: ignore[arg-type]
-
-
-def test_limits_are_integers_of_at_least_1_and_one_of_a_pair(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_episodes must be an integer of at least 1, got 0"):
         agent(tmp_path).train(Counting(), max_episodes=0)
     with pytest.raises(ValueError, match=r"give timesteps=1 .* or max_timesteps=2 .* not both"):

@@ -44,9 +44,3 @@ def test_no_time_passed(session: Any, clock: Any) -> None:
     rates = hook.rates()
     assert rates is not None
     assert all(math.isnan(value) for value in dataclasses.astuple(rates))
-
-
-def test_end_without_begin(session: Any) -> None:
-    hook = CounterHook()
-    hook.end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert hook.rates() is None

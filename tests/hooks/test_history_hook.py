@@ -146,12 +146,6 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, line: str) -> None:
         read_episodes(tmp_path)
 
 
-def test_end_without_begin(session: Any) -> None:
-    hook = HistoryHook()
-    hook.end(session, END)
-    assert hook.global_timestep == 0
-
-
 def test_what_eval_found_has_a_file_of_its_own(session: Any, tmp_path: Path) -> None:
     hook, hooks = begin(session)
     session.episode(hooks)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from axonrl.facts import HOOK_EVENTS, EndFacts, UpdateFacts
-from axonrl.hooks import Hook, Hooks
+from axonrl.hooks import CounterHook, HistoryHook, Hook, Hooks, LoggingHook, ProgressHook, SummaryHook
 from axonrl.hooks.hook import by_the_clock
 
 UPDATE = UpdateFacts(0.5, {})
@@ -203,3 +203,16 @@ def test_state_of_a_hook_that_is_not_there_is_saved_again() -> None:
     hooks.load_state_dict({"Counting:0": {"count": 3}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}})
     hook.count += 1
     assert hooks.state_dict() == {"Counting:0": {"count": 4}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}}
+
+
+def test_an_end_without_a_begin_writes_nothing(
+    session: Any, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "axonrl")
+    logging, rates, history = LoggingHook(every_secs=None, every_episodes=1), CounterHook(), HistoryHook()
+    for hook in (logging, rates, history, ProgressHook(), SummaryHook()):
+        hook.end(session, EndFacts("another hook raised", ValueError(), 0.0))
+    assert caplog.messages == ["training ends after 0.0 s: another hook raised"]
+    assert (rates.rates(), history.global_timestep) == (None, 0)
+    assert list(session.model_dir.iterdir()) == []
+    assert capsys.readouterr() == ("", "")

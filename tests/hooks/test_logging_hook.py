@@ -83,11 +83,6 @@ def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> 
     assert rates == ["10 timesteps/s", "5 timesteps/s", "10 timesteps/s"]
 
 
-def test_end_without_begin(session: Any, lines: Any) -> None:
-    LoggingHook(every_secs=None, every_episodes=1).end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert lines() == ["training ends after 0.0 s: another hook raised"]
-
-
 def test_what_eval_found_is_in_the_line_of_the_evaluation(session: Any, lines: Any) -> None:
     results = {"episode_return_mean": 2.5, "episodes": 2.0, "eval_loss": 0.123456, "eval/entropy": 12345.0}
     LoggingHook().after_evaluation(session, EvaluationFacts(results, (2.0, 3.0)))

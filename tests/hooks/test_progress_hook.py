@@ -139,11 +139,6 @@ def test_a_dumb_terminal_gets_plain_lines(session: Any, clock: Any) -> None:
     assert written(console) == "timestep 0 | update 0 | episode 0 | loss 0.5 | 0 timesteps/s\n"
 
 
-def test_end_without_begin(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    ProgressHook().end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert capsys.readouterr() == ("", "")
-
-
 def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
     hook = begun(ProgressHook(), session)
     hook.end(session, EndFacts("done", None, 1.0))

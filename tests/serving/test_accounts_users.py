@@ -1,3 +1,4 @@
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,23 @@ def test_six_wrong_logins_shut_out_one_address_and_not_another(accounts: Account
         assert error.value.retry_after is not None
         assert 14 * 60 < error.value.retry_after <= 15 * 60
     assert accounts.login("alice", PASSWORD, "10.0.0.2")
+
+
+def test_no_file_has_a_secret(database: Database, tmp_path: Path) -> None:
+    accounts = with_alice(database, folder=tmp_path)
+    secrets = [PASSWORD, accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")]
+    secrets += [accounts.create_token("alice", "game")[0], "hunter2hunter2"]
+    with pytest.raises(RefusedError):
+        accounts.login("hunter2hunter2", "x", "")  # the password in the place of the name
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"alice" in written
+    assert [secret for secret in secrets if secret.encode() in written] == []
+    with sqlite3.connect(tmp_path / "service.db") as raw:
+        (known,) = raw.execute("SELECT password_hash FROM users").fetchone()
+        hashes = [one for (one,) in raw.execute("SELECT sha256 FROM tokens")]
+    raw.close()
+    assert known.startswith("$argon2id$")
+    assert {len(one) for one in hashes} == {64}
 
 
 def test_every_login_and_refusal_is_in_the_audit(database: Database, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from axonrl.serving.gateway.settings import Settings, load
 from axonrl.tests.raising import raised
 
 
-def test_a_bucket() -> None:
+def test_buckets() -> None:
     bucket = Bucket(2.0, now=10.0)  # half a token a second, two at most
     assert [bucket.take(0.5, 2.0, 10.0) for _ in range(3)] == [0.0, 0.0, 2.0]
     assert bucket.take(0.5, 2.0, 11.0) == 1.0
@@ -19,9 +19,6 @@ def test_a_bucket() -> None:
     assert [bucket.take(0.5, 2.0, 1000.0) for _ in range(3)] == [0.0, 0.0, 2.0]
     bucket.owe(3.0)
     assert bucket.take(0.5, 2.0, 1001.0) == (1.0 - (0.5 - 3.0)) / 0.5
-
-
-def test_buckets_are_one_for_each_key() -> None:
     buckets = Buckets("things")
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
