@@ -137,7 +137,7 @@ def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) ->
     ],
 )
 def test_mistakes_name_the_key(matrix: str, key: str, space: Callable[[str], Space]) -> None:
-    assert raised(ExperimentError, space(matrix).grid).key == key
+    assert raised(ExperimentError, lambda: space(matrix).grid()).key == key
 
 
 SERIES = {0: [1.0, 5.0], 1: [4.0, 4.0], 2: [2.0, 2.0], 3: [3.0]}

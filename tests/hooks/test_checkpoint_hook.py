@@ -4,13 +4,16 @@ from axonrl.hooks import CheckpointHook
 from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE, begun
 
 
-def test_by_steps_and_by_episodes(session: Any) -> None:
+def test_by_steps(session: Any) -> None:
     hook = CheckpointHook(steps=3)
     session.global_step = 4  # resumed: the multiples stay where they were
     hook.begin(session, BEGIN)
     for session.global_step in range(5, 10):
         hook.after_update(session, UPDATE)
     assert session.calls == [("save_checkpoint", 6, 0), ("save_checkpoint", 9, 0)]
+
+
+def test_by_episodes(session: Any) -> None:
     hook = begun(CheckpointHook(episodes=2), session)
     for _ in range(5):
         hook.after_episode(session, session.episode())
