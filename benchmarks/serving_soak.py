@@ -30,8 +30,9 @@ from axonrl.serving import Conflict, NotFound, RemoteAgent
 from axonrl.serving.accounts import Accounts, open_service
 from axonrl.serving.accounts.grants import SCOPES
 
+from ..tests.experiments.sharing import wait
 from ..tests.serving.experience import STEPS, alike, batch, step, stepped
-from ..tests.serving.service import Service, is_there, serving, wait_for
+from ..tests.serving.service import Service, is_there, serving
 from .serving_fuzz import AGENTS, USERS, bombard
 from .serving_watch import Watch, workers_of
 
@@ -66,7 +67,7 @@ def killed(service: Service, kills: int) -> list[str]:
         service.kill(workers=len(starts) % 2 == 1)
         began = time.monotonic()
         try:
-            wait_for(lambda: not any(map(is_there, children)), 2)
+            wait(lambda: not any(map(is_there, children)), 2)
         except AssertionError:
             found.append(f"kills: a process is there 2 s after the gateway: {[p for p in children if is_there(p)]}")
         service.start()
@@ -200,7 +201,7 @@ def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
         administrator, _ = accounts.create_token("root", "fuzz", SCOPES)  # "admin" is not among the usual ones
     finally:
         database.close()
-    wait_for(lambda: service.ask("GET", "/api/v1/users", token=administrator)[0] == 200, 10)
+    wait(lambda: service.ask("GET", "/api/v1/users", token=administrator)[0] == 200, 10)
     restored = _restore(service, administrator)
     stop, threads, before = threading.Event(), 4, workers_of(service)
     timer = threading.Timer(seconds, stop.set)

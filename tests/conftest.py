@@ -77,8 +77,6 @@ def garbage_of_other_modules() -> None:
     gc.freeze()
 
 
-# -- models that are traced once ---------------------------------------------------------------------------------------
-
 InTensorFlow: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
 

@@ -21,8 +21,6 @@ answers."""
 
 
 class Request(NamedTuple):
-    """What was asked."""
-
     method: str
     path: str
     headers: dict[str, str]

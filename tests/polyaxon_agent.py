@@ -1,7 +1,5 @@
 """What a Polyaxon agent does with a queued run: here its containers are processes of this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -68,8 +68,6 @@ class FakePolyaxon:
 
 
 class FakeRun:
-    """A run on the server."""
-
     def __init__(self, project: str, data: dict[str, Any]) -> None:
         self.project, self.data = project, data
         self.statuses: list[dict[str, Any]] = data["status_conditions"]

@@ -9,14 +9,14 @@ import pytest
 
 from axonrl.checks import all_finite, choice, count, did_you_mean, integer, number, shortened
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 
 def refused(check: Callable[..., Any], *arguments: Any, **bounds: Any) -> ArgumentError:
-    with pytest.raises(ArgumentError) as caught:
-        check("Room.size", *arguments, **bounds)
-    assert caught.value.argument == "Room.size"
-    assert caught.value.value is arguments[0]
-    return caught.value
+    caught = raised(ArgumentError, check, "Room.size", *arguments, **bounds)
+    assert caught.argument == "Room.size"
+    assert caught.value is arguments[0]
+    return caught
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf, True, "1", None])
@@ -24,10 +24,7 @@ def test_what_is_not_a_finite_number(value: Any) -> None:
     refused(number, value)
 
 
-@pytest.mark.parametrize(
-    ("value", "bounds"),
-    [(0, {"above": 0}), (-0.1, {"at_least": 0}), (1.1, {"at_most": 1})],
-)
+@pytest.mark.parametrize(("value", "bounds"), [(0, {"above": 0}), (-0.1, {"at_least": 0}), (1.1, {"at_most": 1})])
 def test_numbers_outside_their_bounds(value: float, bounds: Any) -> None:
     refused(number, value, **bounds)
 

@@ -8,6 +8,7 @@ import pytest
 
 from axonrl import EstimatorSpec, Modes, RunConfig
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 TRAIN = {"mode": Modes.TRAIN, "loss": 0.0}
 PREDICT: dict[str, Any] = {"mode": Modes.PREDICT, "predictions": {}}
@@ -55,6 +56,5 @@ def test_a_run_config_takes_numpy_s_integers() -> None:
     ],
 )
 def test_a_spec_refuses(field: str, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
-        EstimatorSpec(**arguments)
-    assert (caught.value.argument, caught.value.value) == (f"EstimatorSpec.{field}", arguments.get(field))
+    caught = raised(ArgumentError, EstimatorSpec, **arguments, match=re.escape(message))
+    assert (caught.argument, caught.value) == (f"EstimatorSpec.{field}", arguments.get(field))

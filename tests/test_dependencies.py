@@ -46,9 +46,6 @@ REQUIRED: Final = requirements(SETUP["options"]["install_requires"])
 EXTRAS: Final = {extra: requirements(text) for extra, text in SETUP["options.extras_require"].items()}
 
 
-# -- private names ----------------------------------------------------------------------------------------------------
-
-
 class Private(NamedTuple):
     """Of which distribution (empty for Python's own library), why it is used, and whether it exists."""
 
@@ -197,7 +194,6 @@ def private(name: str) -> bool:
 
 
 def defined() -> set[str]:
-    """Every name that axonrl defines or assigns."""
     named = {node.name for node in nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     stored = {node.id for node in nodes() if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     kept = {node.attr for node in nodes() if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
@@ -229,11 +225,8 @@ def f(self, other):
     assert found == {"tensorflow.python.x.y", "_theirs", "_mine", "_named"}
 
 
-def test_every_private_name_is_listed() -> None:
+def test_every_private_name_is_listed_and_exists() -> None:
     assert set(private_names(nodes(), defined())) == set(PRIVATE)
-
-
-def test_private_names_exist() -> None:
     assert [name for name, one in PRIVATE.items() if not one.exists()] == []
 
 
@@ -245,8 +238,6 @@ def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> N
     assert not required.specifier.contains(f"{major}.{minor + 1}.0")
     assert not required.specifier.contains(f"{major + 1}.0.0")
 
-
-# -- extras -----------------------------------------------------------------------------------------------------------
 
 OPTIONAL: Final = {
     "alembic": "serving",

@@ -12,6 +12,7 @@ from axonrl import Agent, RunConfig
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import a2c, c51, dqn, iqn, ppo, qr_dqn, rainbow
+from axonrl.tests.estimators.fakes import Counting
 
 pytestmark = pytest.mark.learning
 LENGTH = 6
@@ -76,26 +77,22 @@ def test_dqn_learns_to_balance(tmp_path: Path) -> None:
     assert agent.evaluate("CartPole-v1", episodes=20, policy="best")["episode_return_mean"] >= 150
 
 
-class Throws(gymnasium.Env[Any, Any]):
+class Throws(Counting):
     """Observes a side and a distance; pays 1 for the right side, less the error of the throw. Chance gets -0.5."""
 
     observation_space = Box(-1, 1, (2,))
-    action_space = Dict({"side": Discrete(2), "throw": Box(-2, 2, (1,))})
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.steps = 0
-        return self.observation(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        side, distance = self.seen.tolist()
-        reward = float(action["side"] == (side > 0)) - abs(float(action["throw"][0]) - distance)
-        self.steps += 1
-        return self.observation(), reward, self.steps == 10, False, {}
+    def __init__(self) -> None:
+        super().__init__(10, action_space=Dict({"side": Discrete(2), "throw": Box(-2, 2, (1,))}))
+        self.before = self.seen = np.zeros(2, np.float32)
 
     def observation(self) -> Any:
-        self.seen = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        self.before, self.seen = self.seen, self.np_random.uniform(-1, 1, 2).astype(np.float32)
         return self.seen
+
+    def reward(self) -> Any:
+        (side, distance), action = self.before.tolist(), self.actions[-1]
+        return float(action["side"] == (side > 0)) - abs(float(action["throw"][0]) - distance)
 
 
 @pytest.mark.parametrize(("algorithm", "size"), [(ppo, 256), (a2c, 32)])

@@ -1,7 +1,5 @@
 """Noise: what may be asked for, where, and which numbers come."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from axonrl.noise import Request
 from axonrl.policies import Policy
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
+from axonrl.tests.estimators.fakes import Counting
+from axonrl.tests.raising import raised
 
 
 def asked(call: Any) -> list[Request]:
@@ -54,18 +54,12 @@ def test_outside_a_trace_there_is_none() -> None:
 def test_an_exception_closes_the_supply() -> None:
     with pytest.raises(RuntimeError, match="mine"), noise.supplying(lambda request: tf.zeros(request.shape)):
         raise RuntimeError("mine")
-    with pytest.raises(ValueError, match="works only while"):
-        noise.normal([2])
+    raised(ValueError, noise.normal, [2], match="works only while")
 
 
 @pytest.mark.parametrize(
     ("shape", "shown"),
-    [
-        ([None, 3], r"\[None, 3\]"),
-        (tf.TensorShape(None), "<unknown>"),
-        ([2.0], r"\[2\.0\]"),
-        ([True], r"\[True\]"),
-    ],
+    [([None, 3], r"\[None, 3\]"), (tf.TensorShape(None), "<unknown>"), ([2.0], r"\[2\.0\]"), ([True], r"\[True\]")],
 )
 def test_shapes_must_be_static(shape: Any, shown: str) -> None:
     with pytest.raises(ValueError, match=f"needs a static shape of positive integers, got {shown}$"):
@@ -88,7 +82,6 @@ def test_draws_come_from_the_generator_alone() -> None:
     normal = Request("normal", (2, 3)).draw(rng)
     uniform = Request("uniform", (1000,), 2.0, 4.0).draw(rng)
     permutation = Request("permutation", (6,)).draw(rng)
-
     assert normal.dtype == np.float32
     np.testing.assert_array_equal(normal, same.standard_normal((2, 3), dtype=np.float32))
     assert uniform.dtype == np.float32
@@ -114,27 +107,17 @@ def test_a_value_without_axes_is_an_array() -> None:
     assert drawn.dtype == np.float32
 
 
-# -- while acting -----------------------------------------------------------------------------------------------------
-
-
-class Ones(gymnasium.Env[Any, Any]):
-    """Observations of ones; keeps its actions."""
-
+class Ones(Counting):
     observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
-    action_space = gymnasium.spaces.Box(-100, 100, (1,), np.float32)
 
     def __init__(self) -> None:
-        self.actions: list[float] = []
+        super().__init__(7, action_space=gymnasium.spaces.Box(-100, 100, (1,), np.float32))
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self._left = 7
-        return np.ones(2, np.float32), {}
+    def observation(self) -> Any:
+        return np.ones(2, np.float32)
 
-    def step(self, action: Any) -> Any:
-        self.actions.append(float(action[0]))
-        self._left -= 1
-        return np.ones(2, np.float32), 1.0, self._left == 0, False, {}
+    def taken(self) -> list[float]:
+        return [float(action[0]) for action in self.actions]
 
 
 class Noisy:
@@ -163,16 +146,15 @@ def test_behaviour_is_noisy_and_resumes_exactly_and_the_greedy_action_is_not(run
     one = agent("whole").train(whole, first_update=5, update_frequency=2, timesteps=20)
     agent("parts").train(first, first_update=5, update_frequency=2, timesteps=10)
     other = agent("parts").train(second, first_update=5, update_frequency=2, timesteps=10)
-    assert len(set(whole.actions)) == 20
-    assert [*first.actions, *second.actions[-10:]] == whole.actions
-
+    assert len(set(whole.taken())) == 20
+    assert [*first.taken(), *second.taken()[-10:]] == whole.taken()
     observations = np.array([[1, 1], [0, 1]], np.float32)
     greedy = one.predict(observations)
     np.testing.assert_array_equal(greedy["noisy_action"], greedy["action"])
     np.testing.assert_array_equal(other.predict(observations)["action"], greedy["action"])
     evaluated = Ones()
     one.evaluate(evaluated, 1)
-    assert evaluated.actions == [float(greedy["action"][0, 0])] * 7
+    assert evaluated.taken() == [float(greedy["action"][0, 0])] * 7
 
 
 def test_an_export_acts_without_noise(tmp_path: Path) -> None:
@@ -220,5 +202,4 @@ def test_a_greedy_action_that_depends_on_noise_is_refused(predicting: Any, allow
     if allowed:
         assert trace().predict.noise == (Request("normal", (4, 1)),)
         return
-    with pytest.raises(ValueError, match=r"predictions\['action'\] depends on axonrl\.noise\. It is the greedy"):
-        trace()
+    raised(ValueError, trace, match=r"predictions\['action'\] depends on axonrl\.noise\. It is the greedy")

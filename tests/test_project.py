@@ -31,9 +31,6 @@ def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.Co
     )
 
 
-# -- README -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.docs
 def test_examples_run(tmp_path: Path) -> None:
     """Those that load TensorFlow in one process, each with names of its own; the exported policy without TensorFlow."""
@@ -119,9 +116,6 @@ def test_links_lead_somewhere() -> None:
 def test_the_map_names_every_room() -> None:
     rooms = {f"{path.parent.name}/" for path in ROOT.glob("*/__init__.py") if not path.parent.name.startswith(".")}
     assert rooms <= set(re.findall(r"^\| `([^`]+)`", README, re.MULTILINE))
-
-
-# -- the repository ---------------------------------------------------------------------------------------------------
 
 
 def test_the_changelog_begins_with_this_version() -> None:

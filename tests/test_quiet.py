@@ -70,5 +70,4 @@ print("tensorflow" in sys.modules, os.environ["TF_CPP_MIN_LOG_LEVEL"])
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert run.stderr == err
-    assert run.stdout == f"{not source} 3\n"
+    assert (run.stderr, run.stdout) == (err, f"{not source} 3\n")

@@ -13,6 +13,7 @@ from axonrl import registry
 from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.tests.raising import raised
 
 
 @pytest.fixture
@@ -33,10 +34,13 @@ def plugins(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
     monkeypatch.setattr(registry, "entry_points", entry_points)
 
 
-def test_short_names() -> None:
+def test_short_names_are_sorted() -> None:
     assert registry.find("memory", "replay") is ReplayMemory
     assert registry.find("memory", "batch") is BatchMemory
     assert registry.find("hook", "evaluation") is EvaluationHook
+    for kind in ("memory", "model_fn"):
+        assert list(registry.names(kind)) == sorted(registry.BUILT_IN[kind])
+    assert len(registry.names("hook")) == 14
 
 
 def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
@@ -44,9 +48,8 @@ def test_a_name_that_means_two_things(monkeypatch: pytest.MonkeyPatch, user_modu
     twice = [EntryPoint("maker", f"{user_module}:{name}", "axonrl.model_fn") for name in ("make", "Mine", "make")]
     plugins(monkeypatch, mine, *twice)
     message = f"hook 'progress' is ambiguous: axonrl.hooks:ProgressHook or {user_module}:Mine. Use one of these instead"
-    with pytest.raises(ArgumentError, match=f"^{message}$") as caught:
-        registry.find("hook", "progress")
-    assert (caught.value.argument, caught.value.value) == ("hook", "progress")
+    caught = raised(ArgumentError, registry.find, "hook", "progress", match=f"^{message}$")
+    assert (caught.argument, caught.value) == ("hook", "progress")
     with pytest.raises(ArgumentError, match=f"ambiguous: {user_module}:make or {user_module}:Mine"):
         registry.find("model_fn", "maker")
     plugins(monkeypatch, twice[0], twice[2])  # one package, seen twice
@@ -58,12 +61,6 @@ def test_every_built_in_hook_is_one_and_has_a_summary() -> None:
         found = registry.find("hook", name)
         assert issubclass(found, Hook), name
         assert registry.summary("hook", name) == found.__doc__.split("\n")[0]
-
-
-def test_names_are_sorted() -> None:
-    for kind in ("memory", "model_fn"):
-        assert list(registry.names(kind)) == sorted(registry.BUILT_IN[kind])
-    assert len(registry.names("hook")) == 14
 
 
 def test_a_module_and_attribute(user_module: str) -> None:
@@ -93,9 +90,8 @@ def test_a_module_and_attribute(user_module: str) -> None:
 )
 @pytest.mark.usefixtures("user_module")
 def test_errors(kind: str, name: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
-        registry.find(kind, name)
-    assert (caught.value.argument, caught.value.value) == (("kind", kind) if kind == "memori" else (kind, name))
+    caught = raised(ArgumentError, registry.find, kind, name, match=message)
+    assert (caught.argument, caught.value) == (("kind", kind) if kind == "memori" else (kind, name))
 
 
 def test_a_plugin_is_loaded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, user_module: str) -> None:
@@ -124,9 +120,6 @@ def test_name_of_what_cannot(user_module: str) -> None:
     replaced = functools.wraps(mine.plain)(lambda: None)
     others: list[Any] = [nested, lambda: None, functools.partial(nested), mine(), mine().method, replaced, 3]
     assert [registry.name_of(other) for other in others] == [None] * 7
-
-
-def test_main_has_no_name() -> None:
     code = "from axonrl.registry import name_of\ndef f(): ...\nprint(name_of(f))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "None\n"

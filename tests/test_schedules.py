@@ -16,6 +16,7 @@ from axonrl.schedules import (
     Polynomial,
     make_schedule,
 )
+from axonrl.tests.raising import raised
 
 LINEAR: Any = Linear  # untyped, for wrong arguments
 PIECEWISE: Any = PiecewiseConstant
@@ -94,8 +95,7 @@ def test_values_in_a_graph_are_those_of_the_host(executor: Any, values: Any, dty
     for index, (_, t, expected) in enumerate(values):
         given = np.array([t], dtype)
         value = run(tf.constant(given) if executor is in_tensorflow else [given])[index]
-        assert value.dtype == np.float32
-        assert value.shape == ()
+        assert (value.dtype, value.shape) == (np.float32, ())
         assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
@@ -109,10 +109,7 @@ def test_they_end_exactly_at_stop() -> None:
         ({"kind": "constant", "value": 2}, schedules.Constant(2.0)),
         ({"kind": "linear", "start": 1, "stop": 0.05, "duration": 1e4}, Linear(1.0, 0.05, 10_000)),
         ({"kind": "exponential", "start": 1, "rate": 0.9, "duration": 5}, Exponential(1.0, 0.9, 5, floor=0.0)),
-        (
-            {"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]},
-            PiecewiseConstant((3,), (1.0, 0.5)),
-        ),
+        ({"kind": "piecewise_constant", "boundaries": [3], "values": [1, 0.5]}, PiecewiseConstant((3,), (1.0, 0.5))),
         (
             {"kind": "inverse_time", "start": 1, "rate": 2, "duration": 5, "floor": 0.1, "staircase": True},
             InverseTime(1.0, 2.0, 5, floor=0.1, staircase=True),
@@ -185,9 +182,8 @@ def test_make_schedule_from_a_number_or_a_callable() -> None:
     ],
 )
 def test_make_schedule_refuses(value: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
-        make_schedule(value, "epsilon")
-    assert (caught.value.argument, caught.value.value) == ("epsilon", value)
+    caught = raised(ArgumentError, make_schedule, value, "epsilon", match=re.escape(message))
+    assert (caught.argument, caught.value) == ("epsilon", value)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +227,7 @@ def test_a_schedule_that_leaves_the_range_is_refused(schedule: Any, bounds: Any)
     ],
 )
 def test_a_wrong_value_is_named(argument: str, make: Any) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        make()
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, make).argument == argument
 
 
 def test_messages_of_piecewise_constant() -> None:
@@ -242,8 +236,7 @@ def test_messages_of_piecewise_constant() -> None:
         (((5,), (1.0,)), "values must have 2 numbers, one more than boundaries, got (1.0,)"),
         (((5, 5), (1, 2, 3)), "boundaries must increase, got (5, 5)"),
     ):
-        with pytest.raises(ArgumentError, match=re.escape(message)):
-            PIECEWISE(*arguments)
+        raised(ArgumentError, PIECEWISE, *arguments, match=re.escape(message))
 
 
 def test_schedules_are_frozen() -> None:

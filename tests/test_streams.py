@@ -1,5 +1,3 @@
-"""Arrays in pieces."""
-
 from typing import Any
 
 import numpy as np

@@ -36,7 +36,6 @@ def notes_in(folder: Path) -> dict[int, Any]:
 
 
 def there(pids: Iterable[int]) -> set[int]:
-    """Those that have not ended."""
     return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
 
 

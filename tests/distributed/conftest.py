@@ -1,5 +1,3 @@
-"""Clusters of Ray for the tests of a file."""
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -32,8 +32,7 @@ def played(env: Any, seed: int, timesteps: int) -> list[Array]:
 
 def test_observations_are_stacks_that_follow_from_the_seed() -> None:
     env = pong()
-    assert env.observation_space.shape == (84, 84, 4)
-    assert env.observation_space.dtype == np.uint8
+    assert (env.observation_space.shape, env.observation_space.dtype) == ((84, 84, 4), np.uint8)
     first = played(env, 1, 40)
     played(env, 2, 7)
     np.testing.assert_array_equal(played(env, 1, 40), first)

@@ -12,6 +12,7 @@ from axonrl import environments
 from axonrl.environments.describing import arguments_of
 from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 make: Any = environments.make
 ID = "axonrl/BitFlip-v0"
@@ -32,8 +33,7 @@ def test_an_episode() -> None:
     np.testing.assert_equal(again, observation)
     right = int(np.flatnonzero(goal == start)[0]) if len(wrong) < 4 else 0
     flags = [env.step(right)[2:4] for _ in range(4)]
-    assert flags[:3] == [(False, False)] * 3
-    assert flags[3] == (False, True)
+    assert (flags[:3], flags[3]) == ([(False, False)] * 3, (False, True))
 
 
 def test_the_reward_is_that_of_compute_reward() -> None:
@@ -53,15 +53,11 @@ def test_the_reward_is_that_of_compute_reward() -> None:
 def test_its_id() -> None:
     assert arguments_of(make(ID, bits=5)) == {"id": ID, "kwargs": {"bits": 5}, "wrappers": []}
     assert environments.similar(make(ID, bits=5)).action_space.n == 5  # type: ignore[attr-defined]
-    with pytest.raises(ArgumentError, match="bits"):
-        make(ID, bits=0)
-    with pytest.raises(ArgumentError, match="did you mean 'axonrl/BitFlip-v0'"):
-        make("axonrl/BitFlop-v0")
+    raised(ArgumentError, make, ID, bits=0, match="bits")
+    raised(ArgumentError, make, "axonrl/BitFlop-v0", match="did you mean 'axonrl/BitFlip-v0'")
 
 
 class Renamed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A wrapper with a reward of its own."""
-
     def compute_reward(self, *goals: Any) -> str:
         return "the wrapper's"
 
@@ -73,11 +69,7 @@ def _async() -> Any:
 
 @pytest.mark.parametrize(
     "opened",
-    [
-        lambda: make(ID, bits=3),
-        lambda: make(ID, 2, bits=3, wrappers=["normalize_reward"]),
-        _async,
-    ],
+    [lambda: make(ID, bits=3), lambda: make(ID, 2, bits=3, wrappers=["normalize_reward"]), _async],
     ids=["single", "wrapped", "async"],
 )
 def test_methods_are_found(opened: Any) -> None:

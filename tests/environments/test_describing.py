@@ -1,5 +1,3 @@
-"""Environments as an experiment file describes them."""
-
 from typing import Any, cast
 
 import gymnasium

@@ -1,5 +1,3 @@
-"""The arrays and the JSON form of spaces."""
-
 import json
 from typing import Any
 
@@ -11,6 +9,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.environments import spaces
 from axonrl.environments.actions import actions_for
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 BOOLEANS: Any = Box(0, 1, (10, 10, 4), bool)
 CARTPOLE_HIGH = np.array([4.8, np.inf, 0.41887903, np.inf], np.float32)
@@ -61,9 +60,8 @@ def test_dict_and_tuple_become_flat_dictionaries() -> None:
     ],
 )
 def test_unsupported_observation_spaces_are_named(space: Any, message: Any) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
-        spaces.observation_spec(space)
-    assert caught.value.argument in ("observation_space", "space")
+    caught = raised(ArgumentError, spaces.observation_spec, space, match=message)
+    assert caught.argument in ("observation_space", "space")
 
 
 @pytest.mark.parametrize(
@@ -86,10 +84,9 @@ def test_action_arrays(space: Any, shape: Any, dtype: Any) -> None:
     ],
 )
 def test_unsupported_action_spaces_are_named(space: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as caught:
-        spaces.action_spec(space)
-    assert str(space) in str(caught.value)
-    assert (caught.value.argument, caught.value.value) == ("action_space", space)
+    caught = raised(ArgumentError, spaces.action_spec, space, match=message)
+    assert str(space) in str(caught)
+    assert (caught.argument, caught.value) == ("action_space", space)
 
 
 EVERY_KIND: list[Any] = [
@@ -114,8 +111,7 @@ def test_json_round_trip_is_exact() -> None:
 
 def assert_same(found: Any, expected: Any) -> None:
     assert type(found) is type(expected)
-    assert found == expected
-    assert found.dtype == expected.dtype
+    assert (found, found.dtype) == (expected, expected.dtype)
     if isinstance(expected, Box):  # Box compares with a tolerance
         for name in ("low", "high", "bounded_below", "bounded_above"):
             given, wanted = getattr(found, name), getattr(expected, name)
@@ -149,9 +145,7 @@ def test_json_errors_say_what_is_wrong() -> None:
         (spaces.from_json, {"type": "Discrete", "n": 3}, "start", "Discrete space lacks 'start'"),
     ]
     for convert, given, argument, message in wrong:
-        with pytest.raises(ArgumentError, match=message) as caught:
-            convert(given)
-        assert caught.value.argument == argument
+        assert raised(ArgumentError, convert, given, match=message).argument == argument
 
 
 def test_composite_actions_are_a_flat_dictionary() -> None:

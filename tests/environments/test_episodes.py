@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from axonrl.environments import read_episodes, write_episodes
 from axonrl.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 PLAIN: Any = Box(-10, 10, (2,), np.float32)
 ACTIONS: Any = Discrete(3, start=1)
@@ -109,11 +110,10 @@ def test_npz_of_nested_spaces(tmp_path: Path) -> None:
 )
 def test_npz_that_is_refused(tmp_path: Path, changes: Any, told: list[str]) -> None:
     path = saved(tmp_path, **changes)
-    with pytest.raises(ArgumentError) as caught:
-        read(path)
-    assert caught.value.argument == "path"
+    caught = raised(ArgumentError, read, path)
+    assert caught.argument == "path"
     for part in (*told, str(path)):
-        assert part in str(caught.value)
+        assert part in str(caught)
 
 
 def test_actions_beyond_their_bounds_are_of_another_space(tmp_path: Path) -> None:
@@ -136,9 +136,7 @@ def test_npz_whose_bytes_are_damaged(tmp_path: Path, damage: str) -> None:
         content = path.read_bytes()
         offset = content.index(b"PK\x01\x02") + {"encrypted": 8, "another version": 6}[damage]
         path.write_bytes(content[:offset] + bytes([content[offset] ^ 0x81]) + content[offset + 1 :])
-    with pytest.raises(ArgumentError, match="damaged") as caught:
-        read(path)
-    assert str(path) in str(caught.value)
+    assert str(path) in str(raised(ArgumentError, read, path, match="damaged"))
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -155,10 +153,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
     for name in (*contents, "none.npz", "none", "none.hdf5", "folder"):
-        with pytest.raises(ArgumentError) as caught:
-            read(tmp_path / name)
-        assert name in str(caught.value)
-        assert caught.value.argument == "path"
+        caught = raised(ArgumentError, read, tmp_path / name)
+        assert name in str(caught)
+        assert caught.argument == "path"
 
 
 def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,17 +168,14 @@ def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, mo
         (tmp_path / "run", [first], "must end in .npz"),
         (tmp_path / "missing" / "run.npz", [first], "cannot be written"),
     ):
-        with pytest.raises(ArgumentError) as caught:
-            write_episodes(where, episodes)
-        assert told in str(caught.value)
+        assert told in str(raised(ArgumentError, write_episodes, where, episodes))
 
     def full(file: Any, **arrays: Any) -> None:
         file.write(b"begun")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full)
-    with pytest.raises(ArgumentError, match="No space left"):
-        write_episodes(path, [first])
+    raised(ArgumentError, write_episodes, path, [first], match="No space left")
     np.testing.assert_equal(read(path), [first, second])
     assert list(tmp_path.iterdir()) == [path]
 
@@ -230,8 +224,7 @@ def test_minari(dataset: Any) -> None:
     assert found[2]["truncated"].tolist() == [False, False, True]
     others: Any = Dict({"where": Dict({"x": Box(-1, 1, (1,))})})
     for spaces, told in (((others, MANY), "observation space"), ((NESTED, MultiDiscrete([2, 4])), "action space")):
-        with pytest.raises(ArgumentError, match=told):
-            read(folder, *spaces)
+        raised(ArgumentError, read, folder, *spaces, match=told)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -253,14 +246,11 @@ def test_minari_that_is_damaged(dataset: Any) -> None:
     h5py: Any = pytest.importorskip("h5py", reason="h5py is not installed: axonrl[minari]")
     with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
         del file["episode_1"]["rewards"]
-    with pytest.raises(ArgumentError, match="episode_1"):
-        read(folder)
+    raised(ArgumentError, read, folder, match="episode_1")
     (folder / "data" / "metadata.json").write_text('{"data_format": "arrow"}')
-    with pytest.raises(ArgumentError, match="'arrow'"):
-        read(folder)
+    raised(ArgumentError, read, folder, match="'arrow'")
     (folder / "data" / "metadata.json").write_text("{")
-    with pytest.raises(ArgumentError, match=r"metadata\.json"):
-        read(folder)
+    raised(ArgumentError, read, folder, match=r"metadata\.json")
 
 
 def written_by_hand(folder: Path, **changes: Any) -> None:
@@ -286,8 +276,7 @@ def written_by_hand(folder: Path, **changes: Any) -> None:
 def test_minari_with_something_else_than_an_array(tmp_path: Path, name: str) -> None:
     for other in (None, np.float32(1), "text"):
         written_by_hand(tmp_path, **{name: other})
-        with pytest.raises(ArgumentError, match=f"damaged.*{name} is no array"):
-            read(tmp_path)
+        raised(ArgumentError, read, tmp_path, match=f"damaged.*{name} is no array")
 
 
 @pytest.mark.parametrize("kept", [{}, {"subspaces": {"where": {"type": "Dict"}}}])
@@ -300,5 +289,4 @@ def test_minari_whose_metadata_lack_a_space(tmp_path: Path, kept: Any) -> None:
 
 def test_minari_without_minari(tmp_path: Path) -> None:
     written_by_hand(tmp_path)
-    with pytest.raises(ArgumentError, match="episode 0: it ends at timestep 0, and has 2 timesteps"):
-        read(tmp_path)
+    raised(ArgumentError, read, tmp_path, match="episode 0: it ends at timestep 0, and has 2 timesteps")

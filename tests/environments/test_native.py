@@ -15,6 +15,7 @@ from axonrl.environments.vectors import NativeVector
 from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, similar
+from axonrl.tests.raising import raised
 
 TIMESTEPS = 25_000
 LANES = 25  # no multiple of what a processor computes at once
@@ -154,8 +155,7 @@ def test_it_is_a_vector_environment_that_is_reset_by_mask() -> None:
     env, sync = native("CartPole-v1"), make("CartPole-v1", 3)
     assert gymnasium.vector.VectorEnv in type(env).mro()
     assert env.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-    assert env.observation_space == sync.observation_space
-    assert env.action_space == sync.action_space
+    assert (env.observation_space, env.action_space) == (sync.observation_space, sync.action_space)
     assert env.spec.id == "CartPole-v1"
     assert env.reset(seed=5)[0].tolist() == sync.reset(seed=5)[0].tolist()  # 5, 6 and 7
     first = env.reset(seed=[1, 2, 3], options={"low": -0.2, "high": 0.1})[0]
@@ -230,8 +230,7 @@ def test_a_state_of_another_environment_is_refused() -> None:
     ],
 )
 def test_what_there_is_no_native_copy_of(env_id: str, kwargs: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        native(env_id, **kwargs)
+    raised(ArgumentError, native, env_id, **kwargs, match=message)
 
 
 def test_wrong_calls() -> None:
@@ -240,18 +239,13 @@ def test_wrong_calls() -> None:
     with pytest.raises(ArgumentError, match="vectorization 'native' needs the number of copies, num_envs"):
         make("CartPole-v1", vectorization="native")
     env = native("CartPole-v1", max_episode_steps=2)
-    with pytest.raises(ValueError, match=r"the lanes \[0, 1, 2\] must be reset"):
-        env.step(np.zeros(3, np.int64))
-    with pytest.raises(ValueError, match="needs 3 seeds, got 2"):
-        env.reset(seed=[1, 2])
-    with pytest.raises(ValueError, match="at least one True"):
-        env.reset(options={"reset_mask": np.zeros(3, np.bool_)})
-    with pytest.raises(TypeError, match="must be a boolean array"):
-        env.reset(options={"reset_mask": [True, True, True]})
+    raised(ValueError, env.step, np.zeros(3, np.int64), match=r"the lanes \[0, 1, 2\] must be reset")
+    raised(ValueError, env.reset, seed=[1, 2], match="needs 3 seeds, got 2")
+    raised(ValueError, env.reset, options={"reset_mask": np.zeros(3, np.bool_)}, match="at least one True")
+    raised(TypeError, env.reset, options={"reset_mask": [True, True, True]}, match="must be a boolean array")
     env.reset(seed=1)
     for wrong in (-1, 2):
-        with pytest.raises(ValueError, match=r"actions must be integers 0 \.\. 1"):
-            env.step(np.array([0, wrong, 1]))
+        raised(ValueError, env.step, np.array([0, wrong, 1]), match=r"actions must be integers 0 \.\. 1")
     truncated = [env.step(np.array([0, 1, 1]))[3].tolist() for _ in range(2)]
     assert truncated == [[False] * 3, [True] * 3]  # refused actions do not count
 
@@ -266,8 +260,7 @@ def test_wrong_calls() -> None:
 def test_one_action_is_not_taken_for_all_lanes(env_id: str, actions: Any, expected: str) -> None:
     env = native(env_id, 2, max_episode_steps=1)
     env.reset(seed=1)
-    with pytest.raises(ValueError, match=f"needs an array of actions, {expected}, got "):
-        env.step(actions)
+    raised(ValueError, env.step, actions, match=f"needs an array of actions, {expected}, got ")
     assert env.step(env.action_space.sample())[3].all()  # what is refused does not count
 
 

@@ -14,6 +14,7 @@ from axonrl.environments.vectors import NextStepVector, PooledVector
 from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.tests.environments.untyped import make, open_environment, opened, similar
+from axonrl.tests.raising import raised
 
 
 def pooled(env_id: str = "CartPole-v1", num_envs: int = 3, **kwargs: Any) -> Any:
@@ -56,10 +57,8 @@ def test_seeds_decide_while_the_environments_are_new() -> None:
     assert first.tolist() == other.reset(seed=[7, 8, 2**40])[0].tolist()
     assert first.tolist() != env.reset()[0].tolist()  # the generators have moved on
     assert first[:2].tolist() == env.reset(seed=7)[0][:2].tolist()  # 7, 8 and 9
-    with pytest.raises(ValueError, match="needs 3 seeds, got 1"):
-        env.reset(seed=[1])
-    with pytest.raises(ValueError, match="takes no options"):
-        env.reset(options={"reset_mask": np.ones(3, np.bool_)})
+    raised(ValueError, env.reset, seed=[1], match="needs 3 seeds, got 1")
+    raised(ValueError, env.reset, options={"reset_mask": np.ones(3, np.bool_)}, match="takes no options")
 
 
 def test_reset_steps_are_no_transitions_and_last_observations_are_kept() -> None:
@@ -144,8 +143,7 @@ def test_an_evaluation_environment_follows_from_its_seed() -> None:
     ],
 )
 def test_mistakes(env_id: str, kwargs: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        pooled(env_id, **kwargs)
+    raised(ArgumentError, pooled, env_id, **kwargs, match=message)
 
 
 def test_wrappers_around_each_copy_are_refused() -> None:
@@ -217,7 +215,5 @@ def test_numbers_that_are_not_finite_name_their_environment(monkeypatch: pytest.
         broken = [array.copy() for array in results]
         broken[place][1] = np.nan
         monkeypatch.setattr(pool, "step", lambda taken, broken=broken: broken)
-        with pytest.raises(NonFiniteError, match=f"Pendulum-v1.step returned {what} in environment 1"):
-            env.step(actions)
-    with pytest.raises(NonFiniteError, match=r"an action for .* is not finite"):
-        env.step(actions * np.nan)
+        raised(NonFiniteError, env.step, actions, match=f"Pendulum-v1.step returned {what} in environment 1")
+    raised(NonFiniteError, env.step, actions * np.nan, match=r"an action for .* is not finite")

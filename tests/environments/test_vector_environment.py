@@ -13,6 +13,7 @@ from gymnasium.wrappers import NormalizeReward, TimeLimit
 
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from axonrl.tests.environments.untyped import make, open_environment, opened
+from axonrl.tests.raising import raised
 
 GO = np.zeros(2, np.int32)
 
@@ -70,8 +71,7 @@ def test_disabled_is_reset_by_mask_with_seeds(sync: Any) -> None:
     assert step.acted is None
     assert batched.reset(step.terminated, [11, 21]).tolist() == [[11, 0], [20, 2]]
     step = batched.step(GO)
-    assert step.observation.tolist() == [[11, 1], [20, 3]]
-    assert step.reward.tolist() == [1.0, 3.0]
+    assert (step.observation.tolist(), step.reward.tolist()) == ([[11, 1], [20, 3]], [1.0, 3.0])
     assert step.terminated.tolist() == [False, True]
     assert batched.reset(step.terminated, [12, 22]).tolist() == [[11, 1], [22, 0]]
     assert batched.reset(np.array([True, False]), [13, 23]).tolist() == [[13, 0], [22, 0]]  # in mid-episode
@@ -118,10 +118,8 @@ def test_next_step_says_which_rows_did_not_act() -> None:
     assert (step.terminated.tolist(), step.acted) == ([True, False], None)
     assert batched.reset(step.terminated, [11, 21]).tolist() == [[10, 2], [20, 2]]
     step = batched.step(GO)
-    assert step.observation.tolist() == [[1000, 0], [20, 3]]
-    assert step.acted.tolist() == [False, True]
-    assert step.reward.tolist() == [0.0, 3.0]
-    assert step.terminated.tolist() == [False, True]
+    assert (step.observation.tolist(), step.acted.tolist()) == ([[1000, 0], [20, 3]], [False, True])
+    assert (step.reward.tolist(), step.terminated.tolist()) == ([0.0, 3.0], [False, True])
     step = batched.step(GO)
     assert step.observation.tolist() == [[1000, 1], [1000, 0]]
     assert step.acted.tolist() == [True, False]
@@ -134,9 +132,8 @@ def test_one_that_resets_itself_cannot_be_reset_in_mid_episode() -> None:
     batched = opened(vector(AutoresetMode.NEXT_STEP), [10, 20])
     batched.step(GO)
     message = r"Short resets itself: environments \[1\] cannot be reset in mid-episode"
-    with pytest.raises(ArgumentError, match=message) as caught:
-        batched.reset(np.array([False, True]), [11, 21])
-    assert caught.value.argument == "mask"
+    caught = raised(ArgumentError, batched.reset, np.array([False, True]), [11, 21], match=message)
+    assert caught.argument == "mask"
 
 
 def test_dict_observations() -> None:
@@ -146,8 +143,7 @@ def test_dict_observations() -> None:
     assert (found["t"].tolist(), found["t"].dtype) == ([[0], [0]], np.uint8)
     step = batched.step(GO)
     assert step.observation["seed"].tolist() == [10, 20]
-    assert step.observation["t"].tolist() == [[1], [1]]
-    assert step.terminated.tolist() == [True, False]
+    assert (step.observation["t"].tolist(), step.terminated.tolist()) == ([[1], [1]], [True, False])
     found = batched.reset(step.terminated, [11, 21])
     assert found["seed"].tolist() == [1000, 20]
     assert step.observation["t"].tolist() == [[1], [1]]
@@ -255,13 +251,11 @@ def test_steps_of_the_wrong_form(result: Any, message: Any) -> None:
 def test_numbers_that_are_not_finite_name_their_row() -> None:
     action = np.zeros((2, 1), np.float32)
     batched = opened(Whole((np.array([[0.0], [np.nan]]), ZEROS, NO, NO, {})), [0, 1])
-    with pytest.raises(NonFiniteError, match="an observation that is NaN or infinite in environment 1") as caught:
-        batched.step(action)
-    assert caught.value.environment == 1
+    message = "an observation that is NaN or infinite in environment 1"
+    assert raised(NonFiniteError, batched.step, action, match=message).environment == 1
     batched = opened(Whole((SEEN, np.array([-np.inf, 0]), NO, NO, {})), [0, 1])
-    with pytest.raises(NonFiniteError, match="the reward -inf in environment 0") as caught:
-        batched.step(action)
-    assert caught.value.environment == 0
+    message = "the reward -inf in environment 0"
+    assert raised(NonFiniteError, batched.step, action, match=message).environment == 0
 
 
 def test_a_vector_environments_exception_is_the_cause() -> None:

@@ -17,6 +17,7 @@ from axonrl.environments.statistics import statistics_of, taken_over
 from axonrl.environments.wrapping import WrapperError, Wrapping, mask_from_info
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
+from axonrl.tests.raising import raised
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -98,8 +99,7 @@ def test_moments_by_hand() -> None:
     moments.update(np.array([[1.0], [3.0]]))
     assert (moments.mean.tolist(), moments.var.tolist(), moments.count) == ([2.0], [1.0], 2)
     moments.update(np.array([[8.0]]))
-    assert moments.count == 3
-    assert moments.mean.tolist() == pytest.approx([4.0])
+    assert (moments.count, moments.mean.tolist()) == (3, pytest.approx([4.0]))
     assert moments.var.tolist() == pytest.approx([26 / 3])  # of 1, 3, 8: (9 + 1 + 16) / 3
 
 
@@ -421,17 +421,15 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
 )
 def test_mistakes(wrappers: Any, kwargs: Any, key: Any, message: Any) -> None:
     """The last of the wrappers is the wrong one."""
-    with pytest.raises(WrapperError, match=message) as caught:
-        make("Line-v0", wrappers=wrappers, **kwargs)
+    caught = raised(WrapperError, make, "Line-v0", wrappers=wrappers, **kwargs, match=message)
     index = len(wrappers) - 1
-    assert (caught.value.index, caught.value.key) == (index, key)
-    assert caught.value.argument == f"wrappers[{index}]" + (f".{key}" if key else "")
+    assert (caught.index, caught.key) == (index, key)
+    assert caught.argument == f"wrappers[{index}]" + (f".{key}" if key else "")
 
 
 def test_a_mistake_is_found_with_several_copies_and_survives_pickling() -> None:
-    with pytest.raises(WrapperError) as caught:
-        make("Line-v0", 2, wrappers=[LIMIT, {"kind": "normalize_reward", "clip": 0}])
-    error = pickle.loads(pickle.dumps(caught.value))
+    caught = raised(WrapperError, make, "Line-v0", 2, wrappers=[LIMIT, {"kind": "normalize_reward", "clip": 0}])
+    error = pickle.loads(pickle.dumps(caught))
     assert (error.index, error.key, error.argument, error.value) == (1, "clip", "wrappers[1].clip", 0)
     assert str(error) == "normalize_reward: clip must be a finite number above 0, got 0"
 
@@ -454,8 +452,7 @@ def test_an_environment_that_is_refused_is_closed(monkeypatch: Any) -> None:
     monkeypatch.setattr(Line, "close", close)
     for wrappers in (["channels_first"], [LIMIT, {"kind": "normalize_reward", "clip": 0}]):
         closed.clear()
-        with pytest.raises(WrapperError):
-            make("Line-v0", 2, wrappers=wrappers)
+        raised(WrapperError, make, "Line-v0", 2, wrappers=wrappers)
         assert closed
 
 
@@ -474,8 +471,7 @@ class Reports(Line):
 
 
 @pytest.mark.parametrize(
-    ("actions", "given"),
-    [(Discrete(2, start=3), [1, 0]), (MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0], np.int8))],
+    ("actions", "given"), [(Discrete(2, start=3), [1, 0]), (MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0], np.int8))]
 )
 def test_a_mask_comes_from_info(actions: Any, given: Any) -> None:
     env = mask_from_info(Reports(actions, legal=given), name="legal")

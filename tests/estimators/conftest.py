@@ -1,5 +1,3 @@
-"""What the tests of agents share as fixtures."""
-
 from collections.abc import Iterator
 
 import pytest

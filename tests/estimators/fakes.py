@@ -3,8 +3,6 @@
 TensorFlow is imported by the models: processes that step these environments need none.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -106,8 +104,6 @@ class SelfResetting(SyncVectorEnv):
 
 
 def vector(*envs: Counting, mode: AutoresetMode = AutoresetMode.DISABLED) -> SyncVectorEnv:
-    """These environments side by side."""
-
     def returning(env: Counting) -> Callable[[], Counting]:
         return lambda: env
 
@@ -300,8 +296,6 @@ class At:
 
 
 def failing(text: str) -> Callable[[Any], None]:
-    """An action of ``At`` that raises."""
-
     def fail(session: Any) -> None:
         raise RuntimeError(text)
 
@@ -309,7 +303,6 @@ def failing(text: str) -> Callable[[Any], None]:
 
 
 def record(model_dir: Path) -> dict[str, Any]:
-    """What ``run.json`` says."""
     return dict(json.loads((model_dir / "run.json").read_text()))
 
 

@@ -1,7 +1,5 @@
 """The Agent in every kind of environment: what it stores, what it counts, what reaches the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,10 +33,9 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
-
-# -- environments -----------------------------------------------------------------------------------------------------
 
 
 def test_one_environment_however_it_is_given(tmp_path: Path) -> None:
@@ -82,8 +79,7 @@ def test_other_spaces_are_refused_before_the_first_step(tmp_path: Path) -> None:
     env = Counting(action_space=Box(0, 5, (1,), np.int32))
     one = agent(tmp_path)
     for call in (lambda: one.train(env, timesteps=2), lambda: one.evaluate(env)):
-        with pytest.raises(ValueError, match=r"space .* is not supported; supported are"):
-            call()
+        raised(ValueError, call, match=r"space .* is not supported; supported are")
     assert env.seeds == []
     assert list(tmp_path.iterdir()) == []
     one.train(Counting(), timesteps=2)  # nothing was settled by that
@@ -98,16 +94,12 @@ def test_a_model_that_predicts_one_array_where_the_space_has_several(tmp_path: P
 def test_a_run_keeps_its_spaces_and_its_number_of_environments(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), timesteps=4)
     for same in (one, agent(tmp_path)):
-        with pytest.raises(ValueError, match="this run's observation space is"):
-            same.train("CartPole-v1", timesteps=2)
+        raised(ValueError, same.train, "CartPole-v1", timesteps=2, match="this run's observation space is")
         with pytest.raises(ValueError, match="this run's action space is"):
             same.train(Counting(action_space=Discrete(3)), timesteps=2)
         with pytest.raises(ValueError, match="was started with 1 environments, got 2"):
             same.train(vector(Counting(), Counting()), timesteps=2)
         assert same.train(Counting(), timesteps=4).global_timestep > 4
-
-
-# -- what is stored ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
@@ -178,9 +170,6 @@ def test_what_is_handed_to_the_model(tmp_path: Path) -> None:
     assert seen == [(0, 8), (1, 11), (2, 14)]  # updates run before this one, timesteps taken
 
 
-# -- record and recurrent state ---------------------------------------------------------------------------------------
-
-
 class Telling(EpsilonGreedy):
     """Also tells with which probability it acted: 0.5 plus a thousandth of the timestep."""
 
@@ -220,10 +209,7 @@ def test_predictions_and_extras_are_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "entropy",
-            r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)",
-        ),
+        ("entropy", r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)"),
         ("discount", "names 'discount', which labels have anyway"),
     ],
 )
@@ -257,9 +243,6 @@ def test_recurrent_state_follows_the_episodes(mode: AutoresetMode | None, tmp_pa
     assert {facts.metrics["off"] for facts in notes.facts["after_update"]} == {0.0}
 
 
-# -- the model --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("timesteps", "told"), [(150, "the first 100 updates"), (10, "the first 3 updates")])
 def test_a_policy_that_no_update_changes_is_said_once(
     timesteps: int, told: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -291,9 +274,6 @@ def test_an_update_that_rightly_changes_nothing_is_not_said(tmp_path: Path, capl
     assert caplog.messages == []
 
 
-# -- the Agent itself -------------------------------------------------------------------------------------------------
-
-
 def test_without_a_model_dir_a_temporary_one_is_said(caplog: pytest.LogCaptureFixture) -> None:
     one = Agent(linear_model, ReplayMemory(100, 4), config=RunConfig(seed=0))
     assert caplog.messages == [f"no model_dir given: this run is kept in {one.model_dir}"]
@@ -307,8 +287,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
     agent(tmp_path).train(Counting(), timesteps=4)
     one = Agent(None, model_dir=tmp_path)
     one.evaluate(Counting(), 1)
-    with pytest.raises(ValueError, match="training needs a memory"):
-        one.train(Counting(), timesteps=4)
+    raised(ValueError, one.train, Counting(), timesteps=4, match="training needs a memory")
     with pytest.raises(ValueError, match="training needs a memory"), one.session(Counting()):
         pass
 
@@ -327,8 +306,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        Agent(**{"model_fn": linear_model, "model_dir": tmp_path, **arguments})
+    raised(ValueError, Agent, **{"model_fn": linear_model, "model_dir": tmp_path, **arguments}, match=message)
 
 
 def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
@@ -357,11 +335,7 @@ def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> 
     first.train(Counting(), 8, timesteps=20)
     agent(tmp_path / "alone", seed=6).train(Counting(), 8, timesteps=60)
     assert differences(snapshot(tmp_path), snapshot(tmp_path / "alone")) == []
-    with pytest.raises(ValueError, match="was started with seed 6; got seed 5"):
-        contrary.train(Counting(), 8, timesteps=20)
-
-
-# -- conveniences -----------------------------------------------------------------------------------------------------
+    raised(ValueError, contrary.train, Counting(), 8, timesteps=20, match="was started with seed 6; got seed 5")
 
 
 def test_a_hook_may_be_alone_or_a_function(tmp_path: Path) -> None:
@@ -384,8 +358,7 @@ def test_what_an_agent_says_of_itself(tmp_path: Path) -> None:
     one = agent(tmp_path)
     assert repr(one) == f"Agent(axonrl.tests.estimators.fakes.linear_model, model_dir={str(tmp_path)!r}, seed=0)"
     for call in (one.summary, one.get_weights):
-        with pytest.raises(ValueError, match=r"holds no(ne| run)$"):
-            call()
+        raised(ValueError, call, match=r"holds no(ne| run)$")
     one.train(Counting(3), 4, 4, timesteps=6)
     assert one.summary().splitlines() == [
         "variable      shape   values  acts",

@@ -1,7 +1,5 @@
 """Episodes: their statistics, and their replay."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any
@@ -59,7 +57,6 @@ def several(count: int) -> tuple[list[Remembering], Any]:
 
 
 def stored(state: Any) -> Any:
-    """What comes back from a checkpoint."""
     return join_state(*split_state(state))
 
 
@@ -101,7 +98,6 @@ class Played:
 
 def test_every_episode_has_the_seed_of_its_place() -> None:
     episodes = Episodes(2, DISCRETE, RUN_SEED)
-
     assert list(episodes.begin(np.array([True, True]))) == [episode_seed(3, 0, 0), episode_seed(3, 1, 0)]
     episodes.finish(1, True, False, 0.0)
     assert episodes.running.tolist() == [True, False]
@@ -127,7 +123,6 @@ def test_statistics() -> None:
     episodes.add_loss(0.2)
     learnt = episodes.finish(0, True, False, 0.5)
     other = episodes.finish(1, True, True, 0.5)
-
     assert (first.episode_return, first.length, first.terminated, first.truncated) == (1.0, 1, True, False)
     assert (first.loss, first.exploration, first.environment, first.episode) == (math.inf, 0.25, 0, 0)
     assert (nothing_learnt.episode_return, nothing_learnt.length, nothing_learnt.episode) == (6.0, 2, 1)
@@ -164,7 +159,6 @@ def test_from_any_timestep_on_a_replay_leads_to_the_same_future(count: int) -> N
         observation, returns = replayed(episodes, fresh)
         np.testing.assert_array_equal(observation[running], original.observation[running])
         assert returns[running].tolist() == episodes.returns[running].tolist()  # the very sums
-
         # The original goes on in environments of its own, which were brought to the same place.
         _, again = several(count)
         twin = resumed(original.episodes)
@@ -184,9 +178,7 @@ def test_all_episodes_of_a_replay_end_together() -> None:
     seeds = [22, 11, 33]  # of episodes of 2, 2 and 2 timesteps: the replay must cope with those that end too early
     episodes.seeds = seeds
     envs, env = several(3)
-
     observation, returns = replayed(episodes, env)
-
     # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 plays
     # its episode of one action until all end together. Environment 2 has no episode: what it does means nothing.
     assert envs[0].calls == [("reset", 22), 1, 2, ("reset", 22), 3]
@@ -214,8 +206,7 @@ def test_only_the_actions_of_the_last_episodes_are_kept_however_long_they_are() 
             episodes = resumed(episodes)
     state = episodes.state_dict()
     np.testing.assert_array_equal(state["actions"], log[1000:])
-    assert state["actions"].dtype == np.int32
-    assert state["lengths"].tolist() == [4000, 500]
+    assert (state["actions"].dtype, state["lengths"].tolist()) == (np.int32, [4000, 500])
 
 
 def test_a_state_is_a_copy() -> None:

@@ -1,7 +1,5 @@
 """An evaluation runs the model_fn's EVAL on batches of the memory, where it is asked for, and disturbs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -95,8 +93,7 @@ def test_a_resumed_run_finds_the_same(tmp_path: Path) -> None:
             one = agent(tmp_path / name, ReplayMemory(1000, 4), model_fn)
             one.train(Counting(4), 4, 2, timesteps=timesteps, hooks=hooks)
         seen.append((sees.timesteps, [dict(results) for results in sees.results]))
-    assert seen[0] == seen[1]
-    assert seen[0][0] == [10, 20, 30, 40]
+    assert (seen[0], seen[0][0]) == (seen[1], [10, 20, 30, 40])
     found = seen[0][1]
     assert len({results["eval/drawn"] for results in found}) == 4  # each draws its own noise
     assert len({results["eval/mark"] for results in found}) == 4  # and its own batches

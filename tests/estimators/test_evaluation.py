@@ -1,7 +1,5 @@
 """Evaluation and prediction: greedy, repeatable, every episode to its end, and with nothing but ``model_dir``."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -51,9 +50,6 @@ class PaysForResets(SyncVectorEnv):
     def step(self, actions: Any) -> Any:
         observations, rewards, *rest = super().step(actions)
         return observations, rewards + 100 * (observations[:, 0] == 0), *rest
-
-
-# -- the episodes -----------------------------------------------------------------------------------------------------
 
 
 def greedy(observation: Any, state: Any) -> Any:
@@ -147,9 +143,6 @@ def test_an_error_says_in_which_episode() -> None:
         run_episodes(greedy, open_environment(vector(Counting(9), env)), [7, 8, 9], None, Watchers())
 
 
-# -- Agent.evaluate ---------------------------------------------------------------------------------------------------
-
-
 def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
     """The model prefers one action in this corner; with an exploration of 1 it would take both."""
     one = agent(tmp_path, params={"epsilon": 1.0}).train(Counting(), 8, timesteps=20)
@@ -180,8 +173,7 @@ def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> Non
     expected = one.evaluate(Counting(), episodes=2), one.predict(OBSERVATIONS)
     given: Any = {"by name": "dqn", "none": None}[model]
     for fresh in (Agent(given, model_dir=tmp_path), Estimator(given, tmp_path)):
-        assert fresh.params == params
-        assert fresh.config.seed == 1
+        assert (fresh.params, fresh.config.seed) == (params, 1)
         predictions = fresh.predict(OBSERVATIONS)
         assert {name: value.tobytes() for name, value in predictions.items()} == {
             name: value.tobytes() for name, value in expected[1].items()
@@ -234,8 +226,7 @@ def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path, ca
     one = agent(tmp_path / "a")
     assert one.evaluate(Counting(4), episodes=2)["episode_return_mean"] == 10.0
     assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'a'}: its initial weights are evaluated"
-    with pytest.raises(ValueError, match="export needs a trained run"):
-        one.export(tmp_path / "exported")
+    raised(ValueError, one.export, tmp_path / "exported", match="export needs a trained run")
     assert not (tmp_path / "a").exists()
     one.predict(OBSERVATIONS)
     one.train(Counting(), 8, timesteps=20)
@@ -292,8 +283,7 @@ def test_a_hook_cannot_train_in_an_evaluation(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_of_evaluate(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        agent(tmp_path).evaluate(Counting(), **arguments)
+    raised(ValueError, agent(tmp_path).evaluate, Counting(), **arguments, match=message)
 
 
 def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_path: Path) -> None:
@@ -305,14 +295,10 @@ def test_the_environment_of_an_evaluation_must_be_like_that_of_the_training(tmp_
             fresh.evaluate(Counting(action_space=Discrete(3)))
 
 
-# -- Agent.predict ----------------------------------------------------------------------------------------------------
-
-
 def test_predict_takes_batches_of_any_size(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), 8, timesteps=20)
     both = one.predict(OBSERVATIONS)
-    assert both["action"].shape == (2,)
-    assert both["values"].shape == (2, 2)
+    assert (both["action"].shape, both["values"].shape) == ((2,), (2, 2))
     for i in range(2):
         np.testing.assert_array_equal(one.predict(OBSERVATIONS[i : i + 1])["values"][0], both["values"][i])
     np.testing.assert_array_equal(one.predict(OBSERVATIONS.astype(np.float64).tolist())["values"], both["values"])
@@ -346,8 +332,7 @@ def test_predict_from_a_dict_space(tmp_path: Path) -> None:
         ({"t": [[5.0]]}, r"must be a dict with the keys \['kind', 't'\], got \['t'\]"),
         ({"t": [[5.0]], "kind": [2, 1]}, "observations differ in batch size"),
     ):
-        with pytest.raises(ValueError, match=message):
-            one.predict(wrong)
+        raised(ValueError, one.predict, wrong, match=message)
 
 
 def test_another_model_does_not_fit(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Export: what a run has learnt, as a directory; and the frozen programs that evaluations act with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +25,7 @@ from axonrl.runs.arrays import encode_arrays
 from axonrl.runtimes import Policy, frozen
 from axonrl.tests.estimators import test_recurrent_agents
 from axonrl.tests.estimators.fakes import At, Counting, agent, linear_model, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -34,8 +33,6 @@ OBSERVATIONS = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float
 
 
 class Frames(Counting):
-    """Observes small images."""
-
     observation_space: Any = Box(0, 255, (8, 8, 1), np.uint8)
 
     def observation(self) -> Any:
@@ -84,15 +81,11 @@ def trained(model_dir: Path, model: Any = linear_model, env: Any = None, **confi
 
 
 def statistics_of(made: Agent) -> Any:
-    """Those of the newest policy."""
     return made._evaluator.policy("last").statistics
 
 
 def described(directory: Path) -> Any:
     return json.loads((directory / "policy.json").read_text())
-
-
-# -- what is exported -------------------------------------------------------------------------------------------------
 
 
 def test_an_export_acts_as_the_agent_predicts(tmp_path: Path) -> None:
@@ -185,8 +178,7 @@ def test_the_best_policy_and_when_it_was(tmp_path: Path) -> None:
         policy.predict(OBSERVATIONS)["values"].tolist() == made.predict(OBSERVATIONS, policy="good")["values"].tolist()
     )
     assert policy.predict(OBSERVATIONS)["values"].tolist() != made.predict(OBSERVATIONS)["values"].tolist()
-    with pytest.raises(ValueError, match="holds no policy 'bset'"):
-        made.export(tmp_path / "other", policy="bset")
+    raised(ValueError, made.export, tmp_path / "other", policy="bset", match="holds no policy 'bset'")
 
 
 @pytest.mark.usefixtures("traced_anew")
@@ -204,9 +196,6 @@ def test_a_behaviour_policy_of_one_s_own_is_left_out_and_that_is_said(tmp_path: 
     assert policy.act(OBSERVATIONS[0]) in (0, 1)
     with pytest.raises(ValueError, match="was exported without its behaviour policy: Own is not one of axonrl's"):
         policy.act(OBSERVATIONS[0], explore=True)
-
-
-# -- the directory ----------------------------------------------------------------------------------------------------
 
 
 def test_an_export_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> None:
@@ -239,15 +228,13 @@ def test_a_crash_leaves_the_old_export_or_none(tmp_path: Path, monkeypatch: Any,
 
     with monkeypatch.context() as patch:
         patch.setattr(module, at, killed)
-        with pytest.raises(KeyboardInterrupt):
-            made.export(target)
+        raised(KeyboardInterrupt, made.export, target)
     assert not target.exists()
     made.export(target)
     made.train(Counting(), first_update=4, timesteps=10)
     with monkeypatch.context() as patch:
         patch.setattr(module, at, killed)
-        with pytest.raises(KeyboardInterrupt):
-            made.export(target)
+        raised(KeyboardInterrupt, made.export, target)
     assert Policy.load(target).description["trained"]["global_timestep"] == 20
     made.export(target)
     assert Policy.load(target).description["trained"]["global_timestep"] == 30
@@ -263,9 +250,6 @@ def test_a_disk_that_is_full_is_an_error_of_ours(tmp_path: Path, monkeypatch: An
     monkeypatch.setattr(folders, "write_file", full)
     with pytest.raises(CheckpointError, match=r"exported cannot be written: .*No space left"):
         made.export(tmp_path / "exported")
-
-
-# -- normalised observations ------------------------------------------------------------------------------------------
 
 
 def normalizing(env: Any, *outer: Callable[[Any], Any]) -> Any:
@@ -321,15 +305,11 @@ def test_vector_environments_that_share_statistics(tmp_path: Path) -> None:
 )
 def test_what_an_actor_cannot_normalise_is_refused(tmp_path: Path, env: Any, why: str) -> None:
     made = trained(tmp_path / "run", env=env())
-    with pytest.raises(ValueError, match=rf"cannot be exported: .*\({why}\)"):
-        made.export(tmp_path / "exported")
+    raised(ValueError, made.export, tmp_path / "exported", match=rf"cannot be exported: .*\({why}\)")
     assert not (tmp_path / "exported").exists()
-    with pytest.raises(ValueError, match=rf"\({why}\)"):
-        made.act(OBSERVATIONS[0])
+    raised(ValueError, made.act, OBSERVATIONS[0], match=rf"\({why}\)")
     made.predict(OBSERVATIONS)  # which are given as the model sees them
 
-
-# -- frozen programs --------------------------------------------------------------------------------------------------
 
 FROZEN = "Evaluation uses a frozen LiteRT program."
 
@@ -357,8 +337,7 @@ def test_weights_that_are_elsewhere_than_described_are_refused(tmp_path: Path) -
     about = described(directory)
     about["program"]["placements"][0][1] += 4
     (directory / "policy.json").write_text(json.dumps(about))
-    with pytest.raises(ValueError, match="its weights are not where the description says"):
-        Policy.load(directory)
+    raised(ValueError, Policy.load, directory, match="its weights are not where the description says")
 
 
 @pytest.mark.usefixtures("traced_anew")

@@ -18,6 +18,7 @@ from axonrl.policies import Policy
 from axonrl.tests.environments.test_wrapping import Reach
 from axonrl.tests.environments.untyped import opened, registered
 from axonrl.tests.estimators.fakes import agent, differences, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -105,18 +106,14 @@ def test_a_caller_brings_the_function(tmp_path: Path) -> None:
 
 
 def test_environments_without_goals(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        one(tmp_path, hindsight()).train("CartPole-v1", 20, timesteps=30)
-    assert str(gymnasium.make("CartPole-v1").observation_space) in str(caught.value)
+    caught = raised(ArgumentError, one(tmp_path, hindsight()).train, "CartPole-v1", 20, timesteps=30)
+    assert str(gymnasium.make("CartPole-v1").observation_space) in str(caught)
     assert not (tmp_path / "run.json").exists()
 
 
 def test_rewards_that_a_wrapper_changes(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="wrappers that change rewards"):
         one(tmp_path, hindsight()).train(make(ID, bits=4, wrappers=["normalize_reward"]), 20, timesteps=30)
-
-
-# -- demonstrations ---------------------------------------------------------------------------------------------------
 
 
 def demonstrations(path: Path, bits: int = 4) -> Path:

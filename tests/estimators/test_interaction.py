@@ -1,7 +1,5 @@
 """interact: the caller owns the loop."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,17 +14,8 @@ from axonrl.contracts import EstimatorSpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.estimators.interaction import Interaction
 from axonrl.runs.seeding import episode_seed
-from axonrl.tests.estimators.fakes import (
-    At,
-    Counting,
-    ListMemory,
-    Notes,
-    agent,
-    differences,
-    saved,
-    snapshot,
-    vector,
-)
+from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, saved, snapshot, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -231,9 +220,7 @@ def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
 )
 def test_wrong_values_change_nothing(call: Any, argument: str, session: Interaction) -> None:
     before = session.session.global_timestep
-    with pytest.raises(ArgumentError) as error:
-        call(session)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, call, session).argument == argument
     assert session.session.global_timestep == before
 
 
@@ -247,10 +234,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_what_is_not_finite_is_refused(session: Interaction) -> None:
-    with pytest.raises(NonFiniteError, match="observation that is NaN"):
-        session.act(np.array([np.nan, 0.0]))
-    with pytest.raises(NonFiniteError, match="the reward nan"):
-        session.observe(np.nan, False, False, np.zeros(2), 1)
+    raised(NonFiniteError, session.act, np.array([np.nan, 0.0]), match="observation that is NaN")
+    raised(NonFiniteError, session.observe, np.nan, False, False, np.zeros(2), 1, match="the reward nan")
 
 
 def test_hooks_stop_and_save_as_in_train(tmp_path: Path) -> None:

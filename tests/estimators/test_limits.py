@@ -1,7 +1,5 @@
 """How long ``train`` runs, and the very timesteps of its updates."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from pathlib import Path
@@ -23,10 +21,9 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
-
-# -- the arithmetic ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("schedule", "num_envs"), [(Schedule(35, 10), 1), (Schedule(35, 10), 4), (Schedule(5, 3), 7)])
@@ -50,12 +47,9 @@ def test_updates_due_with_35_and_10(timesteps: range, expected: list[int]) -> No
     assert [t1 for t0, t1 in pairs for _ in range(schedule.due(t1) - schedule.due(t0))] == expected
 
 
-def test_a_schedule_is_of_integers_of_at_least_1() -> None:
+def test_schedules_and_limits_are_of_integers_of_at_least_1(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"update_frequency must be an integer of at least 1, got 2\.5"):
         Schedule(35, 2.5)  # type: ignore[arg-type]
-
-
-def test_limits_are_integers_of_at_least_1_and_one_of_a_pair(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_episodes must be an integer of at least 1, got 0"):
         agent(tmp_path).train(Counting(), max_episodes=0)
     with pytest.raises(ValueError, match=r"give timesteps=1 .* or max_timesteps=2 .* not both"):
@@ -69,9 +63,6 @@ def test_increments_count_from_where_the_run_stands() -> None:
     assert Goal(steps=ten, episodes=1, max_timesteps=60).limits(counters) == Limits(15, 4, 60)
     assert Goal(timesteps=10).limits(counters) == Limits(timesteps=80)
     assert Limits(15, None, 60).given() == {"steps": 15, "timesteps": 60}
-
-
-# -- a run ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("num_envs", "expected"), [(1, [35, 45, 55, 65]), (4, [36, 48, 56, 68])])
@@ -180,24 +171,14 @@ def test_surplus_episodes_of_a_vector_step_are_cut_in_environment_order(tmp_path
     assert first[3] != envs[3].seeds[-1]
 
 
-# -- memories and the schedule ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("memory", "first_update"),
-    [
-        (ReplayMemory(100, 8, n_step=3), 9),
-        (ListMemory(8), 7),
-    ],
-)
+@pytest.mark.parametrize(("memory", "first_update"), [(ReplayMemory(100, 8, n_step=3), 9), (ListMemory(8), 7)])
 def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
     memory: Any, first_update: int, tmp_path: Path
 ) -> None:
     env = Counting()
     one = agent(tmp_path, memory)
     match = rf"{first_update} timesteps \(first_update\) cannot fill a batch of 8 from the {type(memory).__name__}"
-    with pytest.raises(ValueError, match=match):
-        one.train(env, first_update=first_update, timesteps=20)
+    raised(ValueError, one.train, env, first_update=first_update, timesteps=20, match=match)
     assert env.seeds == []
     assert not (tmp_path / "run.json").exists()
     notes = Notes()
@@ -208,8 +189,7 @@ def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
 def test_n_step_memories_of_four_environments_need_more_timesteps(tmp_path: Path) -> None:
     env = vector(*(Counting() for _ in range(4)))
     one = agent(tmp_path, ReplayMemory(100, 8, n_step=3))
-    with pytest.raises(ValueError, match="15 timesteps"):
-        one.train(env, first_update=15, timesteps=20)
+    raised(ValueError, one.train, env, first_update=15, timesteps=20, match="15 timesteps")
     assert one.train(env, first_update=16, timesteps=16).global_step == 1
 
 

@@ -19,6 +19,7 @@ from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -77,14 +78,12 @@ def test_relative_paths_are_below_the_folder_where_the_run_began(
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ArgumentError) as caught:
-            Agent.load(place)
-        assert (caught.value.argument, caught.value.value) == ("model_dir", place)
+        caught = raised(ArgumentError, Agent.load, place)
+        assert (caught.argument, caught.value) == ("model_dir", place)
     fresh = agent(tmp_path / "fresh")
     calls = (fresh.learning_curve, lambda: fresh.act(np.zeros(2)), lambda: fresh.predict(np.zeros((1, 2))))
     for call in (*calls, lambda: fresh.set_weights({})):
-        with pytest.raises(ValueError, match=r"run, and .* holds none"):
-            call()
+        raised(ValueError, call, match=r"run, and .* holds none")
 
 
 class Unnamed(ReplayMemory):
@@ -103,9 +102,7 @@ def test_a_memory_that_cannot_be_described(tmp_path: Path) -> None:
     agent(tmp_path, Unnamed(64)).train(Counting(), timesteps=4)
     loaded = Agent.load(tmp_path, config=QUIET)
     assert loaded.evaluate(Counting(), 1)["episodes"] == 1
-    with pytest.raises(ArgumentError) as caught:
-        loaded.train(Counting(), timesteps=4)
-    assert caught.value.argument == "memory"
+    assert raised(ArgumentError, loaded.train, Counting(), timesteps=4).argument == "memory"
     assert Agent.load(tmp_path, memory=Unnamed(64), config=QUIET).train(Counting(), timesteps=4).global_timestep == 8
 
 
@@ -161,13 +158,11 @@ def test_a_recurrent_model_continues_until_an_episode_begins(tmp_path: Path) -> 
     observations = np.zeros((3, 2), np.float32)
     assert [one.act(observations[0]) for _ in range(3)] == [1, 2, 3]
     assert one.act(observations[0], first=True) == 1
-    with pytest.raises(ValueError, match="had 1 observations before and now has 3: pass first=True"):
-        one.act(observations)
+    raised(ValueError, one.act, observations, match="had 1 observations before and now has 3: pass first=True")
     assert one.act(observations, first=True).tolist() == [1, 1, 1]
     assert one.act(observations, first=np.array([False, True, False])).tolist() == [2, 1, 2]
     assert one.act(observations).tolist() == [3, 2, 3]
-    with pytest.raises(ValueError, match=r"first must be a bool or bool \[3\]"):
-        one.act(observations, first=[True])
+    raised(ValueError, one.act, observations, first=[True], match=r"first must be a bool or bool \[3\]")
 
 
 def test_other_weights(tmp_path: Path) -> None:
@@ -185,10 +180,8 @@ def test_other_weights(tmp_path: Path) -> None:
     (name,) = before
     assert 0 < np.abs(trained.get_weights()[name] - before[name]).max() < 0.5
     for wrong in ({}, {name: before[name][:1]}, {**before, "other": before[name]}, {name: before[name].astype("f8")}):
-        with pytest.raises(ValueError, match=r"weights|is float32"):
-            trained.set_weights(wrong)
-    with pytest.raises(NonFiniteError):
-        trained.set_weights({name: before[name] * np.nan})
+        raised(ValueError, trained.set_weights, wrong, match=r"weights|is float32")
+    raised(NonFiniteError, trained.set_weights, {name: before[name] * np.nan})
 
 
 def test_weights_for_another_model_than_the_run_has(tmp_path: Path) -> None:

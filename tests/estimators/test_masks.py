@@ -18,6 +18,7 @@ from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn, ppo
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import SelfResetting, differences, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -67,8 +68,7 @@ def test_all_actions_are_legal_from_the_first_to_the_last(tmp_path: Path) -> Non
     assert policy.act({name: value[0] for name, value in nothing.items()}) == 7
     assert policy.act({name: value[0] for name, value in nothing.items()}, explore=True) == 7
     assert made.predict(nothing)["action"].tolist() == [7, NO_LEGAL_ACTION]
-    with pytest.raises(ValueError, match="observation 1 has a mask without a legal action"):
-        policy.act(nothing)
+    raised(ValueError, policy.act, nothing, match="observation 1 has a mask without a legal action")
 
 
 def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
@@ -77,18 +77,13 @@ def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
         agent(tmp_path / "one").train(Clock(4), timesteps=50)
     copies = SyncVectorEnv([Clock, lambda: Clock(4), Clock], autoreset_mode=AutoresetMode.DISABLED)
     several = agent(tmp_path / "several")
-    with pytest.raises(BrokenEnvironmentError, match=message.format(1)):
-        several.train(copies, timesteps=50)
+    raised(BrokenEnvironmentError, several.train, copies, timesteps=50, match=message.format(1))
     with pytest.raises(BrokenEnvironmentError, match=message.format(0)):
         agent(tmp_path / "three").train(Clock(), timesteps=20).evaluate(Clock(4))
 
 
 @pytest.mark.parametrize(
-    ("model_fn", "memory", "params"),
-    [
-        (dqn.model_fn, ReplayMemory(60, 8), SMALL),
-        (ppo.model_fn, BatchMemory(20), PPO),
-    ],
+    ("model_fn", "memory", "params"), [(dqn.model_fn, ReplayMemory(60, 8), SMALL), (ppo.model_fn, BatchMemory(20), PPO)]
 )
 def test_no_action_needs_to_be_legal_where_a_reset_ignores_it(
     model_fn: Any, memory: Any, params: Any, tmp_path: Path
@@ -114,16 +109,12 @@ def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
             interaction.observe(1.0, False, False, clock.step(interaction.act(observation, lane=1))[0], lane=1)
             interaction.act(nothing, lane=1)
 
-    with pytest.raises(ArgumentError, match="without a legal action: lane 1, timestep 1"):
-        call()
+    raised(ArgumentError, call, match="without a legal action: lane 1, timestep 1")
 
 
 @pytest.mark.parametrize(
     ("model_fn", "params", "memory", "copies"),
-    [
-        (dqn.model_fn, SMALL, lambda: ReplayMemory(60, 8), None),
-        (ppo.model_fn, PPO, lambda: BatchMemory(20), 2),
-    ],
+    [(dqn.model_fn, SMALL, lambda: ReplayMemory(60, 8), None), (ppo.model_fn, PPO, lambda: BatchMemory(20), 2)],
 )
 def test_taxi_with_the_mask_of_its_info_is_resumed_exactly(
     model_fn: Any, params: Any, memory: Any, copies: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -43,7 +43,6 @@ def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one
     saved = snapshot(tmp_path / "native")
     assert saved["episodes"]["running"].any()
     assert saved["environment"]["inner"]["environment"]["made_from"].startswith("CartPole-v1, 4 lanes")
-
     calls: list[Any] = []
     for name in ("reset", "step", "load_state_dict"):
         original = getattr(NativeVectorEnv, name)
@@ -59,7 +58,6 @@ def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one
     steps = sum(name == "step" for name, _ in calls)
     assert 4 * steps == 232 - saved["counters"]["global_timestep"]  # none is for a replay
     assert not any(kwargs["options"]["reset_mask"].all() for name, kwargs in calls if name == "reset")
-
     train(tmp_path / "native", "sync")  # the state is of no use here: its episodes are replayed
     sync, native = snapshot(tmp_path / "sync"), snapshot(tmp_path / "native")
     assert "environment" not in sync

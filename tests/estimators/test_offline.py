@@ -1,7 +1,5 @@
 """learn: updates from stored episodes, without a timestep in an environment."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -62,7 +61,6 @@ def test_each_update_is_one_of_q_learning_and_nothing_else_happens(tmp_path: Pat
     one.check(SPACES, data=DATA)
     weights = next(iter(one.get_weights().values()))
     one.learn(DATA, SPACES, steps=5, hooks=[notes])
-
     rows = {key: array[-4:] for key, array in DATA[2].items()}
     taken = np.eye(2, dtype=F32)[rows["action"]]
     for _ in range(5):
@@ -189,13 +187,7 @@ def refused() -> dict[str, tuple[Any, ...]]:
     return {
         "a memory that empties": (BatchMemory(12), linear_model, DATA, SPACES, "memory"),
         "less than a batch": (ReplayMemory(100, 13), linear_model, DATA, SPACES, "data"),
-        "nothing after the newest": (
-            ReplayMemory(100, 12, n_step=2),
-            linear_model,
-            DATA,
-            SPACES,
-            "data",
-        ),
+        "nothing after the newest": (ReplayMemory(100, 12, n_step=2), linear_model, DATA, SPACES, "data"),
         "more than the memory holds": (ReplayMemory(11, 4), linear_model, DATA, SPACES, "data"),
         "nothing recorded": (replay, recording_model, DATA, SPACES, "data"),
         "no spaces": (replay, linear_model, DATA, None, "env"),
@@ -210,9 +202,7 @@ def refused() -> dict[str, tuple[Any, ...]]:
 def test_what_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     memory, model, data, env, argument = refused()[name]
     one = agent(tmp_path, memory, model)
-    with pytest.raises(ArgumentError) as error:
-        one.learn(data, env, steps=3)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, one.learn, data, env, steps=3).argument == argument
     assert not list(tmp_path.glob("**/*.json"))
 
 
@@ -240,13 +230,10 @@ def test_what_a_session_that_did_not_begin_had_stored_is_gone(tmp_path: Path) ->
 
 def test_wrappers_that_normalise_do_not_fit_stored_episodes(tmp_path: Path) -> None:
     env = make("CartPole-v1", wrappers=["normalize_observation"])
-    with pytest.raises(ArgumentError) as error:
-        agent(tmp_path).learn([long_episode()], env, steps=1)
-    assert error.value.argument == "env"
+    assert raised(ArgumentError, agent(tmp_path).learn, [long_episode()], env, steps=1).argument == "env"
 
 
 def long_episode() -> dict[str, Any]:
-    """Of CartPole's shapes."""
     given = episode(5)
     rows = np.random.default_rng(0).normal(size=(6, 4)).astype(F32)
     return {**given, "observation": rows[:-1], "next_observation": rows[1:]}
@@ -275,8 +262,7 @@ def test_hooks_stop_save_and_guard(tmp_path: Path) -> None:
     one.learn(DATA, SPACES, hooks=[Stops(), CheckpointHook(secs=1e-9)])
     assert saved(tmp_path / "stop") == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 0)]
     diverging = agent(tmp_path / "nan", params={"learning_rate": 1e30})
-    with pytest.raises(NonFiniteError, match="loss is"):
-        diverging.learn(DATA, SPACES, steps=10)
+    raised(NonFiniteError, diverging.learn, DATA, SPACES, steps=10, match="loss is")
 
 
 def test_what_follows_the_run_needs_its_length(tmp_path: Path) -> None:

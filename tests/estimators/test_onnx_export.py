@@ -1,7 +1,5 @@
 """ONNX models of agents: raw observations in, actions of the environment out, compared before they are kept."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -166,9 +164,6 @@ def test_composite_actions_have_a_name_for_each_part(tmp_path: Path) -> None:
     assert found["action/gear"].tolist() == taken["gear"].tolist()
     assert set(found["action/gear"].tolist()) <= {5, 6, 7}
     assert found["action/keys"].tolist() == taken["keys"].tolist()
-
-
-# -- what is not kept -------------------------------------------------------------------------------------------------
 
 
 def other_weights(change: Callable[[Array], Array]) -> Callable[..., Any]:

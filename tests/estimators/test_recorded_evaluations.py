@@ -1,7 +1,5 @@
 """Evaluations of a training, repeated afterwards: a checkpoint has the policy of each, and gives its very numbers."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.history import Evaluation, evaluations_of_policies
 from axonrl.runs.snapshot import Counters
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, saved, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -92,8 +91,7 @@ def test_a_compiled_program_s_evaluations_are_those_of_the_function(tmp_path: Pa
     assert len({row.episode_return_mean for row in recorded.values()}) > 1
     for number, row in recorded.items():
         assert theirs.evaluate(env, policy=number) == ours.evaluate(env, policy=number) == row.results
-    with pytest.raises(ArgumentError, match="normalize_observation"):
-        ours.evaluate("CartPole-v1")
+    raised(ArgumentError, ours.evaluate, "CartPole-v1", match="normalize_observation")
     about = [Policy.load(made.export(tmp_path / "exported", policy=2)).description for made in (ours, theirs)]
     assert about[0]["normalization"] == about[1]["normalization"] is not None
 
@@ -220,16 +218,13 @@ def test_a_checkpoint_is_a_policy_like_any_other(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], argument: str, trained: Agent) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        trained.evaluate("CartPole-v1", **arguments)
-    assert (caught.value.argument, caught.value.value) == (argument, arguments[argument])
-    assert ("no checkpoint 9, only 1, 2, 3;" in str(caught.value)) == (arguments["policy"] == 9)
+    caught = raised(ArgumentError, trained.evaluate, "CartPole-v1", **arguments)
+    assert (caught.argument, caught.value) == (argument, arguments[argument])
+    assert ("no checkpoint 9, only 1, 2, 3;" in str(caught)) == (arguments["policy"] == 9)
 
 
 def test_an_environment_that_cannot_be_copied_as_then(trained: Agent) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        trained.evaluate(Counting(), policy=2)
-    assert caught.value.argument == "env"
+    assert raised(ArgumentError, trained.evaluate, Counting(), policy=2).argument == "env"
 
 
 def test_numbers_that_differ_are_said(trained: Agent, caplog: pytest.LogCaptureFixture) -> None:

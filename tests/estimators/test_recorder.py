@@ -1,7 +1,3 @@
-"""record: episodes of a policy in a file, to learn from."""
-
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +11,7 @@ from axonrl import EstimatorSpec
 from axonrl.environments import make, read_episodes
 from axonrl.errors import ArgumentError
 from axonrl.tests.estimators.fakes import Counting, ListMemory, agent, aiming_model, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -35,8 +32,7 @@ def test_what_was_observed_done_and_paid(tmp_path: Path) -> None:
     first, second = read(path, env)
     assert first["observation"][:, 0].tolist() == [0, 1, 2]
     assert first["next_observation"][:, 0].tolist() == [1, 2, 3]
-    assert first["reward"].tolist() == [1, 2, 3]
-    assert first["action"].tolist() == env.actions[:3]
+    assert (first["reward"].tolist(), first["action"].tolist()) == ([1, 2, 3], env.actions[:3])
     assert (first["terminated"].tolist(), first["truncated"].any()) == ([False, False, True], False)
     assert first["observation"][0, 1] != second["observation"][0, 1]  # another seed
     assert results == {
@@ -138,15 +134,11 @@ def test_what_is_refused(options: dict[str, Any], argument: str, tmp_path: Path)
     env = Counting()
     one = trained(tmp_path / "run", env)
     path = tmp_path / options.pop("path", "data.npz")
-    with pytest.raises(ArgumentError) as error:
-        one.record(path, options.pop("env", env), **options)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, one.record, path, options.pop("env", env), **options).argument == argument
     assert not list(tmp_path.glob("data*"))
 
 
 def test_normalised_observations_are_refused(tmp_path: Path) -> None:
     env: gymnasium.Env[Any, Any] = make("CartPole-v1", wrappers=["normalize_observation"])
     one = trained(tmp_path / "run", env)
-    with pytest.raises(ArgumentError) as error:
-        one.record(tmp_path / "data.npz", env, episodes=1)
-    assert error.value.argument == "env"
+    assert raised(ArgumentError, one.record, tmp_path / "data.npz", env, episodes=1).argument == "env"

@@ -1,7 +1,5 @@
 """What is refused leaves no run behind; a run folder that is removed in the middle is named."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ pytestmark = pytest.mark.usefixtures("traced_once")
 
 
 class Refusing(Hook):
-    """Refuses in ``prepare``."""
-
     def prepare(self, session: Any) -> None:
         raise ValueError(f"not at timestep {session.global_timestep}")
 

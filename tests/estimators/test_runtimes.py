@@ -1,7 +1,5 @@
 """Which executor runs a model: chosen once, said, kept by the run; and that it makes no difference but in time."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable
@@ -24,17 +22,7 @@ from axonrl.policies.reasons import Reason
 from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.estimators.fakes import (
-    At,
-    Counting,
-    Notes,
-    agent,
-    differences,
-    linear_model,
-    record,
-    saved,
-    snapshot,
-)
+from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, record, saved, snapshot
 
 SMALL = "the model is small and converts"
 SMALL_RECORD = {"code": "small", "detail": ""}
@@ -45,7 +33,6 @@ APART = {"actor": "litert", "learner": "tensorflow"}
 
 
 def edit_record(model_dir: Path, runtime: Any, *without: str) -> None:
-    """Change ``run.json``, and take out some keys."""
     value = {**record(model_dir), "runtime": runtime}
     (model_dir / "run.json").write_text(json.dumps({k: v for k, v in value.items() if k not in without}))
 
@@ -99,9 +86,6 @@ def refuse_conversion(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None
     monkeypatch.setattr(choosing, "convert", convert)
 
 
-# -- the choice: said once, recorded, kept ----------------------------------------------------------------------------
-
-
 def test_the_choice_is_said_once_and_recorded_with_its_reason(
     ran: set[tuple[str, str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,7 +97,6 @@ def test_the_choice_is_said_once_and_recorded_with_its_reason(
     assert choices(caplog) == [f"Using LiteRT for actor and learner: {SMALL}."]
     assert record(tmp_path)["runtime"] == LITERT
     assert record(tmp_path)["runtime_why"] == {"actor": SMALL_RECORD, "learner": SMALL_RECORD}
-
     train(agent(tmp_path), ran)
     assert ran == {("litert", "act"), ("litert", "train")}
     assert choices(caplog) == [f"Using LiteRT for actor and learner, {BEGUN}."]
@@ -123,15 +106,11 @@ def test_the_choice_is_said_once_and_recorded_with_its_reason(
 
 
 def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
-    ran: set[tuple[str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    ran: set[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     train(agent(tmp_path / "a"))
     monkeypatch.setattr(choosing, "_obstacle", lambda traced, by_name: Reason("large", "the moon"))
     choices(caplog)
-
     train(agent(tmp_path / "a"), ran)
     assert ran == {("litert", "act"), ("litert", "train")}
     assert choices(caplog) == [f"Using LiteRT for actor and learner, {BEGUN}."]
@@ -161,7 +140,6 @@ def test_a_run_in_tensorflow_stays_there_whatever_the_rule_says_now(
     assert choices(caplog) == ["Using TensorFlow for actor and learner, as requested."]
     assert record(tmp_path)["runtime"] == TENSORFLOW
     edit_record(tmp_path, runtime, *without)
-
     one = train(agent(tmp_path), ran)
     assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
     assert one.global_timestep == 24
@@ -194,7 +172,6 @@ def test_another_executor_may_evaluate_a_run_but_not_train_it(ran: set[tuple[str
     with pytest.raises(ValueError, match=message):
         train(agent(tmp_path, runtime=other))
     assert files(tmp_path) == before
-
     one = agent(tmp_path, runtime=other)
     ran.clear()
     assert one.evaluate(Counting(), 2) == trained.evaluate(Counting(), 2)
@@ -225,7 +202,6 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
     monkeypatch.setattr(logging.root, "handlers", [])
     train(agent(tmp_path / "a"))
     assert logging.root.handlers == []
-
     heard: list[logging.LogRecord] = []
 
     class Hears(logging.Handler):
@@ -237,9 +213,6 @@ def test_a_conversion_leaves_logging_as_it_was_and_says_nothing_of_its_own(
     assert [type(handler) for handler in logging.root.handlers] == [Hears]
     assert {one.name.partition(".")[0] for one in heard} == {"axonrl"}
     assert "absl" not in capfd.readouterr().err
-
-
-# -- models of one's own ----------------------------------------------------------------------------------------------
 
 
 def own_model(between: Callable[[Any, Any, str], Any]) -> Any:
@@ -292,7 +265,6 @@ def test_a_model_of_ones_own_trains_in_what_can_run_it(
     assert said.startswith(message)
     assert record(tmp_path / "auto")["runtime"] == runtimes
     assert one.global_step == 12
-
     train(agent(tmp_path / "tensorflow", model=own_model(between), runtime="tensorflow"), timesteps=30)
     weights, theirs = (snapshot(tmp_path / run)["weights"] for run in ("auto", "tensorflow"))
     for where in differences(weights, theirs):  # they may differ, but by rounding only
@@ -301,9 +273,6 @@ def test_a_model_of_ones_own_trains_in_what_can_run_it(
     kernels = [name for name in first if name.startswith("weights/") and name.endswith("dense%2Fkernel")]
     assert len(kernels) == 2
     assert all((first[name] != last[name]).any() for name in kernels)
-
-
-# -- the same numbers -------------------------------------------------------------------------------------------------
 
 
 def without_losses(state: dict[str, Any]) -> dict[str, Any]:
@@ -340,13 +309,7 @@ def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(t
     assert differences(without_losses(lite_state), without_losses(state)) == []  # memory, counters, generators
 
 
-# -- numbers that are none --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("runtime", "what", "value"),
-    [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")],
-)
+@pytest.mark.parametrize(("runtime", "what", "value"), [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")])
 def test_a_number_that_becomes_infinite_or_nan_while_it_runs(
     runtime: str, what: str, value: str, tmp_path: Path
 ) -> None:

@@ -33,7 +33,6 @@ def test_a_run_with_parts_and_files_resumes_exactly(tmp_path: Path) -> None:
     for timesteps in (30, 50, 40):  # another memory each time: in RAM, in files, in files again
         trained(tmp_path / "run", timesteps, None if timesteps == 30 else "memory")
         gc.collect()
-
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "run")) == []
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     assert len(list(newest.glob("part-*"))) > 1
@@ -46,7 +45,6 @@ def test_a_memory_in_files_is_recorded_and_loaded(tmp_path: Path) -> None:
     gc.collect()
     assert json.loads((run / "run.json").read_text())["memory"]["path"] == "memory"
     run.rename(tmp_path / "moved")  # a relative path moves along
-
     loaded = Agent.load(tmp_path / "moved", model_fn=linear_model)
     loaded.train(Counting(), 8, 2, timesteps=30)
     with pytest.raises(ArgumentError, match="in use by another memory of this process") as caught:
@@ -60,9 +58,7 @@ def test_weights_are_set_without_reading_the_memory(tmp_path: Path, monkeypatch:
     before = one.get_weights()
     del one
     newest = max((tmp_path / "checkpoints").iterdir())
-
     agent(tmp_path).set_weights({name: array + 1 for name, array in before.items()})
-
     after = max((tmp_path / "checkpoints").iterdir())
     assert after != newest
     for part in newest.glob("part-*"):

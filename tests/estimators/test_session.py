@@ -1,7 +1,5 @@
 """The monitored session: the order of events, when it saves, how it ends, and what it offers to hooks."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -34,29 +32,9 @@ from axonrl.tests.estimators.fakes import (
     snapshot,
     vector,
 )
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
-
-# -- events -----------------------------------------------------------------------------------------------------------
-
-
-def test_every_event_in_order_with_one_environment(tmp_path: Path) -> None:
-    notes = Notes()
-    agent(tmp_path, ListMemory(2)).train(Counting(2), 2, 2, episodes=2, hooks=[notes])
-    assert notes.events == [  # timesteps, steps, episodes so far; episodes with their environment
-        ("begin", 0, 0, 0),
-        ("before_episode", 0, 0, 0, 0),
-        ("after_timestep", 1, 0, 0),
-        ("after_timestep", 2, 0, 0),
-        ("after_update", 2, 1, 0),
-        ("after_episode", 0, 2, 1, 1),
-        ("before_episode", 0, 2, 1, 1),
-        ("after_timestep", 3, 1, 1),
-        ("after_timestep", 4, 1, 1),
-        ("after_update", 4, 2, 1),
-        ("after_episode", 0, 4, 2, 2),
-        ("end", 4, 2, 2),
-    ]
 
 
 @pytest.mark.parametrize(("look_secs", "expected"), [(0.0, [1, 2, 3, 4, 5, 6]), (math.inf, [1])])
@@ -150,9 +128,6 @@ def test_a_resumed_run_says_so_and_goes_on_in_mid_episode(tmp_path: Path) -> Non
     assert (stats.episode_return, stats.length, stats.episode) == (15.0, 5, 1)
 
 
-# -- EpisodeStats -----------------------------------------------------------------------------------------------------
-
-
 def test_the_statistics_of_episodes(tmp_path: Path) -> None:
     def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         spec = linear_model(features, labels, mode)
@@ -187,9 +162,6 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
     notes = Notes()
     agent(tmp_path, model=model).train(Counting(), episodes=1, hooks=[notes])
     assert math.isnan(notes.facts["after_episode"][0].exploration)
-
-
-# -- which hooks ------------------------------------------------------------------------------------------------------
 
 
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -252,9 +224,6 @@ def test_the_spec_adds_hooks_and_the_guard_comes_first(tmp_path: Path) -> None:
     assert calls == ["given", "guard", "spec"]
 
 
-# -- how it ends ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("event", ["begin", "after_update", "end"])
 def test_when_a_hook_raises_the_ends_run_and_nothing_more_is_saved(event: str, tmp_path: Path) -> None:
     notes = Notes()
@@ -293,9 +262,6 @@ def test_a_request_stops_after_the_timestep_and_the_first_reason_is_kept(tmp_pat
 def test_a_request_in_begin_stops_before_the_first_timestep(tmp_path: Path) -> None:
     one = agent(tmp_path).train(Counting(), hooks=[At("begin", 0, lambda session: session.request_stop("no"))])
     assert one.global_timestep == 0
-
-
-# -- saving -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_asked_for_in_an_event_is_written_at_the_end_of_the_timestep(tmp_path: Path) -> None:
@@ -338,13 +304,9 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
 
 def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     hooks = [At("begin", 0, failing("no")), At("end", 0, lambda session: session.save_checkpoint())]
-    with pytest.raises(RuntimeError, match="no"):
-        agent(tmp_path).train(Counting(), timesteps=5, hooks=hooks)
+    raised(RuntimeError, agent(tmp_path).train, Counting(), timesteps=5, hooks=hooks, match="no")
     assert saved(tmp_path) == [(0, 0, 0)]
     assert "no checkpoint is written: the run has failed" in caplog.messages
-
-
-# -- Ctrl-C -----------------------------------------------------------------------------------------------------------
 
 
 def ctrl_c(session: Any) -> None:
@@ -388,8 +350,7 @@ def test_ctrl_c_between_timesteps_comes_at_once_and_saves(tmp_path: Path) -> Non
             ctrl_c(session)
             one.run_episode(env, session)
 
-    with pytest.raises(KeyboardInterrupt):
-        loop()
+    raised(KeyboardInterrupt, loop)
     assert saved(tmp_path) == [(0, 0, 0), (4, 0, 1)]
 
 
@@ -402,9 +363,6 @@ def test_who_handles_ctrl_c_already_keeps_it(tmp_path: Path) -> None:
         signal.signal(signal.SIGINT, before)
     assert caught == [signal.SIGINT]
     assert one.global_timestep == 10
-
-
-# -- run_episode ------------------------------------------------------------------------------------------------------
 
 
 def test_run_episode_is_what_train_does(tmp_path: Path) -> None:
@@ -430,8 +388,7 @@ def test_a_request_lets_the_episode_finish_and_no_other_begin(tmp_path: Path) ->
     with one.session(env, hooks) as session:
         assert one.run_episode(env, session).length == 4
         assert session.stop_reason == "enough"
-        with pytest.raises(ValueError, match=r"this session was asked to stop \(enough\)"):
-            one.run_episode(env, session)
+        raised(ValueError, one.run_episode, env, session, match=r"this session was asked to stop \(enough\)")
     assert saved(tmp_path)[-1] == (4, 0, 1)
 
 
@@ -441,12 +398,10 @@ def test_run_episode_wants_its_session_and_its_environment(tmp_path: Path) -> No
         for given in ((Counting(), session), (env, foreign)):
             with pytest.raises(ValueError, match=r"run_episode needs the session that agent\.session"):
                 one.run_episode(*given)
-        with pytest.raises(ValueError, match="this Agent has a session open already"):
-            one.train(env, timesteps=1)
+        raised(ValueError, one.train, env, timesteps=1, match="this Agent has a session open already")
         with pytest.raises(ValueError, match=r"3 timesteps \(first_update\) cannot fill a batch of 4"):
             one.run_episode(env, session, first_update=3)
-    with pytest.raises(ValueError, match="run_episode needs the session"):
-        one.run_episode(env, session)
+    raised(ValueError, one.run_episode, env, session, match="run_episode needs the session")
     both, third = vector(Counting(), Counting()), agent(tmp_path / "c")
     with third.session(both) as session, pytest.raises(ValueError, match="this session has 2"):
         third.run_episode(both, session)
@@ -459,19 +414,13 @@ def test_a_session_whose_timestep_failed_cannot_be_gone_on_with(tmp_path: Path) 
     def stubborn() -> None:
         with one.session(env, [At("after_timestep", 6, failing("no")), notes]) as session:
             one.run_episode(env, session)
-            with pytest.raises(RuntimeError, match="no"):
-                one.run_episode(env, session)
-            with pytest.raises(ValueError, match="a timestep of this session failed"):
-                one.run_episode(env, session)
+            raised(RuntimeError, one.run_episode, env, session, match="no")
+            raised(ValueError, one.run_episode, env, session, match="a timestep of this session failed")
 
-    with pytest.raises(ValueError, match="a timestep of this session failed"):
-        stubborn()
+    raised(ValueError, stubborn, match="a timestep of this session failed")
     assert saved(tmp_path) == [(0, 0, 0)]
     assert notes.events[-1][0] == "end"
     assert one.global_timestep == 0  # that of the checkpoint, which is where it would go on
-
-
-# -- what it offers ---------------------------------------------------------------------------------------------------
 
 
 def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(tmp_path: Path) -> None:
@@ -479,8 +428,7 @@ def test_evaluate_in_an_environment_of_its_own_tells_the_hooks(tmp_path: Path) -
     hook = At("after_timestep", 4, lambda session: session.evaluate(own, episodes=2))
     agent(tmp_path).train(vector(Counting(4), Counting(4)), timesteps=6, hooks=[hook, notes])
     (facts,) = notes.facts["after_evaluation"]
-    assert facts.episode_returns == (21.0, 21.0)
-    assert facts.results["episode_length_mean"] == 6.0
+    assert (facts.episode_returns, facts.results["episode_length_mean"]) == ((21.0, 21.0), 6.0)
     assert own.seeds[0] != own.seeds[1]
 
 
@@ -525,10 +473,8 @@ def test_what_a_hook_sees_of_the_session(tmp_path: Path) -> None:
 
     env = Counting(4)
     agent(tmp_path).train(env, 8, timesteps=10, hooks=[At("after_timestep", 10, look)])
-    assert seen["model_dir"] == tmp_path
-    assert seen["seed"] == 0
+    assert (seen["model_dir"], seen["seed"]) == (tmp_path, 0)
     assert seen["spaces"] == (env.observation_space, env.action_space)
-    assert seen["exploration"] == 0.5
-    assert seen["weights"].keys() == {"0000.weights"}
+    assert (seen["exploration"], seen["weights"].keys()) == (0.5, {"0000.weights"})
     timings = seen["timings"]
     assert min(timings.environment, timings.acting, timings.learning) > 0

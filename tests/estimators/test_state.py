@@ -1,7 +1,5 @@
 """TrainingState: what a checkpoint holds, and how an environment is brought back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,8 +57,6 @@ class Weights:
 
 
 class Counting(Greedy):
-    """An exploration with a state."""
-
     def __init__(self) -> None:
         self.count = 0
 
@@ -75,21 +71,13 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
     rngs = generators(7)
     memory = ReplayMemory(8, 2) if memory is None else memory
     memory.build(SPECS, num_envs, rngs["memory"])
-    predict = PredictMode(
-        exploration=Counting(),
-        record=(),
-        state=None,
-        outputs={},
-        not_exact=(),
-        evaluation_hooks=(),
-    )
+    predict = PredictMode(exploration=Counting(), record=(), state=None, outputs={}, not_exact=(), evaluation_hooks=())
     train = TrainMode(batch={}, metrics=(), noise=(), reads=frozenset())
     stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
     return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
 
 
 def stored(state: Any) -> Any:
-    """What comes back from a checkpoint."""
     return join_state(*split_state(state))
 
 
@@ -120,12 +108,9 @@ def test_a_state_comes_back_whole() -> None:
         rng.integers(0, 10, count, np.int32)  # an odd number of 32-bit words leaves half a word behind
     content = stored(state.state_dict())
     drawn = {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in state.stepper.generators.items()}
-
     other = fresh()
     other.load_state_dict(content)
-
-    assert other.counters == Counters(11, 22, 33)
-    assert other.stepper.owed == 4
+    assert (other.counters, other.stepper.owed) == (Counters(11, 22, 33), 4)
     weights = other.stepper.executor.get_weights()
     assert {name: value.tolist() for name, value in weights.items()} == {"kernel": [1.0, 2.0], "bias": [0.0, 0.0]}
     assert other.stepper.exploration.count == 5  # type: ignore[attr-defined]
@@ -133,8 +118,7 @@ def test_a_state_comes_back_whole() -> None:
     assert other.observation.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert other.stepper.behaviour.recurrent is not None
     assert other.stepper.behaviour.recurrent["hidden"].tolist() == [[1.0], [2.0]]
-    assert other.hooks == {"Some:0": {"best": 1.25}}
-    assert len(other.stepper.memory) == 2
+    assert (other.hooks, len(other.stepper.memory)) == ({"Some:0": {"best": 1.25}}, 2)
     assert {
         name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.stepper.generators.items()
     } == drawn
@@ -149,9 +133,6 @@ def test_another_memory_or_model_is_refused() -> None:
         fresh(names=("kernel", "slot")).load_state_dict(content)
     with pytest.raises(ValueError, match="none are only in the checkpoint, slot only in the model"):
         fresh(names=("bias", "kernel", "slot")).load_state_dict(content)
-
-
-# -- bringing an environment back -------------------------------------------------------------------------------------
 
 
 def play(state: TrainingState, env: BatchedEnvironment, timesteps: int) -> list[Any]:
@@ -195,11 +176,7 @@ class Disturbed(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 @pytest.mark.parametrize(
     "disturbed",
-    [
-        lambda: Disturbed(observation=1e-6),
-        lambda: Disturbed(reward=1e-6),
-        lambda: Disturbed(end=6),
-    ],
+    [lambda: Disturbed(observation=1e-6), lambda: Disturbed(reward=1e-6), lambda: Disturbed(end=6)],
     ids=["observation", "reward", "last end"],
 )
 def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: Any) -> None:
@@ -207,10 +184,8 @@ def test_an_environment_that_does_not_repeat_is_noticed_and_goes_on(disturbed: A
     state.bring_back(env)
     play(state, env, 6)
     state.load_state_dict(stored(state.state_dict()))
-
     other = vector(disturbed)
     assert state.bring_back(other) == "it does not repeat an episode from its seed and actions"
-
     assert len(play(state, other, 5)) == 5
     assert state.observation.shape == (2, 4)
 

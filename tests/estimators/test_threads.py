@@ -1,7 +1,5 @@
 """Several threads, and several processes, use one policy, agent or stepper: each call is as if it were alone."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -1,7 +1,5 @@
 """What is used for a second time: hooks, agents, folders and environments; and Ctrl-C where processes share it."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import threading
@@ -21,23 +19,11 @@ from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook, StopAtReturn
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn
+from axonrl.tests.raising import raised
 
-from .fakes import (
-    At,
-    Counting,
-    Interrupted,
-    agent,
-    differences,
-    record,
-    rollout_model,
-    saved,
-    snapshot,
-    vector,
-)
+from .fakes import At, Counting, Interrupted, agent, differences, record, rollout_model, saved, snapshot, vector
 
 pytestmark = pytest.mark.usefixtures("traced_once")
-
-# -- hooks ------------------------------------------------------------------------------------------------------------
 
 
 def test_hooks_that_have_seen_another_run_begin_anew(tmp_path: Path) -> None:
@@ -51,8 +37,7 @@ def test_hooks_that_have_seen_another_run_begin_anew(tmp_path: Path) -> None:
 def test_what_a_hook_saw_of_lost_timesteps_does_not_count(tmp_path: Path) -> None:
     hook = StopAtReturn(6, episodes=3)
     one, fails = agent(tmp_path), At("after_timestep", 7, lambda session: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        one.train(Counting(3), 4, 4, timesteps=90, hooks=[hook, fails])
+    raised(ZeroDivisionError, one.train, Counting(3), 4, 4, timesteps=90, hooks=[hook, fails])
     assert saved(tmp_path) == [(0, 0, 0)]  # two episodes had ended, and are lost
     one.train(Counting(3), 4, 4, timesteps=90, hooks=[hook])
     assert one.global_timestep == 9
@@ -82,9 +67,6 @@ def test_two_hooks_that_keep_one_policy_are_refused(tmp_path: Path) -> None:
         agent(tmp_path).train(Counting(), 4, 4, timesteps=8, hooks=hooks)
     keeps_none = EvaluationHook(20, env=Counting(), keep_best=False)
     agent(tmp_path).check(Counting(), hooks=[hooks[0], keeps_none])
-
-
-# -- folders ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_agent_whose_checkpoints_are_gone_says_so(tmp_path: Path) -> None:
@@ -124,9 +106,6 @@ def test_what_another_agent_recorded_is_not_lost(tmp_path: Path) -> None:
     with one.session(Counting()):
         one._run.mark_not_exact("one's reason")
     assert record(tmp_path)["not_exact"] == ["the other's reason", "one's reason"]
-
-
-# -- environments -----------------------------------------------------------------------------------------------------
 
 
 def test_the_environment_of_the_training_is_not_evaluated_in_behind_a_wrapper_either(tmp_path: Path) -> None:
@@ -220,9 +199,6 @@ def test_a_rollout_may_be_longer_than_most_memories_need_for_a_batch(
     assert agent(tmp_path, BatchMemory(64), rollout_model).check(vector(Counting(3), Counting(3))).num_envs == 2
 
 
-# -- Ctrl-C and threads -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")  # in which Gymnasium tells what its workers raised
 def test_ctrl_c_that_reaches_the_environments_processes_saves_and_resumes_exactly(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -230,8 +206,7 @@ def test_ctrl_c_that_reaches_the_environments_processes_saves_and_resumes_exactl
     caplog.set_level(logging.INFO, "axonrl")
     env = AsyncVectorEnv([Interrupted, Counting], context="spawn", autoreset_mode=AutoresetMode.DISABLED)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            agent(tmp_path / "a").train(env, 4, 1, timesteps=40)
+        raised(KeyboardInterrupt, agent(tmp_path / "a").train, env, 4, 1, timesteps=40)
     finally:
         env.close(terminate=True)
     assert saved(tmp_path / "a")[-1][0] == 16
@@ -263,9 +238,6 @@ def test_agents_in_two_threads_begin_with_the_weights_of_their_seeds(tmp_path: P
         thread.join()
     together = [snapshot(tmp_path / f"together-{seed}")["weights"] for seed in (1, 2)]
     assert differences(dict(enumerate(alone)), dict(enumerate(together))) == []
-
-
-# -- models -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_exploration_is_an_instance() -> None:

@@ -27,7 +27,6 @@ def test_resets_episodes_and_transitions_are_those_of_the_environments(
     memory = ListMemory(4)
     learner = agent(tmp_path, memory)
     learner.train(Wrapper(env) if is_wrapped else env, first_update=999, timesteps=10 * len(lengths))
-
     for env, length in zip(envs, lengths, strict=True):
         ended = len(env.actions) // length
         begun = ended + (len(env.actions) % length > 0)  # the episode of the last timestep may be the last

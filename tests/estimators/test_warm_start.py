@@ -19,6 +19,7 @@ from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -59,7 +60,6 @@ def plain(weights: Any) -> dict[str, Any]:
 
 
 def started(folder: Path, warm_start: Any = None, **params: Any) -> dict[str, Any]:
-    """The weights with which a new run starts."""
     one = Agent(two_headed, ReplayMemory(100, 4), folder, QUIET, params, warm_start=warm_start)
     one.check(Counting(), 8)
     return weights_of(folder)
@@ -107,13 +107,12 @@ def test_from_a_file_and_from_weights(source: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here") as caught:
-        started(tmp_path, source, actions=5)
-    assert caught.value.argument == "warm_start"
-    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
-    with pytest.raises(ArgumentError) as caught:
-        started(tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
-    assert str(caught.value).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
+    message = r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here"
+    caught = raised(ArgumentError, started, tmp_path, source, actions=5, match=message)
+    assert caught.argument == "warm_start"
+    assert str(caught).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
+    caught = raised(ArgumentError, started, tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
+    assert str(caught).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
     assert not (tmp_path / "run.json").exists()
     ours = started(tmp_path, WarmStart(source, "(?!head/|copied/).*"), actions=5)
     assert same(ours, weights_of(source)) & KERNELS == {"body/kernel", "critic/kernel"}
@@ -135,9 +134,7 @@ def test_there_is_nothing_to_take(source: Path, tmp_path: Path, monkeypatch: Any
 
 @pytest.mark.parametrize(("arguments", "name"), [((3,), "warm_start"), (("x", "("), "WarmStart.variables")])
 def test_invalid_arguments(arguments: Any, name: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        WarmStart(*arguments)
-    assert caught.value.argument == name
+    assert raised(ArgumentError, WarmStart, *arguments).argument == name
 
 
 def test_a_run_that_continues_is_not_started_again(source: Path, tmp_path: Path) -> None:
@@ -151,8 +148,7 @@ def test_a_run_that_continues_is_not_started_again(source: Path, tmp_path: Path)
     again.train(Counting(), 8, 2, timesteps=2)
     with pytest.raises(ArgumentError, match=r"another warm_start: policy \('last' -> 'best'\)"):
         one(WarmStart(source, policy="best"))
-    with pytest.raises(ArgumentError, match="was started without warm_start"):
-        one(tmp_path, source)
+    raised(ArgumentError, one, tmp_path, source, match="was started without warm_start")
 
 
 def test_it_is_evaluated_before_it_is_trained(source: Path, tmp_path: Path) -> None:
@@ -184,8 +180,7 @@ def test_the_source_is_read_once_for_all_that_is_done_before_training(
 def test_a_run_that_another_agent_started_meanwhile_is_refused(source: Path, tmp_path: Path) -> None:
     late = Agent(two_headed, ReplayMemory(1000, 4), tmp_path, QUIET, warm_start=source)
     Agent(two_headed, ReplayMemory(1000, 4), tmp_path, QUIET).train(Counting(), 8, 2, timesteps=10)
-    with pytest.raises(ArgumentError, match="was started without warm_start"):
-        late.train(Counting(), 8, 2, timesteps=10)
+    raised(ArgumentError, late.train, Counting(), 8, 2, timesteps=10, match="was started without warm_start")
 
 
 def test_a_run_from_given_weights_is_not_one_from_a_folder(source: Path, tmp_path: Path) -> None:
@@ -197,8 +192,6 @@ def test_a_run_from_given_weights_is_not_one_from_a_folder(source: Path, tmp_pat
 
 
 class Shifted(Counting):
-    """Observes values around 100."""
-
     observation_space: Any = Box(-np.inf, np.inf, (2,), np.float32)
 
     def observation(self) -> Any:

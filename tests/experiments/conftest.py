@@ -1,5 +1,3 @@
-"""Fixtures: fake agents, a current directory with an experiment file, and a real Polyaxon server."""
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

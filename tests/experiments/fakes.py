@@ -43,7 +43,6 @@ class FakeSession(OfHooks):
             call(self, stats)
 
     def evaluated(self, hooks: Hooks, mean: float, **more: float) -> None:
-        """An evaluation of three episodes."""
         results = {
             "episode_return_mean": mean,
             "episode_return_std": 0.5,

@@ -59,7 +59,6 @@ def make_run(
         experiment = {"name": folder.name, "seed": seed, "environment": {"id": environment}, "agent": agent}
         (folder / "experiment.yml").write_text(yaml.safe_dump(experiment))
         results = {} if final is None else {"final_episodes": final[0], "final_episode_return_mean": final[1]}
-
         outputs = {"outputs": {"timesteps": 10 * len(returns), "updates": 7, **results}}
         entries: list[dict[str, Any]] = [{"status": "running", "message": ""}, outputs]
         entries += [{"status": status, "message": ""}]

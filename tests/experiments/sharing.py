@@ -31,7 +31,6 @@ def free_port() -> int:
 
 
 def tracked_run(folder: Path) -> TrackedRun:
-    """A run as its journal has it now."""
     run = TrackedRun(folder)
     run.read()
     return run
@@ -44,14 +43,12 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def weights(folder: Path) -> dict[str, bytes]:
-    """Those of a run's newest checkpoint."""
     loaded = CheckpointStore(folder).load()
     assert loaded is not None
     return {name: array.tobytes() for name, array in loaded[1]["weights"].items()}
 
 
 def command(*arguments: str) -> list[str]:
-    """``axonrl`` for a process of its own."""
     code = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main(sys.argv[1:]))"
     return [sys.executable, "-c", code, *arguments]
 
@@ -72,7 +69,6 @@ class StubServer(http.server.ThreadingHTTPServer):
 
     @contextmanager
     def running(self) -> Iterator[StubServer]:
-        """While this is open, it answers."""
         with self:
             thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()

@@ -24,6 +24,7 @@ from axonrl.experiments.running import runner
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.tests.experiments.fakes import SLOW
 from axonrl.tests.experiments.sharing import command, tracked_run, tracking, wait
+from axonrl.tests.raising import raised
 
 COMMANDS = [
     *("run", "check", "evaluate", "enjoy", "export", "list", "new", "schema", "completion"),
@@ -150,7 +151,6 @@ def test_a_signal_stops_the_run_and_says_where_it_is(
     assert told == "axonrl: Stopped by SIGTERM at timestep 8. Saved in once."
     assert shlex.split(again)[1:] == ["--model-dir", "once", *sets, "--resume"]
     assert agents[0].evaluations == []
-
     times = 2
     found, _, err = axonrl(capfd, "run", run_file, "--model-dir", "twice", *sets)
     assert found == 143
@@ -244,9 +244,7 @@ def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monk
     code, out, _ = axonrl(capfd)
     assert (code, out.startswith("usage: axonrl [-h]")) == (0, True)
     assert max(map(len, out.splitlines())) <= 80
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["--version"])
-    assert (caught.value.code, capfd.readouterr().out[:9]) == (0, "axonrl 0.")
+    assert (raised(SystemExit, cli.main, ["--version"]).code, capfd.readouterr().out[:9]) == (0, "axonrl 0.")
 
 
 @pytest.mark.parametrize(
@@ -262,9 +260,7 @@ def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monk
     ],
 )
 def test_wrong_arguments_are_exit_code_2(words: list[str], message: str, capfd: Any) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(words)
-    assert caught.value.code == 2
+    assert raised(SystemExit, cli.main, words).code == 2
     err = capfd.readouterr().err
     assert err.startswith("usage: axonrl [-h]" if words[0] == "runn" else f"usage: axonrl {words[0]}")
     assert message in err
@@ -294,9 +290,7 @@ def test_help_of_every_command_says_what_it_does_in_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for name in COMMANDS:
-        with pytest.raises(SystemExit) as caught:
-            cli.main([name, "--help"])
-        assert caught.value.code == 0
+        assert raised(SystemExit, cli.main, [name, "--help"]).code == 0
         out = capfd.readouterr().out
         usage, about, *_ = out.split("\n\n")
         assert usage.startswith(f"usage: axonrl {name} [-h]")
@@ -413,12 +407,10 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
     whole, parts = (read_episodes(Path(name)) for name in ("whole", "parts"))
     assert [row[:4] for row in parts] == [row[:4] for row in whole]
     assert len(whole) > 3
-
     found = [axonrl(capfd, "evaluate", name, "--policy", "last", "--json") for name in ("whole", "parts")]
     assert [code for code, _, _ in found] == [0, 0]
     results = [json.loads(out) for _, out, _ in found]
-    assert results[0] == results[1]
-    assert results[0]["episodes"] == 3
+    assert (results[0], results[0]["episodes"]) == (results[1], 3)
     assert json.loads(axonrl(capfd, "evaluate", "whole", "--json")[1]) == final  # of other episodes than best's choice
     code, out, _ = axonrl(capfd, "evaluate", "whole", "--episodes", "2")
     assert code == 0
@@ -449,7 +441,6 @@ def test_a_checkpoint_gives_the_number_that_the_run_recorded(
     best = json.loads(axonrl(capfd, "evaluate", "copies", "--checkpoint", "best", "--json")[1])
     assert best["episode_return_mean"] == max(row.episode_return_mean for row in read_evaluations(Path("copies")))
     assert best["recorded"] == {name: best[name] for name in best["recorded"]}
-
     code, out, err = axonrl(capfd, "evaluate", "copies", "--checkpoint", "1")
     assert (code, "evaluation return, 3 episodes" in out) == (0, True)
     assert "The training did not evaluate this policy." in err

@@ -1,5 +1,3 @@
-"""Experiment: training and evaluations as a program says them."""
-
 import inspect
 import json
 import threading
@@ -16,6 +14,7 @@ from axonrl.facts import Session, TimestepFacts
 from axonrl.hooks import Hook
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
+from axonrl.tests.raising import raised
 
 ENV = "CartPole-v1"
 pytestmark = pytest.mark.usefixtures("traced_once")
@@ -112,12 +111,9 @@ def test_what_is_needed_when_it_is_used(tmp_path: Path) -> None:
     strategy = BestExport(tmp_path)
     one = experiment(agent(tmp_path / "run"), export_strategies=strategy)
     assert one.export_strategies == [strategy]  # one needs no list
-    with pytest.raises(ArgumentError) as error:
-        next(one.continuous_train_and_eval(10))
-    assert error.value.argument == "max_timesteps"
+    assert raised(ArgumentError, next, one.continuous_train_and_eval(10)).argument == "max_timesteps"
     one.train(max_timesteps=30)
-    with pytest.raises(ArgumentError, match="holds no checkpoint 77, only 1, 2"):
-        one.evaluate(policy=77)
+    raised(ArgumentError, one.evaluate, policy=77, match="holds no checkpoint 77, only 1, 2")
 
 
 def test_another_process_evaluates_each_checkpoint_once(tmp_path: Path) -> None:

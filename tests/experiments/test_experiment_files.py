@@ -15,6 +15,7 @@ from axonrl.experiments.language.files import (
     read,
     scalar,
 )
+from axonrl.tests.raising import raised
 
 
 @pytest.fixture
@@ -24,10 +25,9 @@ def file(tmp_path: Path) -> Path:
 
 def fail(file: Path, content: bytes | str) -> ExperimentError:
     file.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(ExperimentError) as caught:
-        read(file)
-    assert len(str(caught.value)) < 600
-    return caught.value
+    caught = raised(ExperimentError, read, file)
+    assert len(str(caught)) < 600
+    return caught
 
 
 def test_scalars() -> None:
@@ -45,8 +45,7 @@ def test_scalars() -> None:
 
 @pytest.mark.parametrize("text", [".nan", "1e999", "18446744073709551616", "9" * 5000])
 def test_numbers_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"must be a finite number|must fit into 64 bits"):
-        scalar(text)
+    raised(ValueError, scalar, text, match=r"must be a finite number|must fit into 64 bits")
 
 
 def test_values_and_their_lines(file: Path) -> None:
@@ -111,18 +110,16 @@ def test_too_many_values_and_too_many_bytes(file: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, reason in ((tmp_path, "is a folder"), (tmp_path / "none.yml", "does not exist")):
-        with pytest.raises(ExperimentError, match=f"the file {reason}") as caught:
-            read(path)
-        assert (caught.value.file, caught.value.line) == (str(path), None)
+        caught = raised(ExperimentError, read, path, match=f"the file {reason}")
+        assert (caught.file, caught.line) == (str(path), None)
 
 
 def test_values_from_the_command_line() -> None:
     assert parse_value("1e-3", "--set a=1e-3", ("a",)) == 1e-3
     assert parse_value("[1, {b: x}]", "--set", ("a",)) == [1, {"b": "x"}]
     assert parse_value("", "--set", ("a",)) is None
-    with pytest.raises(ExperimentError) as caught:
-        parse_value("{b: .nan}", "--set a={b: .nan}", ("a",))
-    assert str(caught.value) == "--set a={b: .nan}: a.b: must be a finite number, got .nan"
+    caught = raised(ExperimentError, parse_value, "{b: .nan}", "--set a={b: .nan}", ("a",))
+    assert str(caught) == "--set a={b: .nan}: a.b: must be a finite number, got .nan"
 
 
 def test_a_document_finds_the_nearest_line_and_name() -> None:

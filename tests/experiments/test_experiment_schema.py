@@ -10,6 +10,7 @@ from axonrl import registry
 from axonrl.experiments.language.files import ExperimentError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.shipped import shipped
+from axonrl.tests.raising import raised
 
 MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"
 FULL = """\
@@ -48,9 +49,7 @@ def experiment(
 
 
 def error(folder: Path, text: str, **options: Any) -> ExperimentError:
-    with pytest.raises(ExperimentError) as caught:
-        experiment(folder, text, **options)
-    return caught.value
+    return raised(ExperimentError, experiment, folder, text, **options)
 
 
 def test_everything(tmp_path: Path) -> None:
@@ -224,8 +223,7 @@ def test_params_from_the_command_line(tmp_path: Path) -> None:
     found = experiment(tmp_path, FULL, params={"rate": "1", "size": "128", "game": "5"}, sets={"environment.id": "X"})
     rate = found.agent.params["learning_rate"]
     assert (rate, type(rate)) == (1.0, float)
-    assert found.agent.params["hidden"] == [128, 32]
-    assert found.params["game"].default == "5"
+    assert (found.agent.params["hidden"], found.params["game"].default) == ([128, 32], "5")
 
 
 def test_wrong_params_from_the_command_line(tmp_path: Path) -> None:
@@ -252,8 +250,7 @@ def test_sets(tmp_path: Path) -> None:
     assert found.train is not None
     assert found.train.max_steps == 7
     assert found.model_dump()["hooks"] == [{"kind": "logging"}, {"kind": "evaluation", "every_timesteps": 50}]
-    assert found.agent.params["hidden"] == [16, 16]
-    assert found.config == {}
+    assert (found.agent.params["hidden"], found.config) == ([16, 16], {})
     assert found.environment.kwargs == {"level": 2, "a": {"b": [1, "x"]}}
     assert found.description == "now"
 

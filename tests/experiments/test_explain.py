@@ -202,8 +202,6 @@ def test_a_real_one(tmp_path: Path) -> None:
     assert found["memory"]["bytes"] >= 1000 * (2 * 4 * 4 + 8 + 4 + 1 + 1)
 
 
-# -- the table of results ---------------------------------------------------------------------------------------------
-
 EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
 
 

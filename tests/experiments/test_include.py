@@ -8,6 +8,7 @@ import pytest
 from axonrl.experiments.language.files import MAX_VALUES, ExperimentError
 from axonrl.experiments.language.including import MAX_INCLUDES
 from axonrl.experiments.language.schema import load
+from axonrl.tests.raising import raised
 
 BASE = """\
 description: the base
@@ -31,9 +32,7 @@ def write(folder: Path, **texts: str) -> Path:
 
 
 def error(file: Path, **options: Any) -> str:
-    with pytest.raises(ExperimentError) as caught:
-        load(file, **options)
-    return str(caught.value)
+    return str(raised(ExperimentError, load, file, **options))
 
 
 def test_the_including_file_wins(tmp_path: Path) -> None:
@@ -68,9 +67,8 @@ def test_a_shipped_experiment_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "dqn_cartpole").write_text(BASE)  # a file of this name comes first
     assert load(main)[0].environment.num_envs == 4
     main.write_text("include: dqn_cartpol\n")
-    with pytest.raises(ExperimentError) as caught:
-        load(main)
-    assert (caught.value.line, caught.value.key, caught.value.nearest) == (1, "include", "dqn_cartpole")
+    caught = raised(ExperimentError, load, main)
+    assert (caught.line, caught.key, caught.nearest) == (1, "include", "dqn_cartpole")
 
 
 def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,15 +25,8 @@ from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.recording import tracked
 from axonrl.experiments.tracking.trackers import choices
 from axonrl.tests.experiments.sharing import files, tracked_run, wait
-from axonrl.tests.misbehaving_server import (
-    BREAKS_OFF,
-    GARBAGE,
-    PASSES_ON,
-    REFUSES,
-    SLOW,
-    MisbehavingServer,
-    Request,
-)
+from axonrl.tests.misbehaving_server import BREAKS_OFF, GARBAGE, PASSES_ON, REFUSES, SLOW, MisbehavingServer, Request
+from axonrl.tests.raising import raised
 
 TOKEN = "a-secret-token-0123456789"
 EXPERIMENT = """
@@ -180,15 +173,10 @@ def assert_on_server(server: MisbehavingServer, run: Run) -> None:
     ],
 )
 def test_what_a_push_reports(
-    written: TrackedRun,
-    misbehaving: MisbehavingServer,
-    behaviour: str | int,
-    text: str,
+    written: TrackedRun, misbehaving: MisbehavingServer, behaviour: str | int, text: str
 ) -> None:
     misbehaving.behaviour = behaviour
-    with pytest.raises(PolyaxonError) as caught:
-        Tracker(misbehaving.host).push(written)
-    assert str(caught.value) == f"{misbehaving.host} {text}"
+    assert str(raised(PolyaxonError, Tracker(misbehaving.host).push, written)) == f"{misbehaving.host} {text}"
 
 
 @pytest.mark.usefixtures("quick")
@@ -365,14 +353,13 @@ def test_an_address_that_may_hold_a_password_is_refused_and_not_quoted(
     """By the rules of ``server_address``: from an option and the environment."""
     address = "https://me:hunter2@example.com"
     message = "must be an address without user, password or query"
-    with pytest.raises(ExperimentError, match=f"^--host: {message}") as caught:
-        sync_all([run.folder], address)
-    assert "hunter2" not in str(caught.value)
+    caught = raised(ExperimentError, sync_all, [run.folder], address, match=f"^--host: {message}")
+    assert "hunter2" not in str(caught)
     monkeypatch.setenv("POLYAXON_HOST", address)
     (run.folder / "journal.jsonl").unlink()
-    with pytest.raises(ExperimentError, match=f"^POLYAXON_HOST: {message}") as caught:
-        tracked(run.folder, load(run.folder / "experiment.yml")[0]).__enter__()
-    assert "hunter2" not in str(caught.value)
+    begun = tracked(run.folder, load(run.folder / "experiment.yml")[0])
+    caught = raised(ExperimentError, begun.__enter__, match=f"^POLYAXON_HOST: {message}")
+    assert "hunter2" not in str(caught)
     assert not (run.folder / "journal.jsonl").exists()
 
 
@@ -424,6 +411,5 @@ def test_a_disk_that_stays_full_until_the_run_is_synced(run: Run, tmp_path: Path
         f"{place} is incomplete; axonrl sync {run.folder} writes the rest",
     ]
     full.unlink()
-    with pytest.raises(RunFolderError, match="has no tracker to sync with"):
-        sync(run.folder)
+    raised(RunFolderError, sync, run.folder, match="has no tracker to sync with")
     assert run.is_whole()

@@ -14,6 +14,7 @@ from axonrl.experiments.commands import cli, training
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running import enjoying, runner
 from axonrl.runs.history import read_evaluations
+from axonrl.tests.raising import raised
 
 FILE = """\
 environment: {id: CartPole-v1, num_envs: 4, wrappers: [{kind: time_limit, max_episode_steps: 2}]}
@@ -41,7 +42,6 @@ class Player:
 
 @pytest.fixture
 def player(trained_run: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Player:
-    """The agent of the run folder ``run``."""
     made = Player()
     trained_run(FILE, enjoying, made)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # a display that shows nothing
@@ -73,8 +73,7 @@ def test_videos(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_where_videos_go() -> None:
     assert enjoying.video_paths(Path("a/x.mp4"), 2) == [Path("a/x-1.mp4"), Path("a/x-2.mp4")]
-    with pytest.raises(ExperimentError, match=r"must be an \.mp4 file"):
-        enjoying.video_paths(Path("x.gif"), 2)
+    raised(ExperimentError, enjoying.video_paths, Path("x.gif"), 2, match=r"must be an \.mp4 file")
 
 
 def test_without_a_display_it_names_the_option(
@@ -97,8 +96,6 @@ def test_an_environment_without_the_render_mode(
     assert "CartPole-v1 has no render mode 'rgb_array', only ['ansi']" in err
 
 
-# -- record ----------------------------------------------------------------------------------------------------------
-
 RESULTS = {"episode_return_mean": 2.0, "episode_return_std": 0.5, "episodes": 3, "timesteps": 1234}
 
 
@@ -113,7 +110,6 @@ class Recorder:
 
 @pytest.fixture
 def recorder(trained_run: Callable[..., None]) -> Recorder:
-    """The agent of the run folder ``run``."""
     made = Recorder()
     trained_run(FILE, runner, made)
     return made
@@ -133,9 +129,7 @@ def test_what_is_asked_for(recorder: Recorder, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("words", [["data.npz"], ["data.npz", "--episodes", "5", "--epsilon", "1.5"]])
 def test_a_length_and_a_probability_are_required(words: list[str], recorder: Recorder) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["record", "run", *words])
-    assert caught.value.code == 2
+    assert raised(SystemExit, cli.main, ["record", "run", *words]).code == 2
     assert recorder.calls == []
 
 
@@ -166,9 +160,6 @@ def test_a_run_learns_from_the_file_resumes_and_goes_on_in_the_environment(
     assert (done["updates"], done["timesteps"]) == (42, 20)
     rows = [(row.global_timestep, row.offline_steps) for row in read_evaluations(Path("offline"))]
     assert rows == [(0, 10), (0, 20), (0, 30), (0, 40), (20, 40)]
-
-
-# -- export ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from axonrl.experiments.commands.cli import main
 from axonrl.experiments.polyaxon import client as polyaxon_client
 from axonrl.experiments.polyaxon.settings import project_name, server_address
 from axonrl.tests.experiments.sharing import StubServer, free_port
+from axonrl.tests.raising import raised
 
 RUN = "default/rl/" + "0" * 32
 PROJECT = "must be OWNER/NAME or NAME, of letters, digits, '_' and single '-'"
@@ -131,8 +132,7 @@ def test_the_file_names_server_and_project(
 
 @pytest.mark.parametrize("text", ["a b/c", "a--b", ""])
 def test_what_is_no_project(text: str) -> None:
-    with pytest.raises(ValueError, match=f"{re.escape(PROJECT)}, got {re.escape(repr(text))}"):
-        project_name(text)
+    raised(ValueError, project_name, text, match=f"{re.escape(PROJECT)}, got {re.escape(repr(text))}")
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,7 @@ def test_what_is_no_project(text: str) -> None:
     ],
 )
 def test_an_address_that_is_none_or_may_hold_a_password_is_not_quoted(address: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$") as caught:
-        server_address(address)
-    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in str(raised(ValueError, server_address, address, match=f"^{message}$"))
 
 
 NOBODY = "No Polyaxon server is known. Set POLYAXON_HOST=https://..., or tracker: {host: ...} in the file."

@@ -1,5 +1,3 @@
-"""The run folder: who may use it, and the resolved experiment."""
-
 import importlib
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from axonrl.experiments.running import runner
 from axonrl.experiments.tracking import recording
 from axonrl.experiments.tracking.mlflow import MLflowTracker
 from axonrl.tests.experiments.fakes import FakeAgent
+from axonrl.tests.raising import raised
 
 
 def make(**changes: Any) -> Experiment:
@@ -24,9 +23,7 @@ def make(**changes: Any) -> Experiment:
 
 def changes(folder: Path, changed: Experiment) -> list[str]:
     """What is not allowed to change when the run is resumed."""
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(folder, changed, resume=True)
-    return list(caught.value.changes)
+    return list(raised(ChangedExperimentError, records.prepare, folder, changed, resume=True).changes)
 
 
 AWKWARD = [
@@ -75,10 +72,8 @@ def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
 )
 def test_an_existing_folder_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / content).touch()
-    with pytest.raises(RunFolderError) as caught:
-        records.prepare(tmp_path, make(), resume=False)
-    assert caught.value.file == str(tmp_path)
-    assert str(caught.value) == message.format(tmp_path)
+    caught = raised(RunFolderError, records.prepare, tmp_path, make(), resume=False)
+    assert (caught.file, str(caught)) == (str(tmp_path), message.format(tmp_path))
     with pytest.raises(RunFolderError):
         records.prepare(tmp_path / content, make(), resume=False)  # a file
 
@@ -106,9 +101,8 @@ def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
 
 def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
     records.prepare(tmp_path, make(seed=1, config={"keep_checkpoint_max": 5}), resume=False)
-    with pytest.raises(ChangedExperimentError) as caught:
-        records.prepare(tmp_path, make(seed=1), resume=True)
-    assert str(caught.value) == (
+    caught = raised(ChangedExperimentError, records.prepare, tmp_path, make(seed=1), resume=True)
+    assert str(caught) == (
         f"Run folder {tmp_path} cannot be resumed with a changed experiment: config.keep_checkpoint_max (5 -> absent)."
         " Only train.max_*, learn.max_steps, evaluate, tracker and submit may change. Use --model-dir for a new run."
     )

@@ -16,6 +16,7 @@ from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.history import read_episodes
+from axonrl.tests.raising import raised
 
 MODEL = """
 import dataclasses
@@ -85,11 +86,10 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
 )
 def test_check_names_the_key(file: Path, name: str, value: str, key: str, message: str) -> None:
     experiment, document = load(file, sets={name: value})
-    with pytest.raises(ExperimentError) as caught:
-        runner.check(experiment, document, Path("out"))
+    caught = raised(ExperimentError, runner.check, experiment, document, Path("out"))
     source = f"--set {name}" if name == "tracker" else f"--set {name}={value}"  # which may hold a token
-    assert (caught.value.key, caught.value.file) == (key, source)
-    assert message in str(caught.value)
+    assert (caught.key, caught.file) == (key, source)
+    assert message in str(caught)
 
 
 def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) -> None:
@@ -101,17 +101,15 @@ def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) ->
         "environment.wrappers": "[normalise, {kind: time_limit, steps: 3}]",
         "environment.id": "CartPol-v1",
     }
-    with pytest.raises(ExperimentError) as caught:
-        runner.check(*load(file, sets=sets), Path("out"))
-    assert {error.key for error in caught.value.errors} == {
+    caught = raised(ExperimentError, runner.check, *load(file, sets=sets), Path("out"))
+    assert {error.key for error in caught.errors} == {
         *("agent.params.rat", "agent.params.rate", "agent.memory.n_step", "agent.memory.discount"),
         *("hooks.0.kind", "hooks.1.every_timestep", "hooks.2.every_timesteps"),
         *("environment.wrappers.0.kind", "environment.wrappers.1.steps", "environment.id"),
     }
     sets = {"trian": "{}", "hooks": "[3, {kind: evaluation, every: 5}]", "environment.wrappers": "[normalise]"}
-    with pytest.raises(ExperimentError) as caught:
-        load(file, sets=sets, check_named=building.check_named)
-    assert sorted(error.key for error in caught.value.errors) == [
+    caught = raised(ExperimentError, load, file, sets=sets, check_named=building.check_named)
+    assert sorted(error.key for error in caught.errors) == [
         *("environment.wrappers.0.kind", "hooks.0", "hooks.1.every", "trian")
     ]
 
@@ -190,8 +188,7 @@ def test_learning_from_data_comes_before_training(file: Path, agents: list[Any])
     assert agent.train_arguments["max_timesteps"] == 20
     learning, training, _ = agent.envs
     assert learning is training
-    assert result.seconds == 3.0
-    assert result.timesteps_per_second == pytest.approx(20.0)
+    assert (result.seconds, result.timesteps_per_second) == (3.0, pytest.approx(20.0))
 
 
 def test_without_a_section_train_it_is_all(file: Path, agents: list[Any]) -> None:
@@ -246,8 +243,7 @@ def test_a_run_that_fails_before_its_first_timestep_leaves_no_folder(file: Path,
     Path("link").symlink_to("elsewhere")
     for folder in ("out", "link"):
         failures.append(ValueError("the params do not fit"))
-        with pytest.raises(ValueError, match="the params do not fit"):
-            run(file, folder)
+        raised(ValueError, run, file, folder, match="the params do not fit")
     assert not Path("out").exists()
     assert list(Path("link").iterdir()) == []
 
@@ -271,8 +267,7 @@ def test_what_a_checkpoint_holds_is_kept_whatever_the_hooks_say(
 ) -> None:
     monkeypatch.setattr(CheckpointStore, "newest", lambda store: 2)  # the first is of timestep zero
     failures.append(IndexError("tuple index out of range"))
-    with pytest.raises(IndexError):
-        run(file)
+    raised(IndexError, run, file)
     assert Path("out/experiment.yml").exists()
 
 
@@ -292,8 +287,7 @@ def test_a_run_that_another_process_is_at_is_not_resumed_and_not_written_to(file
 def test_a_resumed_run_that_fails_keeps_its_folder(file: Path, failures: list[Exception]) -> None:
     run(file)
     failures.append(ValueError("no"))
-    with pytest.raises(ValueError, match="no"):
-        run(file, resume=True)
+    raised(ValueError, run, file, resume=True, match="no")
     assert len(read_episodes(Path("out"))) == 10
 
 

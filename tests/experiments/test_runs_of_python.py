@@ -17,6 +17,7 @@ from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 from axonrl.runs.history import read_episodes
 from axonrl.tests.experiments.sharing import tracked_run
+from axonrl.tests.raising import raised
 
 PARAMS = {"epsilon": 0.25}
 TRACKER = """\
@@ -68,9 +69,7 @@ def test_it_is_evaluated_and_exported(run: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_formats_are_chosen_by_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["export", str(run), "--formats", "litert, coreml"])
-    assert end.value.code == 2
+    assert raised(SystemExit, main, ["export", str(run), "--formats", "litert, coreml"]).code == 2
     assert "must be some of litert, onnx, separated by commas; got 'litert, coreml'" in capsys.readouterr().err
 
 
@@ -112,7 +111,6 @@ def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.
     assert [point.step for point in tracked.points if point.name == "eval/return_mean"] == [30, 60]
     uuid, status, points = (run / "told.txt").read_text().split()
     assert (uuid, status, int(points)) == (tracked.uuid, "succeeded", len(tracked.points))
-
     agent = Agent.load(run, config=RunConfig(progress=False, save_checkpoints_secs=None))
     agent.train("CartPole-v1", 8, 2, timesteps=200)
     assert main(["sync", str(run)]) == 0
@@ -144,8 +142,7 @@ def test_one_whose_environment_is_not_known(run: Path, tmp_path: Path) -> None:
         with pytest.raises(ExperimentError, match=rf"lacks arguments or {lacking}\. Use Agent\.load in Python"):
             records.read_experiment(tmp_path)
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(ExperimentError, match=r"run\.json is damaged"):
-        records.read_experiment(tmp_path)
+    raised(ExperimentError, records.read_experiment, tmp_path, match=r"run\.json is damaged")
 
 
 WARM = """\

@@ -21,6 +21,7 @@ from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.watching import Watch
 from axonrl.experiments.seeds.group import Outcome
 from axonrl.experiments.tracking.journal import JOURNAL
+from axonrl.tests.raising import raised
 
 FILE = """\
 params: {rate: 1e-3, wait: 40, loss: {type: str, default: huber}, size: 100}
@@ -46,9 +47,6 @@ def read(tmp_path: Path) -> Read:
         return load(path)
 
     return make
-
-
-# -- values -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -95,9 +93,8 @@ def read(tmp_path: Path) -> Read:
     ],
 )
 def test_values_of_a_matrix_that_are_wrong(matrix: str, messages: list[str], read: Read) -> None:
-    with pytest.raises(ExperimentError) as caught:
-        Space(*read(matrix), {})
-    found = [str(error).partition(f"search.yml:{LINE}: matrix.")[2] for error in caught.value.errors]
+    caught = raised(ExperimentError, Space, *read(matrix), {})
+    found = [str(error).partition(f"search.yml:{LINE}: matrix.")[2] for error in caught.errors]
     assert [one[: len(two)] for one, two in zip(found, messages, strict=True)] == messages
 
 
@@ -167,9 +164,6 @@ def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, mon
     assert not Path("runs").exists()
 
 
-# -- metrics ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("matrix", "more", "nearest"),
     [
@@ -192,11 +186,10 @@ def test_a_name_that_no_metric_has(matrix: str, more: str, nearest: str | None, 
         return
     with pytest.raises(ExperimentError, match="no trial has a metric"):
         operation(experiment, document, {})
-    with pytest.raises(ExperimentError) as caught:
-        Space(experiment, document, {})
-    assert (caught.value.key, caught.value.line) == ("matrix.metric.name", LINE)
-    assert "train/loss, " in caught.value.message
-    assert (caught.value.nearest or "") == nearest
+    caught = raised(ExperimentError, Space, experiment, document, {})
+    assert (caught.key, caught.line) == ("matrix.metric.name", LINE)
+    assert "train/loss, " in caught.message
+    assert (caught.nearest or "") == nearest
 
 
 def test_names_in_early_stopping(read: Read) -> None:
@@ -204,9 +197,8 @@ def test_names_in_early_stopping(read: Read) -> None:
     rule = "kind: metric_early_stopping, metric: {}, value: 1, optimization: maximize"
     rules = ", ".join(f"{{{rule.format(name)}}}" for name in ("rollout/return", "return", "rolout/return"))
     experiment, document = read(f"kind: grid, earlyStopping: [{rules}], {RATES}")
-    with pytest.raises(ExperimentError) as caught:
-        Space(experiment, document, {})
-    keys = [error.key for error in caught.value.errors]
+    caught = raised(ExperimentError, Space, experiment, document, {})
+    keys = [error.key for error in caught.errors]
     assert keys == ["matrix.earlyStopping.1.metric", "matrix.earlyStopping.2.metric"]
 
 
@@ -268,9 +260,6 @@ def test_a_metric_that_the_first_trial_should_have_had(tmp_path: Path) -> None:
     expected = metrics.Unknown("train/lss", 1, ["train/loss", "train/q_mean", "return", "rollout/return"])
     assert found("train/lss", 0, 1) == expected
     assert found("train/loss", 0, 1) is None
-
-
-# -- resuming ---------------------------------------------------------------------------------------------------------
 
 
 def test_metric_and_early_stopping_may_change_and_so_may_the_name_of_the_file(read: Read, tmp_path: Path) -> None:

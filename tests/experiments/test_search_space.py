@@ -11,6 +11,7 @@ from axonrl.experiments.language.schema import load
 from axonrl.experiments.searches.space import Point, Space
 from axonrl.experiments.searches.stopping import Rules
 from axonrl.experiments.searches.strategies import Batch, following, most_points
+from axonrl.tests.raising import raised
 
 FILE = """\
 params: {rate: 1e-3, wait: 40, steps: 100, loss: {type: str, default: huber}}
@@ -80,12 +81,9 @@ def test_kinds_that_are_drawn(param: str, belongs: Callable[[float], bool], spac
     assert points != made.drawn(4, salt=1) or "choice" in param or "q" in param
 
 
-def test_random_points_differ_and_end_where_there_are_no_more(space: Callable[[str], Space]) -> None:
+def test_random_points_differ_and_a_mapping_lists_its_points(space: Callable[[str], Space]) -> None:
     made = space("kind: random, numRuns: 50, params: {wait: {kind: quniform, value: [10, 30, 10]}}")
     assert sorted(point["wait"] for point in made.drawn(50)) == [10, 20]  # it rounds down
-
-
-def test_a_mapping_lists_its_points(space: Callable[[str], Space]) -> None:
     points, _ = played(space("kind: mapping, values: [{wait: 1, loss: mse}, {rate: 1}]"), len)
     assert points == [{"wait": 1, "loss": "mse"}, {"rate": 1.0}]
 
@@ -139,12 +137,8 @@ def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) ->
     ],
 )
 def test_mistakes_name_the_key(matrix: str, key: str, space: Callable[[str], Space]) -> None:
-    with pytest.raises(ExperimentError) as caught:
-        space(matrix).grid()
-    assert caught.value.key == key
+    assert raised(ExperimentError, lambda: space(matrix).grid()).key == key
 
-
-# -- early stopping ---------------------------------------------------------------------------------------------------
 
 SERIES = {0: [1.0, 5.0], 1: [4.0, 4.0], 2: [2.0, 2.0], 3: [3.0]}
 GRID = "kind: grid, params: {wait: {kind: choice, value: [1]}}, earlyStopping: "
@@ -180,13 +174,10 @@ def test_policies(made: str, value: float, optimization: str, stopped: set[int],
     assert found.end_by_metric("r", SERIES) == ""
 
 
-def test_a_metric_without_a_policy_ends_the_search(space: Any) -> None:
+def test_a_metric_without_a_policy_and_failures_end_the_search(space: Any) -> None:
     found = rules(space, "kind: metric_early_stopping, metric: r, value: 5, optimization: maximize")
     assert found.end_by_metric("r", {1: [4.0, 4.5]}) == ""
     assert found.end_by_metric("r", SERIES) == "r of trial 0 reached 5"
     assert found.stopped("r", SERIES, [0, 1]) == {}
-
-
-def test_failures_end_the_search(space: Any) -> None:
     found = rules(space, "kind: failure_early_stopping, percent: 30")
     assert [bool(found.end_by_failures(failed, 10)) for failed in (0, 2, 3, 10)] == [False, False, True, True]

@@ -108,7 +108,6 @@ matrix:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("searches")
     (folder / "search_users.py").write_text(USERS)
     matrices = {"grid": GRID, "hyperband": HYPERBAND, "rules": RULES, "metric": METRIC}
@@ -339,9 +338,6 @@ def test_a_resource_that_changes_more_than_limits_is_refused_before_any_trial(
     assert "train.first_update (3 -> 200)" in said
     assert "max_timesteps (" not in said  # a limit, which may change
     assert not (place / "resource").exists()
-
-
-# -- stopping ----------------------------------------------------------------------------------
 
 
 def test_rules_stop_the_trials_that_they_are_about_and_end_the_search(place: Path, program: Path) -> None:

@@ -98,8 +98,7 @@ def test_the_table_and_what_the_seeds_say_together(group: Group) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seed", "seeds"),
-    [("3", 0, [0, 1, 2]), ("100-102", 5, [100, 101, 102]), ("0-1,9", 0, [0, 1, 9])],
+    ("text", "seed", "seeds"), [("3", 0, [0, 1, 2]), ("100-102", 5, [100, 101, 102]), ("0-1,9", 0, [0, 1, 9])]
 )
 def test_the_option(run_file: Path, text: str, seed: int, seeds: list[int]) -> None:
     found = experiment(run_file, as_yaml(text)).seeds

@@ -97,8 +97,7 @@ def test_the_file_arrives_as_it_was_written(file: Path, tmp_path: Path) -> None:
     here, there = (
         load(path, {"rate": "0.25"}, {"train.first_update": "7"} if path == file else {})[0] for path in (file, arrived)
     )
-    assert there == here
-    assert there.description == "{{ not }} a {% template"
+    assert (there, there.description) == (here, "{{ not }} a {% template")
     assert there.train is not None
     assert there.train.first_update == 7
 

@@ -32,7 +32,6 @@ tracker: {project: somebody/else}
 
 @pytest.fixture(scope="module")
 def host(polyaxon_server: PolyaxonServer) -> str:
-    """The server, with a project."""
     connect(polyaxon_server.host).projects_v1.create_project("default", {"name": PROJECT})
     return polyaxon_server.host
 
@@ -84,8 +83,7 @@ def test_an_agent_runs_what_was_submitted(
     assert main(["sync", str(folder), "--project", PROJECT]) == 0  # on a busy machine there may be something left
     capsys.readouterr()
     facts = status(submitted, capsys)
-    assert facts["status"] == "succeeded"
-    assert facts["inputs"]["timesteps"] == 60
+    assert (facts["status"], facts["inputs"]["timesteps"]) == ("succeeded", 60)
     assert facts["outputs"]
     assert main(["logs", submitted]) == 0
     assert "training ends" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from axonrl.experiments.commands.terminal import messages
 from axonrl.experiments.console import tell
 from axonrl.experiments.running.signals import StopOnSignal
 from axonrl.facts import BeginFacts, EndFacts
+from axonrl.tests.raising import raised
 
 BEGIN, END = BeginFacts(1, False, {}), EndFacts("done", None, 1.0)
 
@@ -65,9 +66,6 @@ def test_what_standard_output_cannot_show_is_a_question_mark(monkeypatch: pytest
     assert written.getvalue() == b"262.40 ? 21.00\n"
 
 
-# -- signals ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("number", "name", "second"), [(2, "SIGINT", 15), (15, "SIGTERM", 15)])
 def test_the_first_asks_and_the_second_raises(
     session: Any, number: int, name: str, second: int, capfd: pytest.CaptureFixture[str]
@@ -79,8 +77,7 @@ def test_the_first_asks_and_the_second_raises(
         assert (signals.received, session.stop_reason) == (number, f"{name} received")
         assert (signals.name, signals.exit_code) == (name, 128 + number)
         assert capfd.readouterr().err == f"\naxonrl: {signals.title}: stopping and saving. Repeat to stop at once.\n"
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(second)
+        raised(KeyboardInterrupt, signal.raise_signal, second)
     assert signals.exit_code == 143
 
 
@@ -90,8 +87,7 @@ def test_outside_of_a_session_it_raises_at_once(session: Any, ended: bool) -> No
         if ended:
             signals.begin(session, BEGIN)
             signals.end(session, END)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
+        raised(KeyboardInterrupt, signal.raise_signal, signal.SIGTERM)
     assert session.stop_reason is None
     assert signals.name == "SIGTERM"
 

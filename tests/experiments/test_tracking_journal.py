@@ -83,8 +83,7 @@ def test_a_run_is_what_its_journal_says(tmp_path: Path) -> None:
     first, second = run.points
     assert first == Point(3.0, 4, "a/b", 1.5)
     assert (second.name, math.isnan(second.value)) == ("c", True)
-    assert run.lines == [(4.0, "a line")]
-    assert run.outputs == {"episodes": 3}
+    assert (run.lines, run.outputs) == ([(4.0, "a line")], {"episodes": 3})
     assert run.statuses == [(2.0, "created", ""), (6.0, "failed", "it broke")]
     assert run.cuts == 0
 
@@ -201,9 +200,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptu
     journal.close()
     (message,) = caplog.messages
     assert "cannot be written (Is a directory); training continues" in message
-
-
-# -- the lines between the process that follows a run and the one that trains -----------------------------------------
 
 
 def test_a_message_is_a_line_of_json() -> None:

@@ -94,7 +94,6 @@ class Remote:
         return [one["uuid"] for one in found["results"]] == [self.run.uuid]
 
     def has_all_files(self) -> bool:
-        """Are the files of the run folder on the server?"""
         return files(self.local).items() <= files(self.files).items()
 
 

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Linear, OrnsteinUhlenbeck, RandomDecay, StateDependent
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 BOX = spaces.Box(-1, 1, (2,))
 CHOICES = spaces.Discrete(3, start=5)
@@ -27,13 +28,10 @@ def test_noise_by_hand() -> None:
     chosen, extras = policy({"action": greedy}, 0, np.random.default_rng(0))
     assert (chosen.dtype.name, dict(extras)) == ("float32", {})
     assert greedy[0, 0] == 10  # the predictions are left alone
-
-
-def test_noise_in_halves_of_the_range_by_hand() -> None:
     space = spaces.Box(np.array([0, -1], np.float32), np.array([4, 1], np.float32))
-    policy: Any = OrnsteinUhlenbeck(0.5, space, theta=0.25, mu=1.0, relative=True)
-    assert acted(policy, np.array([[10.0, 20.0]], np.float32), [[1, -1]]) == [[13.0, 20.5]]  # 2 * 1.5 and 1 * 0.5
-    some = policy.act_for({"action": np.zeros((1, 2), np.float32)}, 0, Scripted([[0, 0]]), np.array([0]))[0]
+    halves: Any = OrnsteinUhlenbeck(0.5, space, theta=0.25, mu=1.0, relative=True)
+    assert acted(halves, np.array([[10.0, 20.0]], np.float32), [[1, -1]]) == [[13.0, 20.5]]  # 2 * 1.5 and 1 * 0.5
+    some = halves.act_for({"action": np.zeros((1, 2), np.float32)}, 0, Scripted([[0, 0]]), np.array([0]))[0]
     assert some.tolist() == [[2.75, 0.625]]  # 2 * 1.375 and 0.625
 
 
@@ -146,6 +144,4 @@ def test_some_environments_draw_their_ends_when_they_first_act() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, argument: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        make()
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, make).argument == argument

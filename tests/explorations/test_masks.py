@@ -19,8 +19,7 @@ ROW: Any = {"action": np.array([11], np.int32)}
 def chosen(policy: Any, predictions: Any, *numbers: Any) -> list[Any]:
     rng: Any = Scripted(*numbers)
     actions, _ = policy(predictions, 0, rng)
-    assert actions.dtype == np.int32
-    assert actions.shape[0] == len(predictions["action"])
+    assert (actions.dtype, actions.shape[0]) == (np.int32, len(predictions["action"]))
     drawn: list[Any] = actions.tolist()
     return drawn
 
@@ -31,13 +30,10 @@ def test_random_actions_are_drawn_among_the_legal_ones() -> None:
         expected = [first, 13, NO_LEGAL_ACTION, last]
         assert chosen(Random(SPACE), predictions, numbers) == expected
         assert chosen(EpsilonGreedy(1.0, SPACE), predictions, [0.0] * 4, numbers) == expected
-
-
-def test_of_one_environment_likewise() -> None:
-    for mask, place, expected in ((MASK[:1], 1, 12), (MASK[1:2], 0, 13), (MASK[2:3], None, NO_LEGAL_ACTION)):
+    for mask, place, one in ((MASK[:1], 1, 12), (MASK[1:2], 0, 13), (MASK[2:3], None, NO_LEGAL_ACTION)):
         predictions = {**ROW, "action_mask": mask}
-        assert chosen(Random(SPACE), predictions, place) == [expected]
-        assert chosen(EpsilonGreedy(0.5, SPACE), predictions, 0.4, place) == [expected]
+        assert chosen(Random(SPACE), predictions, place) == [one]
+        assert chosen(EpsilonGreedy(0.5, SPACE), predictions, 0.4, place) == [one]
         assert chosen(EpsilonGreedy(0.5, SPACE), predictions, 0.5) == [11]
 
 

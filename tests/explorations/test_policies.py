@@ -9,6 +9,7 @@ from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Noisy, Random
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 UNUSED: Any = None
 
@@ -51,7 +52,6 @@ def test_epsilon_greedy_for_one_environment() -> None:
     at_epsilon: Any = Scripted(0.25)
     assert described(policy(actions(11), 0, at_epsilon)) == ([11], "int32", {})
     assert at_epsilon.asked == [("random", None)]
-
     below: Any = Scripted(0.2499, 13)
     assert described(policy(actions(11), 0, below)) == ([13], "int32", {})
     assert below.asked == [("random", None), ("integers", 10, 14, None)]
@@ -109,8 +109,7 @@ def test_random_in_a_discrete_space() -> None:
     rng = np.random.default_rng(0)
     policy = Random(spaces.Discrete(2, start=5))
     drawn = [policy(actions(0, 0), t, rng)[0] for t in range(40)]
-    assert drawn[0].shape == (2,)
-    assert drawn[0].dtype == np.int32
+    assert (drawn[0].shape, drawn[0].dtype) == ((2,), np.int32)
     assert set(np.concatenate(drawn).tolist()) == {5, 6}
     assert policy.level(0) == 1
 
@@ -119,8 +118,7 @@ def test_random_in_a_box_uses_the_bounds_of_each_component() -> None:
     rng = np.random.default_rng(0)
     low, high = np.array([[-1.0], [10.0]], np.float32), np.array([[1.0], [30.0]], np.float32)
     drawn, _ = Random(spaces.Box(low, high))({"action": np.zeros((2000, 2, 1), np.float32)}, 0, rng)
-    assert drawn.shape == (2000, 2, 1)
-    assert drawn.dtype == np.float32
+    assert (drawn.shape, drawn.dtype) == ((2000, 2, 1), np.float32)
     np.testing.assert_allclose(drawn.min(0), low, atol=0.1)
     np.testing.assert_allclose(drawn.max(0), high, atol=0.1)
     np.testing.assert_allclose(drawn.mean(0), [[0.0], [20.0]], atol=0.7)
@@ -174,9 +172,7 @@ BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, argument: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(message)) as caught:
-        make()
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, make, match=re.escape(message)).argument == argument
 
 
 def test_random_actions_of_each_part_of_a_composite_space() -> None:

@@ -14,6 +14,7 @@ from axonrl.contracts import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical, SquashedGaussian
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 LARGEST = float(np.finfo(np.float32).max)
 BELOW_ONE = 1 - 2**-53
@@ -34,8 +35,7 @@ def drawn(policy: Any, predictions: Any, numbers: Any) -> tuple[Any, Any]:
     rng: Any = Scripted(numbers)
     actions, extras = policy(predictions, 0, rng)
     assert list(extras) == ["log_prob"]
-    assert extras["log_prob"].dtype == np.float32
-    assert extras["log_prob"].shape == (len(actions),)
+    assert (extras["log_prob"].dtype, extras["log_prob"].shape) == (np.float32, (len(actions),))
     if isinstance(policy, Categorical | Gaussian | SquashedGaussian):
         np.testing.assert_allclose(policy.log_prob_of(predictions, actions), extras["log_prob"], rtol=1e-6)
     return actions, extras["log_prob"]
@@ -46,8 +46,7 @@ def test_categorical_inverts_the_cumulative_sum() -> None:
     rows = logits(*[[7.0, 7.0, 7.0, 7.0]] * 8)
     numbers = [0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, BELOW_ONE]
     actions, log_prob = drawn(Categorical(Discrete(4)), rows, numbers)
-    assert actions.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert actions.dtype == np.int32
+    assert (actions.tolist(), actions.dtype) == ([0, 0, 1, 1, 2, 2, 3, 3], np.int32)
     np.testing.assert_allclose(log_prob, [-math.log(4)] * 8, rtol=1e-7)
 
 
@@ -84,8 +83,7 @@ def test_multi_categorical_draws_each_choice_by_itself() -> None:
     # Probabilities 1/4 3/4 and 1/4 1/2 1/4; then 1/2 1/2 and 1/3 1/3 1/3
     rows = logits([0, math.log(3), 0, math.log(2), 0], [5, 5, -5, -5, -5])
     actions, log_prob = drawn(policy, rows, [0.2, 0.8, 0.6, 0.3])
-    assert actions.tolist() == [[10, 1], [11, -1]]
-    assert actions.dtype == np.int32
+    assert (actions.tolist(), actions.dtype) == ([[10, 1], [11, -1]], np.int32)
     np.testing.assert_allclose(log_prob, [math.log(1 / 4 * 1 / 4), math.log(1 / 2 * 1 / 3)], rtol=1e-6)
 
 
@@ -131,10 +129,9 @@ def test_gaussian_log_prob_is_of_the_action_as_it_was_rounded() -> None:
     ],
 )
 def test_another_space_is_refused(policy: Any, space: Any, needs: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        policy(space)
-    assert (caught.value.argument, caught.value.value) == ("action_space", space)
-    assert str(caught.value) == f"{policy.__name__} needs {needs}, got {space!r}"
+    caught = raised(ArgumentError, policy, space)
+    assert (caught.argument, caught.value) == ("action_space", space)
+    assert str(caught) == f"{policy.__name__} needs {needs}, got {space!r}"
 
 
 ACTION = np.zeros((2, 2), np.float32)
@@ -152,10 +149,9 @@ ACTION.flags.writeable = False
 def test_a_prediction_that_is_missing_or_of_another_shape_is_named(
     policy: Any, predictions: Any, name: str, problem: str
 ) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        policy(predictions, 0, np.random.default_rng(0))
-    assert caught.value.argument == f"predictions[{name!r}]"
-    assert str(caught.value) == f"{type(policy).__name__} needs predictions[{name!r}]{problem}"
+    caught = raised(ArgumentError, policy, predictions, 0, np.random.default_rng(0))
+    assert caught.argument == f"predictions[{name!r}]"
+    assert str(caught) == f"{type(policy).__name__} needs predictions[{name!r}]{problem}"
 
 
 @pytest.mark.parametrize(
@@ -168,8 +164,7 @@ def test_a_prediction_that_is_missing_or_of_another_shape_is_named(
 def test_numbers_that_are_not_finite_are_named(policy: Any, name: str, others: Any, bad: float) -> None:
     predictions = dict.fromkeys(others, ACTION) | {name: floats([[0, 0], [0, bad]])}
     message = f"{type(policy).__name__}: predictions['{name}'] has NaN or infinity: [[0.0, 0.0], [0.0, {bad}]]"
-    with pytest.raises(NonFiniteError, match=f"^{re.escape(message)}$"):
-        policy(predictions, 0, np.random.default_rng(0))
+    raised(NonFiniteError, policy, predictions, 0, np.random.default_rng(0), match=f"^{re.escape(message)}$")
 
 
 @pytest.mark.parametrize(("mean", "log_std"), [(0, -200), (LARGEST, 88)], ids=lambda value: f"{value:g}")

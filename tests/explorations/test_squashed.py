@@ -1,5 +1,3 @@
-"""The behaviour policy of SAC."""
-
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.models.blocks.actions import SquashedBox
 from axonrl.tests.explorations.scripted import Scripted
+from axonrl.tests.raising import raised
 
 
 def predictions(mean: Any, log_std: Any) -> dict[str, Any]:
@@ -58,7 +57,6 @@ def test_a_standard_deviation_that_has_collapsed_is_an_error() -> None:
     ],
 )
 def test_other_spaces_are_refused(space: Any) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        SquashedGaussian(space)
-    assert (caught.value.argument, caught.value.value) == ("action_space", space)
-    assert str(caught.value) == f"SquashedGaussian needs a bounded Box of floats as action space, got {space!r}"
+    caught = raised(ArgumentError, SquashedGaussian, space)
+    assert (caught.argument, caught.value) == ("action_space", space)
+    assert str(caught) == f"SquashedGaussian needs a bounded Box of floats as action space, got {space!r}"

@@ -9,6 +9,7 @@ from scipy import stats
 
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import StateDependent
+from axonrl.tests.raising import raised
 
 F32 = np.float32
 BOX = spaces.Box(np.array([-1, 0], F32), np.array([1, 4], F32))
@@ -56,7 +57,6 @@ def test_a_matrix_stays_for_an_episode_or_as_many_timesteps_as_it_is_told() -> N
     after, _ = policy(PREDICTIONS, 0, rng)
     assert rng.drawn == [2, 1]
     np.testing.assert_allclose(after, MEAN + NOISE * [[1], [2]], rtol=1e-6)
-
     rng = Scripted()
     policy = StateDependent(BOX, resample_every=2)
     policy(PREDICTIONS, 0, rng)
@@ -97,9 +97,7 @@ def test_actions_of_any_shape() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: Any, argument: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        StateDependent(*arguments)
-    assert caught.value.argument == argument
+    assert raised(ArgumentError, StateDependent, *arguments).argument == argument
 
 
 def test_predictions_that_do_not_fit_are_refused() -> None:
@@ -111,9 +109,6 @@ def test_predictions_that_do_not_fit_are_refused() -> None:
         ({"mean": MEAN[:, :1], "scaled_features": SCALED}, "scaled_features"),
     ]
     for predictions, name in wrong:
-        with pytest.raises(ArgumentError) as caught:
-            policy(predictions, 0, rng)
-        assert caught.value.argument == f"predictions[{name!r}]"
+        assert raised(ArgumentError, policy, predictions, 0, rng).argument == f"predictions[{name!r}]"
     for broken in ({**PREDICTIONS, "mean": MEAN * F32(np.nan)}, {**PREDICTIONS, "scaled_features": SCALED * F32(1e30)}):
-        with pytest.raises(NonFiniteError):
-            policy(broken, 0, rng)
+        raised(NonFiniteError, policy, broken, 0, rng)

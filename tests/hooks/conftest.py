@@ -76,7 +76,6 @@ class FakeSession:
         return path
 
     def episode(self, episode_return: float = 0.0, **others: Any) -> EpisodeStats:
-        """One more finished episode."""
         self.global_episode += 1
         values = {"length": 10, "terminated": True, "truncated": False, "loss": math.nan, "exploration": math.nan}
         return EpisodeStats(**{"episode_return": episode_return, "seconds": 0.1, **values, **others})

@@ -1,5 +1,3 @@
-"""What a session tells hooks, where it does not matter."""
-
 from typing import Any
 
 import numpy as np

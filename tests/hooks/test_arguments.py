@@ -22,6 +22,7 @@ from axonrl.hooks import (
     SummaryHook,
     VideoHook,
 )
+from axonrl.tests.raising import raised
 
 COUNT = "must be an integer of at least 1, got"
 
@@ -55,9 +56,8 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("hook", "arguments", "name", "message"), WRONG)
 def test_a_wrong_argument_is_named(hook: Any, arguments: dict[str, Any], name: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"^{hook.__name__}\({name}\) {message}") as caught:
-        hook(**arguments)
-    assert (caught.value.argument, caught.value.value) == (f"{hook.__name__}({name})", arguments[name])
+    caught = raised(ArgumentError, hook, **arguments, match=rf"^{hook.__name__}\({name}\) {message}")
+    assert (caught.argument, caught.value) == (f"{hook.__name__}({name})", arguments[name])
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,4 @@ def test_a_wrong_argument_is_named(hook: Any, arguments: dict[str, Any], name: s
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(hook: Any, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        hook(**arguments)
+    raised(ValueError, hook, **arguments, match=message)

@@ -88,7 +88,6 @@ def test_the_best_survives_a_resume(session: Any) -> None:
     hook = begun(EvaluationHook(every_timesteps=10), session)
     run(hook, session, [10])
     state = json.loads(json.dumps(hook.state_dict()))  # it is kept as JSON
-
     session.calls.clear()
     session.evaluations = [6.0]
     resumed = begun(EvaluationHook(every_timesteps=10), session, state)

@@ -76,7 +76,6 @@ def test_a_resumed_run_cuts_what_came_after_the_checkpoint(session: Any, tmp_pat
     with (tmp_path / EPISODES).open("a") as file:
         file.write("6,12,6.0,2,0.2")  # killed while it wrote
     killed.end(session, END)  # only to close the file
-
     resumed = type(session)(tmp_path, timestep=6, episode=3)
     hook, hooks = begin(resumed)
     assert hook.global_timestep == 6
@@ -145,12 +144,6 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, line: str) -> None:
     (tmp_path / EPISODES).write_text(f"header\n1,2,1.0,2,0.25\n{line}\n2,4,2.0,2,0.2\n")
     with pytest.raises(ValueError, match=rf"{EPISODES}:3 is damaged"):
         read_episodes(tmp_path)
-
-
-def test_end_without_begin(session: Any) -> None:
-    hook = HistoryHook()
-    hook.end(session, END)
-    assert hook.global_timestep == 0
 
 
 def test_what_eval_found_has_a_file_of_its_own(session: Any, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from axonrl import registry
 from axonrl.experiments.language.files import ExperimentError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running.building import build
+from axonrl.tests.raising import raised
 
 MODULE = """
 from axonrl.errors import ArgumentError
@@ -73,8 +74,7 @@ def test_it_is_listed_and_built_in_names_cannot_be_taken() -> None:
     assert {"my_hook", "broken", "evaluation"} < set(names)
     assert "no_hook" not in names
     message = "hook 'evaluation' is ambiguous: axonrl.hooks:EvaluationHook or fake_axonrl_plugin:Hidden"
-    with pytest.raises(ValueError, match=message):
-        registry.find("hook", "evaluation")
+    raised(ValueError, registry.find, "hook", "evaluation", match=message)
     assert registry.find("hook", "axonrl.hooks:EvaluationHook").__module__ == "axonrl.hooks.evaluation"
 
 
@@ -84,15 +84,11 @@ def test_it_is_listed_and_built_in_names_cannot_be_taken() -> None:
         ("  - {kind: my_hok, every: 3}", r"experiment.yml:6: hooks\.0.kind: .*'my_hok'; did you mean 'my_hook'\?"),
         ("  - {kind: my_hook}", r"experiment.yml:6: hooks\.0: my_hook requires the argument 'every'"),
         ("  - {kind: my_hook, every: 0}", r"hooks\.0.every: every must be at least 1, got 0"),
-        (
-            "  - {kind: broken}",
-            r"hooks\.0.kind: .*module 'fake_axonrl_plugin' has no 'MyHok'; did you mean 'MyHook'\?",
-        ),
+        ("  - {kind: broken}", r"hooks\.0.kind: .*module 'fake_axonrl_plugin' has no 'MyHok'; did you mean 'MyHook'\?"),
     ],
 )
 def test_mistakes_name_their_line(hooks: str, message: str, plugin: Path) -> None:
-    with pytest.raises(ExperimentError, match=message):
-        built(plugin, hooks)
+    raised(ExperimentError, built, plugin, hooks, match=message)
 
 
 def test_only_a_hook_that_is_not_axonrl_s_own_may_keep_the_best_policy_instead(plugin: Path) -> None:
@@ -101,5 +97,4 @@ def test_only_a_hook_that_is_not_axonrl_s_own_may_keep_the_best_policy_instead(p
 
 
 def test_without_the_package_the_name_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(ExperimentError, match="unknown hook 'my_hook'"):
-        built(tmp_path, "  - {kind: my_hook, every: 3}")
+    raised(ExperimentError, built, tmp_path, "  - {kind: my_hook, every: 3}", match="unknown hook 'my_hook'")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from axonrl.facts import HOOK_EVENTS, EndFacts, UpdateFacts
-from axonrl.hooks import Hook, Hooks
+from axonrl.hooks import CounterHook, HistoryHook, Hook, Hooks, LoggingHook, ProgressHook, SummaryHook
 from axonrl.hooks.hook import by_the_clock
 
 UPDATE = UpdateFacts(0.5, {})
@@ -69,12 +69,7 @@ def test_without_hooks_there_is_nothing_to_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("on_episode_end", "after_episode"),
-        ("afterUpdate", "after_update"),
-        ("beginn", "begin"),
-    ],
+    ("name", "nearest"), [("on_episode_end", "after_episode"), ("afterUpdate", "after_update"), ("beginn", "begin")]
 )
 def test_a_misspelt_event_is_refused_with_the_nearest(name: str, nearest: str) -> None:
     hook = type("Mine", (Hook,), {"after_update": lambda self, s, f: None, name: lambda self, s, f: None})()
@@ -99,10 +94,7 @@ def test_other_public_methods_and_properties_are_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("method", "signature"),
-    [
-        (lambda self, session: None, r"\(session\)"),
-        (lambda self, session, *, facts: None, r"\(session, \*, facts\)"),
-    ],
+    [(lambda self, session: None, r"\(session\)"), (lambda self, session, *, facts: None, r"\(session, \*, facts\)")],
 )
 def test_a_wrong_number_of_arguments_is_refused(method: Any, signature: str) -> None:
     hook = type("Mine", (Hook,), {"after_episode": method})()
@@ -211,3 +203,16 @@ def test_state_of_a_hook_that_is_not_there_is_saved_again() -> None:
     hooks.load_state_dict({"Counting:0": {"count": 3}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}})
     hook.count += 1
     assert hooks.state_dict() == {"Counting:0": {"count": 4}, "Counting:1": {"count": 5}, "Gone:0": {"best": 1.0}}
+
+
+def test_an_end_without_a_begin_writes_nothing(
+    session: Any, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "axonrl")
+    logging, rates, history = LoggingHook(every_secs=None, every_episodes=1), CounterHook(), HistoryHook()
+    for hook in (logging, rates, history, ProgressHook(), SummaryHook()):
+        hook.end(session, EndFacts("another hook raised", ValueError(), 0.0))
+    assert caplog.messages == ["training ends after 0.0 s: another hook raised"]
+    assert (rates.rates(), history.global_timestep) == (None, 0)
+    assert list(session.model_dir.iterdir()) == []
+    assert capsys.readouterr() == ("", "")

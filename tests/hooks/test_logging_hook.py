@@ -26,7 +26,6 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
     hook = LoggingHook(every_secs=10, clock=clock)
     hook.begin(session, BeginFacts(1, False, {"timesteps": 50_000, "steps": 5_000}))
     assert lines() == ["training starts: timestep 0/50,000 | update 0/5,000 | episode 0 | in runs/one"]
-
     session.exploration = 0.05
     hook.after_episode(session, session.episode(20.0))
     hook.after_episode(session, session.episode(25.0))
@@ -40,10 +39,8 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
         "timestep 12,000/50,000 | update 1,197/5,000 | episode 2 | return(100) 22.50 | loss 0.375"
         " | exploration rate 0.05 | 1,200 timesteps/s"
     ]
-
     hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25, "episodes": 10.0}, (180.0, 194.5)))
     assert lines() == ["evaluation at timestep 12,000: return 187.25 (180 to 194.5) over 2 episodes"]
-
     clock.now += 2
     session.global_timestep = 12_100
     session.exploration = math.nan
@@ -84,11 +81,6 @@ def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> 
     rates = [line.split(" | ")[-1] for line in lines() if "timesteps/s" in line]
     # The first session: 100 in 10 s, then 100 in 20 s. The second reports at its end only.
     assert rates == ["10 timesteps/s", "5 timesteps/s", "10 timesteps/s"]
-
-
-def test_end_without_begin(session: Any, lines: Any) -> None:
-    LoggingHook(every_secs=None, every_episodes=1).end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert lines() == ["training ends after 0.0 s: another hook raised"]
 
 
 def test_what_eval_found_is_in_the_line_of_the_evaluation(session: Any, lines: Any) -> None:

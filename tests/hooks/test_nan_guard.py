@@ -6,6 +6,7 @@ import pytest
 from axonrl.errors import NonFiniteError
 from axonrl.facts import UpdateFacts
 from axonrl.hooks import NaNGuard
+from axonrl.tests.raising import raised
 
 
 @pytest.mark.parametrize(
@@ -24,9 +25,7 @@ from axonrl.hooks import NaNGuard
 )
 def test_it_names_what_is_not_finite_and_when(session: Any, facts: UpdateFacts, message: str) -> None:
     session.global_step, session.global_timestep = 12, 345
-    with pytest.raises(NonFiniteError) as caught:
-        NaNGuard().after_update(session, facts)
-    assert str(caught.value) == message
+    assert str(raised(NonFiniteError, NaNGuard().after_update, session, facts)) == message
 
 
 def test_finite_numbers_pass(session: Any) -> None:

@@ -81,8 +81,7 @@ def test_a_live_bar_on_a_terminal(session: Any, clock: Any, terminal: Console) -
 
 
 @pytest.mark.parametrize(
-    ("limits", "share"),
-    [({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)],
+    ("limits", "share"), [({"timesteps": 1_000, "steps": 10}, 0.8), ({"episodes": 2}, 1.0), ({}, None)]
 )
 def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits: Any, share: float | None) -> None:
     session.global_timestep, session.global_step, session.global_episode = 500, 8, 3
@@ -140,11 +139,6 @@ def test_a_dumb_terminal_gets_plain_lines(session: Any, clock: Any) -> None:
     assert written(console) == "timestep 0 | update 0 | episode 0 | loss 0.5 | 0 timesteps/s\n"
 
 
-def test_end_without_begin(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    ProgressHook().end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert capsys.readouterr() == ("", "")
-
-
 def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
     hook = begun(ProgressHook(), session)
     hook.end(session, EndFacts("done", None, 1.0))
@@ -154,8 +148,6 @@ def test_it_writes_to_standard_error(session: Any, capsys: pytest.CaptureFixture
 
 
 class Closed(io.StringIO):
-    """A closed pipe or terminal."""
-
     def __init__(self, error: OSError) -> None:
         super().__init__()
         self.error = error

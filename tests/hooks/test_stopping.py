@@ -55,7 +55,6 @@ def test_stop_at_return_resumes_with_its_window(session: Any) -> None:
         hook.after_episode(session, session.episode(episode_return))
     state = hook.state_dict()
     np.testing.assert_array_equal(state["returns"], [0.0, 9.0, 9.0])
-
     resumed = begun(StopAtReturn(threshold=10.0, episodes=3), session, state)
     assert session.stop_reason is None
     resumed.after_episode(session, session.episode(12.0))  # (9 + 9 + 12) / 3 = 10
@@ -85,15 +84,12 @@ def test_an_improvement_is_more_than_min_delta_over_the_best(session: Any) -> No
     assert session.stop_reason == "3 evaluations did not improve on the mean return 2.25 by more than 1"
 
 
-def test_a_resumed_run_stops_at_the_same_evaluation(session: Any) -> None:
+def test_a_resumed_run_stops_at_the_same_evaluation_or_at_once(session: Any) -> None:
     first = StopAfterNoImprovement(evaluations=3)
     evaluated(first, session, 5, 4, 4)
     resumed = begun(StopAfterNoImprovement(evaluations=3), session, first.state_dict())
     assert session.stop_reason is None
     assert evaluated(resumed, session, 4.5) == [True]
-
-
-def test_a_run_that_had_stopped_improving_when_saved_stops_at_once(session: Any) -> None:
     first = StopAfterNoImprovement(evaluations=1)
     evaluated(first, session, 5, 4)
     session.stop_reason = None

@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.plugins.hparams import metadata as hparams
 from tensorboard.util.tensor_util import make_ndarray
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
+from axonrl.facts import BeginFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
 from axonrl.hooks.summary import QUEUE_SIZE
 from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP, begun
@@ -26,21 +26,18 @@ def events(model_dir: Path) -> list[Any]:
 
 
 def read(model_dir: Path) -> list[tuple[int, dict[str, float]]]:
-    """Step and values of every event."""
     return [
         (event.step, {value.tag: value.simple_value for value in event.summary.value}) for event in events(model_dir)
     ]
 
 
 def accumulated(model_dir: Path) -> Any:
-    """What TensorBoard holds of the events."""
     accumulator = EventAccumulator(str(model_dir / "events"))
     accumulator.Reload()
     return accumulator
 
 
 def shown(model_dir: Path, tag: str) -> list[tuple[int, float]]:
-    """Timesteps and values that TensorBoard shows."""
     return [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulated(model_dir).Tensors(tag)]
 
 
@@ -247,11 +244,6 @@ def test_an_evaluation_in_the_end_of_a_later_hook_is_written(session: Any) -> No
     [(step, values)] = read(session.model_dir)
     assert step == 50
     assert values["eval/return_mean"] == 12.0
-
-
-def test_end_without_begin(session: Any) -> None:
-    SummaryHook().end(session, EndFacts("another hook raised", ValueError(), 0.0))
-    assert list(session.model_dir.iterdir()) == []
 
 
 def histograms(model_dir: Path) -> list[tuple[int, str, Any]]:

@@ -45,7 +45,6 @@ class Unrendered(Counting):
 
 @pytest.fixture
 def ids() -> Iterator[None]:
-    """Gymnasium knows the environments."""
     prefix = "axonrl-test/"
     with registered(f"{prefix}Rendered-v0", Rendered), registered(f"{prefix}Unrendered-v0", Unrendered):
         yield
@@ -164,10 +163,7 @@ class Ceases(Rendered):
 @pytest.mark.filterwarnings("ignore:.*Recording stopped")
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
-    [
-        (Breaks, RuntimeError, "it broke"),
-        (Ceases, BrokenEnvironmentError, r"Ceases.render did not return an image"),
-    ],
+    [(Breaks, RuntimeError, "it broke"), (Ceases, BrokenEnvironmentError, r"Ceases.render did not return an image")],
 )
 def test_an_episode_that_fails_leaves_no_video(kind: Any, error: Any, message: str, tmp_path: Path) -> None:
     pytest.importorskip("moviepy")

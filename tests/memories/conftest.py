@@ -1,7 +1,5 @@
 """What the tests of memories share: specs, and short ways to store transitions whose observations are numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -7,6 +7,7 @@ import pytest
 
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import BatchMemory
+from axonrl.tests.raising import raised
 
 
 def test_a_rollout_of_two_environments(built: Any, extend: Any) -> None:
@@ -32,18 +33,6 @@ def test_a_rollout_of_two_environments(built: Any, extend: Any) -> None:
     assert isinstance(memory, MemoryProtocol)
 
 
-def test_it_is_filled_and_emptied_again_and_again(built: Any, step: Any) -> None:
-    memory = built(BatchMemory(2, 2))
-    rollouts = []
-    for t in range(6):
-        step(memory, t, t + 1)
-        if memory.can_sample():
-            rollouts.append(memory.sample()["observation"].reshape(-1).tolist())
-            memory.clear()
-            assert len(memory) == 0
-    assert rollouts == [[0, 1], [2, 3], [4, 5]]
-
-
 def test_every_timestep_may_be_an_episode_of_its_own(built: Any, step: Any) -> None:
     memory = built(BatchMemory(20))
     for t in range(20):
@@ -54,17 +43,14 @@ def test_every_timestep_may_be_an_episode_of_its_own(built: Any, step: Any) -> N
 
 
 def test_misuse_is_refused(built: Any, step: Any, extend: Any) -> None:
-    with pytest.raises(ValueError, match="got batch_size=4 and size=8"):
-        BatchMemory(8, 4)
+    raised(ValueError, BatchMemory, 8, 4, match="got batch_size=4 and size=8")
     with pytest.raises(ValueError, match="multiple of the number of environments, got size=8 with 3"):
         built(BatchMemory(8), num_envs=3)
     memory = built(BatchMemory(2))
     extend(memory, [0], [1], mask=[True])
-    with pytest.raises(RuntimeError, match="sampled when it is full: it has 1 of 2 timesteps"):
-        memory.sample()
+    raised(RuntimeError, memory.sample, match="sampled when it is full: it has 1 of 2 timesteps")
     step(memory, 1, 2)
-    with pytest.raises(RuntimeError, match="rollout of 2 timesteps is full"):
-        step(memory, 2, 3)
+    raised(RuntimeError, step, memory, 2, 3, match="rollout of 2 timesteps is full")
 
 
 def test_lanes_fill_at_different_rates(built: Any, extend: Any) -> None:
@@ -96,6 +82,5 @@ def test_what_full_lanes_get_is_left_out_if_asked_for(built: Any, extend: Any) -
         assert (len(memory), memory.can_sample()) == (3, False)
         extend(memory, [3, 101], [4, 102])
         assert memory.sample()["observation"].tolist() == [[[0], [100]], [[1], [101]]]
-        with pytest.raises(RuntimeError, match="rollout of 4 timesteps is full"):
-            extend(memory, [4, 102], [5, 103])
+        raised(RuntimeError, extend, memory, [4, 102], [5, 103], match="rollout of 4 timesteps is full")
         memory.clear()

@@ -15,6 +15,7 @@ from axonrl.environments.view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import DemonstrationMemory, Prioritized, ReplayMemory
 from axonrl.tests.memories.transitions import numbers, refused, specs_of
+from axonrl.tests.raising import raised
 
 SPACES: Any = (Box(-1000, 1000, (1,), np.float32), Discrete(1000))
 SPECS = specs_of(ArraySpec((1,), np.float32))
@@ -114,10 +115,8 @@ def test_priorities_go_to_their_parts() -> None:
     assert np.mean([one[:2] == [own[1]] * 2 for one in again]) > 0.8
     assert np.mean([one[2:] == [expert[1]] * 2 for one in again]) > 0.8
     state = memory.state_dict()
-    with pytest.raises(ArgumentError, match=r"\(4,\)"):
-        memory.update_priorities(np.zeros(3))
-    with pytest.raises(NonFiniteError, match="nan at index 3"):
-        memory.update_priorities(np.array([7.0, 7.0, 7.0, np.nan]))
+    raised(ArgumentError, memory.update_priorities, np.zeros(3), match=r"\(4,\)")
+    raised(NonFiniteError, memory.update_priorities, np.array([7.0, 7.0, 7.0, np.nan]), match="nan at index 3")
     np.testing.assert_equal(memory.state_dict(), state)
 
 
@@ -136,8 +135,7 @@ def test_from_a_file(tmp_path: Path) -> None:
     write_episodes(path, EXPERT)
     memory = DemonstrationMemory(10, 4, demonstrations=path, ratio=0.5)
     assert memory.demonstrations == str(path)
-    with pytest.raises(RuntimeError, match=r"expert\.npz"):
-        memory.build(SPECS, 1, np.random.default_rng(0))
+    raised(RuntimeError, memory.build, SPECS, 1, np.random.default_rng(0), match=r"expert\.npz")
     trial = memory.trial_copy()  # as an Agent makes one to look at a batch
     trial.build(SPECS, 1, np.random.default_rng(0))
     act(trial, 4)

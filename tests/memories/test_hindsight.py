@@ -14,6 +14,7 @@ from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory
 from axonrl.memories.bounds import Bounds
 from axonrl.tests.memories.transitions import Draws, numbers, refused, specs_of, timestep, timesteps
+from axonrl.tests.raising import raised
 
 Numbers = list[float]
 CARTPOLE: Any = Box(-1, 1, (4,))
@@ -231,8 +232,7 @@ def test_a_function_of_a_single_pair_is_called_for_each() -> None:
 def test_a_function_that_gives_other_rewards_is_refused(function: Any, error: Any, message: str) -> None:
     memory = memory_of(2, strategy="final", compute_reward=function)
     walk(memory, [1, 2, 3], goal=99)
-    with pytest.raises(error, match=message):
-        sampled(memory, [0, 1], [True, True])
+    raised(error, sampled, memory, [0, 1], [True, True], match=message)
 
 
 def test_what_is_refused_before_it_is_built() -> None:
@@ -255,8 +255,7 @@ def test_what_is_refused_before_it_is_built() -> None:
 def test_a_memory_that_nobody_told_of_rewards() -> None:
     memory = built(HindsightMemory(10, 2, strategy="final"))
     walk(memory, [1, 2, 3], goal=99)
-    with pytest.raises(RuntimeError, match="compute_reward"):
-        sampled(memory, [0, 1], [True, True])
+    raised(RuntimeError, sampled, memory, [0, 1], [True, True], match="compute_reward")
 
 
 def test_copies_share_the_functions_of_an_environment() -> None:

@@ -22,6 +22,7 @@ from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
 from axonrl.tests.memories.test_memory_against_model import CASES, assert_same_state, build, world_of
 from axonrl.tests.memories.transitions import refused, specs_of, timestep
+from axonrl.tests.raising import raised
 
 SPECS = specs_of(ArraySpec((3,), np.float32))
 
@@ -81,7 +82,6 @@ def test_a_memory_larger_than_the_machine(tmp_path: Path, monkeypatch: Any) -> N
     with pytest.raises(ArgumentError, match=r"needs 768 bytes, this machine has 100;"):
         ReplayMemory(16, 4).build(SPECS, 1, np.random.default_rng(0))
     mapped(tmp_path)
-
     sampler = Prioritized()  # its tree stays in RAM
     with pytest.raises(ArgumentError, match=r"needs \d+ bytes, this machine has 100;"):
         ReplayMemory(16, 4, path=tmp_path / "b", sampler=sampler).build(SPECS, 1, np.random.default_rng(0))
@@ -110,18 +110,15 @@ sys.stdin.read()
 def test_one_memory_at_a_time(tmp_path: Path) -> None:
     first = mapped(tmp_path)
     step(first, 5)
-    with pytest.raises(ArgumentError, match="in use by another memory of this process"):
-        mapped(tmp_path)
+    raised(ArgumentError, mapped, tmp_path, match="in use by another memory of this process")
     assert first.get_by_index(0)["reward"] == 5
     del first
     gc.collect()
-
     holder = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "built\n"
-        with pytest.raises(ArgumentError, match=f"in use by process {process.pid}"):
-            mapped(tmp_path)
+        raised(ArgumentError, mapped, tmp_path, match=f"in use by process {process.pid}")
         process.kill()
     mapped(tmp_path)  # a killed process holds nothing
 
@@ -151,9 +148,7 @@ def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
     def refused(message: str, **kwargs: Any) -> None:
         gc.collect()
         before = {path.name: path.stat().st_size for path in folder.iterdir()}
-        with pytest.raises(ArgumentError, match=message) as caught:
-            mapped(folder, **kwargs)
-        assert str(folder) in str(caught.value)
+        assert str(folder) in str(raised(ArgumentError, mapped, folder, **kwargs, match=message))
         assert {path.name: path.stat().st_size for path in folder.iterdir()} == {**before, "lock.pid": ANY}
 
     mapped(folder)
@@ -174,8 +169,7 @@ def test_a_folder_that_is_not_whole(tmp_path: Path) -> None:
     (folder / "thesis.txt").write_text("mine")
     refused(r"holds something else than a memory \(thesis.txt\)")
     (folder / "file").write_text("")
-    with pytest.raises(ArgumentError, match=r"cannot be used: .*Not a directory"):
-        mapped(folder / "file" / "memory")
+    raised(ArgumentError, mapped, folder / "file" / "memory", match=r"cannot be used: .*Not a directory")
 
 
 @pytest.mark.parametrize("path", ["", 3])

@@ -12,6 +12,7 @@ from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory, columns, ring
 from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
+from axonrl.tests.raising import raised
 
 
 def contents(memory: Any) -> Any:
@@ -41,10 +42,8 @@ def test_indices_count_from_the_oldest_and_from_the_end(built: Any, extend: Any)
     assert memory.get_by_index(-1)["observation"].shape == (1,)
     assert memory.gather([[3, 0], [1, 1]])["action"].tolist() == [[102, 1], [101, 101]]
     for outside in (4, -5):
-        with pytest.raises(IndexError, match=f"index must be in -4 .. 3, got {outside}"):
-            memory.get_by_index(outside)
-    with pytest.raises(IndexError, match=r"index must be in 0 \.\. 3, got -1 \.\. 4"):
-        memory.gather([-1, 4])
+        raised(IndexError, memory.get_by_index, outside, match=f"index must be in -4 .. 3, got {outside}")
+    raised(IndexError, memory.gather, [-1, 4], match=r"index must be in 0 \.\. 3, got -1 \.\. 4")
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -108,8 +107,7 @@ def test_specs_that_cannot_be_stored(specs: Any) -> None:
         changed = {key: value for key, value in {**specs, **changes}.items() if value is not None}
         NewestMemory(2, 1).build(changed, 1, np.random.default_rng(0))
 
-    with pytest.raises(ValueError, match="missing: action"):
-        build(action=None)
+    raised(ValueError, build, action=None, match="missing: action")
     with pytest.raises(ValueError, match="observation and next_observation must be equal"):
         build(next_observation=ArraySpec((2,), np.float32))
     with pytest.raises(ValueError, match="the spec of reward must be that of a scalar"):
@@ -124,8 +122,7 @@ def test_keys_are_checked(built: Any) -> None:
     with pytest.raises(KeyError, match="unexpected key 'done'; expected are action, reward"):
         memory.step(**good, done=False)
     good.pop("reward")
-    with pytest.raises(KeyError, match="missing key 'reward'"):
-        memory.step(**good)
+    raised(KeyError, memory.step, **good, match="missing key 'reward'")
     assert len(memory) == 0
 
 
@@ -142,11 +139,9 @@ def test_shapes_are_checked_before_anything_is_stored(built: Any, step: Any, key
     memory = built(NewestMemory(1, 1))
     step(memory, 0, 1)
     good = timestep(np.full(1, 5), np.full(1, 6))
-    with pytest.raises(ValueError, match=rf"^{key} must have shape"):
-        memory.step(**good | {key: value})
+    raised(ValueError, memory.step, **good | {key: value}, match=rf"^{key} must have shape")
     vector = {name: np.asarray(each)[None] for name, each in good.items()}
-    with pytest.raises(ValueError, match=rf"^{key} must have shape \(1,"):
-        memory.extend(**vector | {key: np.zeros((2, 3))})
+    raised(ValueError, memory.extend, **vector | {key: np.zeros((2, 3))}, match=rf"^{key} must have shape \(1,")
     assert contents(memory) == [(0, 1, 0, 0)]
 
 
@@ -170,19 +165,16 @@ def test_a_memory_is_copied_before_it_is_built_or_not_at_all(built: Any) -> None
 
 def test_step_is_for_one_environment_and_a_mask_has_one_bool_for_each(built: Any, step: Any, extend: Any) -> None:
     memory = built(NewestMemory(4, 1), num_envs=2)
-    with pytest.raises(ValueError, match="with 2 use extend"):
-        step(memory, 0, 1)
+    raised(ValueError, step, memory, 0, 1, match="with 2 use extend")
     with pytest.raises(ValueError, match=r"mask must be bool of shape \(2,\), got bool of shape \(3,\)"):
         extend(memory, [0, 1], [1, 2], mask=[True, True, True])
-    with pytest.raises(ValueError, match="got int64 of shape"):
-        extend(memory, [0, 1], [1, 2], mask=[1, 1])
+    raised(ValueError, extend, memory, [0, 1], [1, 2], mask=[1, 1], match="got int64 of shape")
 
 
 def test_an_array_that_is_filled_again_and_again(built: Any) -> None:
     """Identity says nothing about the contents, unless the caller promises that."""
     memory = built(NewestMemory(16, 1), num_envs=2)
     buffer = np.zeros((2, 1), np.float32)
-
     for number in (1, 2):
         buffer[:] = number
         memory.extend(**timesteps(buffer, buffer))
@@ -253,7 +245,6 @@ def test_dict_observations_are_dicts_of_columns(specs: Any) -> None:
     # In each environment another part differs.
     extend({"position": np.array([[0.0, 0.0], [6.0, 6.0]]), "seen": np.array([False, True])}, observe(7))
     assert [memory.get_by_index(i)["truncated"].item() for i in (-4, -3)] == [1, 1]
-
     now = observe(7)
     with pytest.raises(KeyError, match="observation: missing key 'seen'; expected are position, seen"):
         extend({"position": now["position"]}, now)
@@ -271,11 +262,9 @@ def test_before_and_after_build(built: Any, step: Any) -> None:
     calls += [lambda: step(memory, 0, 1), lambda: memory.gather([]), lambda: memory.get_by_index(0)]
     calls += [lambda: replay.update_priorities(np.zeros(1)), lambda: replay.load_state_dict({})]
     for call in calls:
-        with pytest.raises(RuntimeError, match=r"not built: call build\(specs, num_envs, rng\) first"):
-            call()
+        raised(RuntimeError, call, match=r"not built: call build\(specs, num_envs, rng\) first")
     built(memory)
-    with pytest.raises(RuntimeError, match="already built"):
-        built(memory)
+    raised(RuntimeError, built, memory, match="already built")
 
 
 def test_a_state_is_arrays_and_numbers_of_the_used_part_only(built: Any, step: Any) -> None:
@@ -320,8 +309,7 @@ def test_a_state_of_another_memory_is_refused(built: Any, step: Any, specs: Any)
         other(observation=wide, next_observation=wide).load_state_dict(state)
     full = built(NewestMemory(4, 1))
     step(full, 5, 6)
-    with pytest.raises(ValueError, match="saved columns has the parts"):
-        full.load_state_dict(state | {"columns": {}})
+    raised(ValueError, full.load_state_dict, state | {"columns": {}}, match="saved columns has the parts")
     assert contents(full) == [(5, 6, 0, 0)]
 
 
@@ -337,5 +325,4 @@ def test_a_state_with_more_observations_than_there_are_places_for(built: Any, st
 def test_a_state_of_an_earlier_version_is_refused(built: Any) -> None:
     memory = built(NewestMemory(4, 1))
     state = {key: value for key, value in memory.state_dict().items() if key != "lockstep"}
-    with pytest.raises(ValueError, match="the format of an earlier version of axonrl"):
-        memory.load_state_dict(state)
+    raised(ValueError, memory.load_state_dict, state, match="the format of an earlier version of axonrl")

@@ -221,7 +221,6 @@ def test_memory_is_the_model_and_survives_saving(case: Case, monkeypatch: Any) -
                 row = model.rows[lane][number]
                 expected = row | {"discount": 0.0 if row["terminated"] else DISCOUNT}
                 assert_transition(memory.get_by_index(index), expected)
-
         candidates = model.transitions(waiting=case.n_step - 1)
         assert memory.can_sample() == resumed.can_sample() == (len(candidates) >= BATCH_SIZE)
         if t % 3 == 0 and memory.can_sample():

@@ -18,6 +18,7 @@ from axonrl.memories.sum_tree import SumTree
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import agent, linear_model
 from axonrl.tests.memories.transitions import Draws, numbers, refused
+from axonrl.tests.raising import raised
 
 
 @pytest.fixture
@@ -64,8 +65,7 @@ def test_a_transition_that_was_replaced_keeps_its_own_priority(filled: Any, step
     assert numbers(memory.state_dict()["sampler"]["priorities"]) == [1, 3]
     step(memory, 3, 4)
     assert numbers(memory.state_dict()["sampler"]["priorities"]) == [1, 99]  # 99 is the largest so far
-    with pytest.raises(RuntimeError, match=r"sample\(\) comes first"):
-        memory.update_priorities(np.zeros(2))
+    raised(RuntimeError, memory.update_priorities, np.zeros(2), match=r"sample\(\) comes first")
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -103,8 +103,7 @@ def test_clear_forgets_priorities_and_batches(filled: Any, step: Any) -> None:
 
 def test_td_errors_that_are_none_are_refused_and_a_batch_comes_first(filled: Any) -> None:
     memory = filled(ReplayMemory(4, 2, sampler="prioritized"), 4)
-    with pytest.raises(RuntimeError, match=r"sample\(\) comes first"):
-        memory.update_priorities(np.zeros(2))
+    raised(RuntimeError, memory.update_priorities, np.zeros(2), match=r"sample\(\) comes first")
     memory.sample()
     before = memory.state_dict()["sampler"]
     for given in (np.zeros(3), np.array(["a", "b"])):

@@ -8,6 +8,7 @@ import pytest
 from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory
 from axonrl.tests.memories.transitions import Draws, in_order, numbers
+from axonrl.tests.raising import raised
 
 
 def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -> None:
@@ -71,15 +72,13 @@ def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:
     extend(masked, [1, 101], [2, 102], mask=[True, False])
     extend(masked, [2, 102], [3, 103], mask=[True, False])
     assert not masked.can_sample()  # 4 are stored, the newest of each lane waits
-    with pytest.raises(RuntimeError, match="batch of 4 cannot be drawn from 2"):
-        masked.sample()
+    raised(RuntimeError, masked.sample, match="batch of 4 cannot be drawn from 2")
     extend(masked, [3, 103], [4, 104])
     assert masked.can_sample()
 
 
 def test_bad_arguments_are_named(built: Any) -> None:
-    with pytest.raises(ValueError, match="n_step must be an integer of at least 1, got 0"):
-        ReplayMemory(10, 2, n_step=0)
+    raised(ValueError, ReplayMemory, 10, 2, n_step=0, match="n_step must be an integer of at least 1, got 0")
     with pytest.raises(ValueError, match="batch_size must be at most size, got batch_size=11 and size=10"):
         ReplayMemory(10, 11)
     with pytest.raises(ValueError, match=r"discount must be a finite number of at least 0 and of at most 1, got 1\.5"):

@@ -106,7 +106,6 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     first = store.save({"memory": views(memory)})
     store_more(2)
     second = store.save({"memory": views(memory)})
-
     whole, new = sorted(second.glob("part-*"))
     assert [whole.name, new.name] == ["part-00000001.safetensors", "part-00000002.safetensors"]
     assert whole.samefile(first / whole.name)
@@ -161,7 +160,6 @@ def test_a_part_goes_with_the_last_checkpoint_that_needs_it(tmp_path: Path) -> N
     for _ in range(2):
         store_more(10)
         store.save({"memory": views(memory)})
-
     names = {path.name for folder in folders(store) for path in folder.glob("part-*")}
     assert names == {"part-00000002.safetensors", "part-00000003.safetensors"}
 
@@ -179,13 +177,11 @@ def test_a_damaged_part_is_named_and_the_checkpoint_before_is_used(tmp_path: Pat
     damage(second)
     if damage is Path.unlink:  # else it is one file
         damage(third)
-
     after = CheckpointStore(tmp_path)
     with pytest.warns(UserWarning, match=r"is damaged: part-00000002.safetensors .*checkpoint-00000001") as caught:
         resumed = loaded(after, filled(0)[0])
     assert len(caught) == 2
     assert_same_state(resumed.state_dict(), expected)
-
     resumed.step(**{key: value[0] for key, value in memory.gather(np.array([30])).items() if key != "discount"})
     after.save({"memory": views(resumed)})
     assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), resumed.state_dict())
@@ -208,7 +204,6 @@ def test_what_cannot_be_linked_is_written_again(tmp_path: Path, monkeypatch: Any
     else:
         shutil.rmtree(first)
     store.save({"memory": views(memory)})
-
     assert [path.name for path in folders(store)[-1].glob("part-*")] == [f"part-{len(folders(store)):08d}.safetensors"]
     assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), memory.state_dict())
 
@@ -219,7 +214,6 @@ def test_small_and_unnamed_streams_are_plain_arrays(tmp_path: Path, monkeypatch:
     folder = CheckpointStore(tmp_path).save({"memory": views(memory)})
     assert sorted(path.name for path in folder.iterdir()) == ["arrays.safetensors", "manifest.json", "state.json"]
     assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), memory.state_dict())
-
     monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
     folder = CheckpointStore(tmp_path).save({"x": streams.Stream.of(np.arange(9))})
     assert not list(folder.glob("part-*"))
@@ -234,7 +228,6 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     store_more(5)
     store.save({"memory": views(memory)})  # removes the folder of the first
     assert len(folders(store)) == 1
-
     resumed = filled(0)[0]
     resumed.load_state_dict(found[1]["memory"])  # type: ignore[index]
     assert_same_state(resumed.state_dict(), expected)

@@ -12,6 +12,7 @@ from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
 from axonrl.memories.describing import arguments_of
 from axonrl.tests.memories.transitions import in_order, refused, specs_of, timestep
+from axonrl.tests.raising import raised
 
 SPECS = {**specs_of(ArraySpec((1,), np.float32)), "state": {"h": ArraySpec((2,), np.float32)}}
 
@@ -102,8 +103,7 @@ def test_priorities_mix_the_largest_error_and_the_mean() -> None:
     memory.update_priorities(td_error)
     with pytest.raises(NonFiniteError, match="index 0"):
         memory.update_priorities(td_error * np.array([[np.nan, 1]], np.float32))
-    with pytest.raises(ArgumentError, match=r"\(4, 2\), got .*\(3, 2\)"):
-        memory.update_priorities(td_error[1:])
+    raised(ArgumentError, memory.update_priorities, td_error[1:], match=r"\(4, 2\), got .*\(3, 2\)")
 
 
 def test_a_place_without_a_sequence_has_no_priority_however_long_nobody_asked() -> None:
@@ -171,8 +171,7 @@ def test_mistakes_found_when_it_is_built(
 def test_state_that_does_not_fit_is_refused_before_anything_is_stored() -> None:
     memory = built(SequenceMemory(50, 1, length=4))
     transition = timestep(np.zeros(1, np.float32), np.zeros(1, np.float32))
-    with pytest.raises(KeyError, match="state must have the keys h"):
-        memory.step(**transition)
+    raised(KeyError, memory.step, **transition, match="state must have the keys h")
     with pytest.raises(ArgumentError, match=r"shape \(2,\), got .* of shape \(3,\)"):
         memory.step(**transition, state={"h": np.zeros(3, np.float32)})
     with pytest.raises(RuntimeError, match="sample"):

@@ -1,7 +1,5 @@
 """What the transitions of these tests look like, and how they are drawn."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -63,7 +61,6 @@ def in_order(number: int) -> Draws:
 
 
 def numbers(values: Any) -> list[Any]:
-    """[B] or [B, 1] as a list."""
     flat: list[Any] = np.asarray(values).reshape(-1).tolist()
     return flat
 

@@ -90,12 +90,10 @@ class ByHand:
 
     @staticmethod
     def act(actor: Any, s: Any) -> Any:
-        """mu(s)."""
         return np.tanh(actor[0] * s + actor[1])
 
     @staticmethod
     def value(critic: Any, s: Any, a: Any) -> Any:
-        """Q(s, a)."""
         return critic[0] * s + critic[1] * a + critic[2]
 
     def _moved(self, target: Any, online: Any) -> Any:

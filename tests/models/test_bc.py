@@ -1,5 +1,3 @@
-"""Behaviour cloning against numbers worked out by hand, on a network that is its biases."""
-
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ def test_one_update_of_choices_by_hand() -> None:
     model.set({"policy/head/bias": logits})
     np.testing.assert_allclose(model.act()["logits"], [logits] * 2, rtol=1e-6)
     assert model.act()["action"].tolist() == [4, 4]
-
     found = model.train()
     np.testing.assert_allclose(found["td_error"], np.log([4, 2]), rtol=1e-5)
     gradient = np.array([0.25 + 0.5 * 0.25, -0.75 + 0.5 * 0.25, 0.5 - 0.5 * 0.5]) / 2
@@ -61,7 +58,6 @@ def test_one_update_of_numbers_by_hand() -> None:
     model.set({"policy/head/bias": [1, 0], "policy/log_std": log_std})
     np.testing.assert_allclose(model.act()["action"], [[1, 0]] * 2)
     np.testing.assert_allclose(model.act()["log_std"], [log_std] * 2, rtol=1e-6)
-
     found = model.train()
     error = -stats.norm.logpdf(action, [1, 0], [2, 1]).sum(axis=1)
     np.testing.assert_allclose(found["td_error"], error, rtol=1e-5)
@@ -109,12 +105,10 @@ def test_several_choices_bits_and_all_of_them_together() -> None:
     spec = evaluated(several, choices)
     assert float(spec.loss) == pytest.approx(np.log(2) + np.log(4))
     assert float(spec.eval_metric_ops["accuracy"]) == 0.5  # the likeliest of equal ones is the first
-
     bits = tf.constant([[1, 0, 0], [0, 0, 0]], tf.int8)
     spec = evaluated(spaces.MultiBinary(3), bits)
     assert float(spec.loss) == pytest.approx(3 * np.log(2))
     assert float(spec.eval_metric_ops["accuracy"]) == pytest.approx(5 / 6)
-
     numbers = tf.constant([[1.0], [3.0]])
     both = spaces.Dict({"bits": spaces.MultiBinary(3), "choices": several, "numbers": spaces.Box(-9, 9, (1,))})
     spec = evaluated(both, {"bits": bits, "choices": choices, "numbers": numbers})
@@ -153,8 +147,6 @@ def expert(rng: np.random.Generator) -> dict[str, Any]:
 
 
 class Seen(Counting):
-    """An environment of these spaces."""
-
     observation_space = SEEN
 
     def observation(self) -> Any:

@@ -33,7 +33,6 @@ def test_one_update_by_hand(double: bool, first: list[float], runtime: str) -> N
     np.testing.assert_allclose(predictions["probabilities"], [np.exp(ONLINE)] * 2, rtol=1e-6)
     assert predictions["action"].tolist() == [6, 6]
     assert isinstance(model.program.predict.exploration, EpsilonGreedy)
-
     result = model.train()
     m = np.array([first, [0.5, 0.5, 0]])  # the second has terminated with a reward of 0.5
     cross_entropy = -(m * ONLINE).sum(1)

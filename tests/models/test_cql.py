@@ -45,7 +45,6 @@ def test_one_update_by_hand() -> None:
     q_values = np.log([1, 2, 5])
     model.set({"online/q_values/bias": q_values, "target/q_values/bias": [4, 5, 3]})
     np.testing.assert_allclose(model.act()["q_values"], [q_values] * 2, rtol=1e-6)
-
     found = model.train()
     td_error = np.array([1 + 0.5 * 3 - q_values[1], -1 - q_values[0]])  # the online network selects action 2
     gap = np.log([4, 8])

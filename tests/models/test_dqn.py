@@ -46,8 +46,7 @@ NINES = {f"{TARGET}/kernel": [9] * 4, f"{TARGET}/bias": [9, 9]}
 def test_predictions_are_greedy_in_the_environments_units() -> None:
     predictions = linear().act()
     np.testing.assert_allclose(predictions["q_values"], [[1, 4], [3, 2]])
-    assert predictions["action"].tolist() == [6, 5]
-    assert predictions["action"].dtype == np.int32
+    assert (predictions["action"].tolist(), predictions["action"].dtype) == ([6, 5], np.int32)
 
 
 def test_predict_declares_the_behaviour_policy_and_records_nothing() -> None:
@@ -66,8 +65,7 @@ def test_one_update_by_hand() -> None:
     result = model.train(0)
     # Targets 1 + 0.5 * 2 and -1: td errors 2 - 1 and -1 - 2; Huber 0.5 and 2.5.
     np.testing.assert_allclose(result["td_error"], [1, -3])
-    assert result["loss"] == pytest.approx(1.5)
-    assert result["q_mean"] == pytest.approx(1.5)
+    assert (result["loss"], result["q_mean"]) == (pytest.approx(1.5), pytest.approx(1.5))
     assert result["td_error_mean"] == pytest.approx(2.0)
     assert result["learning_rate"] == pytest.approx(0.1)
     # The loss falls with Q(s1, 5) by 1/2 and rises with Q(s2, 6) by 1/2 (clipped): the kernel's gradient is

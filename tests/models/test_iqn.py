@@ -42,7 +42,6 @@ def test_one_update_by_hand(double: bool, runtime: str) -> None:
     np.testing.assert_allclose(predictions["quantiles"], np.array([[[1.5], [2]], [[2.5], [4]]]), rtol=1e-6)
     assert predictions["action"].tolist() == [6, 6]
     assert [request.shape for request in model.train_program.noise] == [(2, 2), (2, 1), (2, 1)]
-
     result = model.train(draws=DRAWS)
     # Predictions are [1, 1.5] and [4, 6]. At 1/2 the target network values the next actions 3 and 1, the online network
     # 1.5 and 2; at 2/3 they are 3.5 and 0.5. The second transition has terminated: its target is 3.

@@ -61,14 +61,7 @@ def test_c51(double: bool, target: Any, runtime: str) -> None:
     ("actions", "logits", "mask", "entropy", "taken", "runtime"),
     [
         (THREE, [1.0, 96, 3], [1, 0, 1], -0.25 * np.log(0.25) - 0.75 * np.log(0.75), [5, 7], "tensorflow"),
-        (
-            spaces.MultiDiscrete([2, 2], start=[3, 0]),
-            [1, 9, 1, 1],
-            [1, 0, 1, 1],
-            np.log(2),
-            [[3, 0], [3, 1]],
-            "litert",
-        ),
+        (spaces.MultiDiscrete([2, 2], start=[3, 0]), [1, 9, 1, 1], [1, 0, 1, 1], np.log(2), [[3, 0], [3, 1]], "litert"),
     ],
 )
 def test_ppo_learns_with_the_probabilities_that_it_acted_with(
@@ -89,7 +82,6 @@ def test_ppo_learns_with_the_probabilities_that_it_acted_with(
     predictions = model.act(observations([mask] * rows + [[0] * len(mask)]))
     greedy = np.array(taken[1] if isinstance(taken[1], int) else taken[0])  # the first of equal ones
     assert predictions["action"].tolist() == [greedy.tolist()] * rows + [np.full_like(greedy, NO_LEGAL_ACTION).tolist()]
-
     acted = {name: value[:rows] for name, value in predictions.items()}
     exploration = model.program.predict.exploration
     assert exploration is not None

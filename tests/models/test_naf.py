@@ -42,7 +42,6 @@ def test_one_update_by_hand() -> None:
     predictions = model.act()
     np.testing.assert_allclose(predictions["action"], [[3, 2]] * 2, rtol=1e-6)
     np.testing.assert_allclose(predictions["value"], [1, 1], rtol=1e-6)
-
     result = model.train()
     # Q is 1 - 0.53125 and 1 - 0.125; targets are 1 + 0.5 * 2 and -1.
     np.testing.assert_allclose(result.pop("td_error"), [1.53125, -1.875], rtol=1e-5)

@@ -18,8 +18,6 @@ SEEN = np.array([0.5, -0.5], np.float32)
 
 
 class Still(Counting):
-    """Always the same observation."""
-
     observation_space = spaces.Box(-1, 1, (2,))
 
     def observation(self) -> Any:
@@ -44,7 +42,6 @@ def test_only_training_is_noisy_and_it_resumes_exactly(tmp_path: Path) -> None:
     one.evaluate(evaluated, 2)
     assert set(evaluated.actions) == set(predicted["action"].tolist())
     assert {int(one.act(SEEN, explore=True)) for _ in range(40)} == {0, 1}
-
     policy = Policy.load(one.export(tmp_path / "exported"))
     assert policy.act(SEEN) == predicted["action"][0]
     with pytest.raises(ValueError, match="Noisy explores by noise that the model draws while it trains"):

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -19,7 +18,7 @@ from axonrl.models import ppo
 from axonrl.noise import Request
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
-from axonrl.tests.estimators.fakes import Notes, differences, snapshot
+from axonrl.tests.estimators.fakes import Counting, Notes, differences, snapshot
 from axonrl.tests.models.executed import LINEAR, WHOLE, random_rollout, traced
 
 OBSERVATIONS = spaces.Box(-10, 10, (2,))
@@ -254,27 +253,23 @@ def test_other_initializers_are_not_scaled_but_in_the_policys_head() -> None:
     assert 0.9 * limit < np.abs(weights["policy/head/kernel"]).max() <= limit
 
 
-class Choosing(gymnasium.Env[Any, Any]):
+class Choosing(Counting):
     """Random observations; episodes of four timesteps, which terminate and truncate in turn. Takes only its actions."""
 
     def __init__(self, action_space: Any, observation_space: Any = OBSERVATIONS) -> None:
-        self.action_space, self.observation_space = action_space, observation_space
-        self.episodes = 0
+        super().__init__(4, True, action_space)
+        self.observation_space = observation_space
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self.observation_space.seed(seed)
-        self.timestep = 0
-        self.episodes += 1
-        return self.observation_space.sample(), {}
+        self.truncates = not self.truncates
+        return super().reset(seed=seed)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert self.action_space.contains(action), action
-        self.timestep += 1
-        ended, truncates = self.timestep == 4, self.episodes % 2 == 0
-        return self.observation_space.sample(), self.reward(action), ended and not truncates, ended and truncates, {}
+    def observation(self) -> Any:
+        return self.observation_space.sample()
 
-    def reward(self, action: Any) -> float:
+    def reward(self) -> float:
+        assert self.action_space.contains(self.actions[-1]), self.actions[-1]
         return float(self.np_random.normal())
 
 
@@ -380,8 +375,7 @@ def test_both_executors_compute_the_same_in_minibatches() -> None:
 def test_a_run_resumes_exactly_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
     whole = cartpole(tmp_path / "whole", 256)
     parts = cartpole(tmp_path / "parts", 160, 96)  # 160 are two rollouts and a half
-    assert whole == parts
-    assert len(whole) == 4
+    assert (whole, len(whole)) == (parts, 4)
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
 
 
@@ -392,8 +386,8 @@ class Bandit(Choosing):
         observation, reward, _, _, info = super().step(action)
         return observation, reward, True, False, info
 
-    def reward(self, action: Any) -> float:
-        return -float((action[0] - 0.7) ** 2)
+    def reward(self) -> float:
+        return -float((self.actions[-1][0] - 0.7) ** 2)
 
 
 BANDIT: dict[str, Any] = {"learning_rate": 0.02, "minibatch_size": 32, "epochs": 4}

@@ -46,13 +46,11 @@ BATCH = transitions(np.zeros((2, 2), F32), np.array([5, 6], np.int32), [0.5, 0.5
 def test_one_update_by_hand(double: bool, kappa: float, error: Any, gradient: Any, runtime: str) -> None:
     model = Model(qr_dqn.model_fn, {**PARAMS, "double": double, "kappa": kappa}, CONFIG, BATCH, runtime)
     model.set({"online/quantiles/bias": ONLINE, "target/quantiles/bias": TARGET})
-
     predictions = model.act()
     np.testing.assert_allclose(predictions["q_values"], [[0.5, 1.5]] * 2, rtol=1e-6)
     np.testing.assert_allclose(predictions["quantiles"], [ONLINE] * 2, rtol=1e-6)
     assert predictions["action"].tolist() == [6, 6]
     assert isinstance(model.program.predict.exploration, EpsilonGreedy)
-
     result = model.train()
     np.testing.assert_allclose(result.pop("td_error"), error, rtol=1e-6)
     weighted = np.array([[1.0], [0.5]]) * np.array(gradient) / 2

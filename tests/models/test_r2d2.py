@@ -78,7 +78,6 @@ def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str)
     params = {**PARAMS, "double": double, "rescaling": rescaling}
     model = Model(r2d2.model_fn, params, CONFIG, batch(), runtime)
     model.set(weights())
-
     state = {"cell": np.full((2, 1), 0.5, F32), "hidden": np.zeros((2, 1), F32)}
     predictions, following = model.executor.act({"observation": observations(np.array([0.3, -0.7])), "state": state})
     assert following is not None
@@ -87,7 +86,6 @@ def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str)
     expected = inverse_h(np.tanh([[0.8], [-0.2]]) * ONLINE, rescaling)
     np.testing.assert_allclose(predictions["q_values"], expected, rtol=1e-4)
     assert predictions["action"].tolist() == [6, 5]
-
     # The online network prefers action 1, the target network action 0; the target network's value of that action.
     value = inverse_h(OUTPUTS * (1 if double else 3), rescaling)
     returns = np.zeros((3, 3))
@@ -102,7 +100,6 @@ def test_one_update_by_hand(double: bool, rescaling: float | None, runtime: str)
     assert result["loss"] == pytest.approx((WEIGHT * td_error**2 / 2).sum() / 6, rel=1e-4)
     assert result["q_mean"] == pytest.approx((VALID * inverse_h(taken, rescaling)).sum() / 6, rel=1e-4)
     assert result["td_error_mean"] == pytest.approx(np.abs(td_error).sum() / 6, rel=1e-4)
-
     gradient = [-(WEIGHT * td_error * OUTPUTS[:3] * (ACTION[1:] == action)).sum() / 6 for action in (0, 1)]
     moved = model.weights["online/q_values/kernel"]
     np.testing.assert_allclose(moved, ONLINE - 0.1 * np.array([gradient]), rtol=1e-4)

@@ -56,7 +56,6 @@ def test_one_update_with_all_parts_by_hand() -> None:
     assert (predictions["action"].tolist(), predictions["noisy_action"].tolist()) == ([5], [6])
     assert type(model.program.predict.exploration) is Noisy
     assert model.act(np.zeros((1, 1), F32))["noisy_action"].tolist() == [5]  # without draws noise is zero
-
     # In the update only the network that selects the next action has noise: it prefers action 1, whose probabilities
     # the target network gives.
     draws = [quiet_advantage, quiet_value, quiet_advantage, quiet_value, noise_of(0, 0, 0, 0, 1), quiet_value]

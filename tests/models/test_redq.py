@@ -54,7 +54,6 @@ def test_one_update_by_hand() -> None:
         }
     )
     result = model.train(1, DRAWS)
-
     critics, targets, losses, means, norms, td_errors = CRITICS, TARGETS, [], [], [], []
     for rows, some in ((slice(0, 2), [0, 2]), (slice(2, 4), [1, 2])):
         targets = targets + 0.005 * (critics - targets)
@@ -69,7 +68,6 @@ def test_one_update_by_hand() -> None:
         gradient = -(WEIGHT[rows] * errors) @ np.array([SEEN[rows], ACTION[rows], np.ones(2)]).T / 2
         norms.append(np.linalg.norm(gradient))
         critics = critics - 0.1 * gradient
-
     s, z = SEEN[2:], NOISE[2:]
     action, std, log_prob = drawn(s, z)
     by_u = ALPHA * 2 * action - critics[:, 1].mean() * (1 - action**2)

@@ -12,6 +12,7 @@ from axonrl import RunConfig, noise
 from axonrl.contracts import Modes
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.params import params_of
+from axonrl.tests.raising import raised
 
 BOX, CHOICES, BITS = spaces.Box(-1, 1, (1,)), spaces.Discrete(2), spaces.MultiBinary(3)
 BYTES, UNBOUNDED = spaces.Box(0, 9, (2,), np.uint8), spaces.Box(-np.inf, 1, (2,))
@@ -121,9 +122,8 @@ def test_the_batches_of_another_memory_are_refused_before_a_network_sees_them(al
     ],
 )
 def test_rules_of_parameters(algorithm: str, wrong: dict[str, Any], argument: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        params_of(algorithm)(**wrong)
-    assert (error.value.argument, error.value.value) == (argument, wrong[argument])
+    error = raised(ArgumentError, params_of(algorithm), **wrong)
+    assert (error.argument, error.value) == (argument, wrong[argument])
 
 
 @pytest.mark.parametrize("algorithm", ["cql_sac", "redq", "sac", "td3"])

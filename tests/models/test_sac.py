@@ -70,7 +70,6 @@ class ByHand:
         for i, error in enumerate(errors, start=1):
             w[f"critic{i}"] = w[f"critic{i}"] + lr * np.mean(weight * error * np.array([s, a, np.ones(2)]), axis=1)
         self.critics = w
-
         u, std, log_prob = self.act(s, NOISE[0][:, 0])
         action = np.tanh(u)
         values = [self.q(w[f"critic{i}"], s, action) for i in (1, 2)]

@@ -90,7 +90,6 @@ class ByHand:
         for i, error in zip("12", errors, strict=True):
             by_value = -(weight * error)[:, None] * taken / len(seen)
             w[f"critic{i}"] = w[f"critic{i}"] - lr * np.array([seen @ by_value, by_value.sum(0)])
-
         p, log_p = policy(seen, mask, w["actor"])
         lowest = np.minimum(*(np.outer(seen, w[f"critic{i}"][0]) + w[f"critic{i}"][1] for i in "12"))
         cost = alpha * log_p - lowest

@@ -58,7 +58,6 @@ def test_one_update_by_hand() -> None:
     errors = target - q(CRITICS, SEEN, ACTION)
     np.testing.assert_allclose(result["td_error"], errors.mean(0), rtol=1e-5)
     critics = CRITICS + 0.1 * errors @ np.array([SEEN, ACTION, np.ones(2)]).T / 2
-
     action, variance, log_prob = drawn(SEEN, NOISE)
     values = q(critics, SEEN, action)
     assert result["actor_loss"] == pytest.approx(np.mean(ALPHA * log_prob - values.min(0)), rel=1e-5)

@@ -52,7 +52,6 @@ def prepared(kind: str, runtime: str = "tensorflow", **params: Any) -> Model:
 
 
 def policy_of(model: Model) -> Any:
-    """Its weights, one after another."""
     return np.concatenate([value.ravel() for name, value in model.weights.items() if name.startswith("policy")])
 
 
@@ -142,7 +141,6 @@ def test_an_update_in_numpy(kind: str, runtime: str) -> None:
     assert result["policy_loss"] == pytest.approx(-gain, rel=1e-3)
     assert result["kl"] == pytest.approx(kl, rel=1e-3)
     assert result["kl"] <= FAR["max_kl"]
-
     # The value: a step of gradient descent on mean((v - return)^2); every return is the reward.
     error = reference.inputs @ VALUE - rows["reward"][:, 0]
     after = np.concatenate([model.weights["value/head/kernel"].ravel(), model.weights["value/head/bias"]])

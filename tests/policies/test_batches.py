@@ -1,7 +1,5 @@
 """What a memory returns becomes what was traced, where that loses nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exported actor: light, without TensorFlow, exact, and clear about what is wrong with what it is given."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
@@ -28,13 +26,12 @@ from axonrl.policies.boundary import ObservationsIn, actions_out
 from axonrl.policies.description import Part, space_attributes
 from axonrl.runtimes import Policy
 from axonrl.tests.estimators.fakes import Counting, agent
+from axonrl.tests.raising import raised
 
 FLOATS = Box(-np.inf, np.inf, (2,), np.float32)
 
 
 class Spaces(Counting):
-    """Observes samples of a space."""
-
     def __init__(self, observation_space: Any, action_space: Any) -> None:
         super().__init__(action_space=action_space)
         self.observation_space = observation_space
@@ -122,8 +119,6 @@ def changed(directory: Path, tmp_path: Path, change: Callable[[Any], Any]) -> Pa
     return copy
 
 
-# -- light ------------------------------------------------------------------------------------------------------------
-
 CHILD = """
 import sys
 sys.modules["tensorflow"] = sys.modules["keras"] = None  # to import them raises
@@ -148,9 +143,6 @@ def test_a_process_that_acts_needs_neither_tensorflow_nor_much_memory(tmp_path: 
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < 80  # MB
-
-
-# -- acting -----------------------------------------------------------------------------------------------------------
 
 
 def test_one_observation_and_a_batch(discrete: Path) -> None:
@@ -234,9 +226,6 @@ def test_an_observation_of_many_kinds(tmp_path: Path) -> None:
     assert policy.act({**flat, "number": [9, 1, 9]}).tolist() == [1, 0, 0]
 
 
-# -- exploring --------------------------------------------------------------------------------------------------------
-
-
 def test_exploring_follows_the_seed(discrete: Path) -> None:
     observation = np.ones((1000, 2), np.float32)  # the greedy action is 1
     first, again, other = (Policy.load(discrete, seed=seed).act(observation, explore=True) for seed in (1, 1, 2))
@@ -271,14 +260,15 @@ def test_noise_that_drifts_begins_anew_with_every_episode(tmp_path: Path) -> Non
     np.testing.assert_allclose(noise, expected, rtol=1e-5)
 
 
-# -- recurrent models -------------------------------------------------------------------------------------------------
-
-
 def test_a_recurrent_policy_keeps_its_state_until_an_episode_begins(remembering: Path) -> None:
     policy = Policy.load(remembering)
     assert [policy.act(floats([n, 0])) for n in (1, 2, 3)] == [1, 3, 6]
     policy.reset()
     assert policy.act(floats([5, 0])) == 5
+    policy = Policy.load(remembering)
+    policy.act(floats([10, 0]))
+    assert policy.predict(floats([[1, 0], [2, 0]]))["total"].tolist() == [1, 2]
+    assert policy.act(floats([1, 0])) == 11
 
 
 def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
@@ -291,20 +281,9 @@ def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
         ValueError, match=r"the recurrent state is that of 2 episodes, and 1 observations were given: call reset"
     ):
         policy.act(floats([1, 0]))
-    with pytest.raises(ValueError, match=r"mask must be bool \[2\], got int64 \[2\]"):
-        policy.reset([0, 1])
+    raised(ValueError, policy.reset, [0, 1], match=r"mask must be bool \[2\], got int64 \[2\]")
     policy.reset()
     assert policy.act(floats([1, 0])) == 1
-
-
-def test_to_predict_takes_no_state_and_leaves_none(remembering: Path) -> None:
-    policy = Policy.load(remembering)
-    policy.act(floats([10, 0]))
-    assert policy.predict(floats([[1, 0], [2, 0]]))["total"].tolist() == [1, 2]
-    assert policy.act(floats([1, 0])) == 11
-
-
-# -- weights ----------------------------------------------------------------------------------------------------------
 
 
 def test_other_weights(box: Path) -> None:
@@ -329,12 +308,8 @@ def test_other_weights(box: Path) -> None:
 def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message: str) -> None:
     policy = Policy.load(box)
     policy.set_weights({"0000.bias": np.array(0.5, np.float32)})
-    with pytest.raises(ValueError, match=message):
-        policy.set_weights(weights)
+    raised(ValueError, policy.set_weights, weights, match=message)
     assert policy.act(np.zeros(2, np.float32)).tolist() == [0.5, 0.5]
-
-
-# -- bad input --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -350,8 +325,7 @@ def test_weights_that_do_not_fit_change_nothing(box: Path, weights: Any, message
 def test_an_observation_that_does_not_fit_is_refused(discrete: Path, observation: Any, message: str) -> None:
     policy = Policy.load(discrete)
     for call in (policy.act, policy.predict):
-        with pytest.raises(ValueError, match=message):
-            call(observation)
+        raised(ValueError, call, observation, match=message)
     assert policy.act(np.ones(2, np.float32)) == 1  # it has come to no harm
 
 
@@ -369,8 +343,7 @@ TWO = [dataclasses.replace(ACTION, name=name) for name in ("b", "a")]
     ],
 )
 def test_discrete_observations_that_do_not_fit(parts: Any, observation: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ObservationsIn(parts, parts is TWO, {})(observation)
+    raised(ValueError, ObservationsIn(parts, parts is TWO, {}), observation, match=message)
 
 
 def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -397,10 +370,8 @@ def test_no_cast_makes_an_action_of_what_is_none(space: Any, actions: Any, messa
     predicted = ArraySpec(space.shape, np.float32 if isinstance(space, Box) else np.int32)
     take, given = actions_out(space_attributes(to_json(space)), {"action": predicted}), np.array(actions)
     given = given.astype(np.int32) if given.dtype.kind == "i" else given
-    with pytest.raises(ValueError, match=message):
-        take(given, False)
-    with pytest.raises(ValueError, match=r"action|mask"):
-        take(given[1:], True)
+    raised(ValueError, take, given, False, match=message)
+    raised(ValueError, take, given[1:], True, match=r"action|mask")
     with pytest.raises((ArgumentError, BrokenEnvironmentError)):
         actions_for(space, 2).batch(given)
 
@@ -414,11 +385,7 @@ def test_bounds_beyond_the_dtype_of_the_space_are_numbers_all_the_same() -> None
 
 @pytest.mark.parametrize(
     ("file", "damage"),
-    [
-        ("policy.tflite", "missing"),
-        ("policy.tflite", "truncated"),
-        ("weights.safetensors", "changed"),
-    ],
+    [("policy.tflite", "missing"), ("policy.tflite", "truncated"), ("weights.safetensors", "changed")],
 )
 def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, damage: str) -> None:
     path = copied(discrete, tmp_path) / file
@@ -458,8 +425,7 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
     (copy / "policy.json").unlink()
     if text is not None:
         (copy / "policy.json").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        Policy.load(copy)
+    raised(ValueError, Policy.load, copy, match=message)
 
 
 @pytest.mark.parametrize(

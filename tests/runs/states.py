@@ -1,7 +1,5 @@
 """States whose every part carries one number, and ways to read and to damage what holds them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

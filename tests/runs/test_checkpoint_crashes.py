@@ -17,7 +17,6 @@ from axonrl.tests.runs.states import FILES, counted, counter_of, newest
 
 def test_a_second_writer_in_the_same_process_is_refused(tmp_path: Path) -> None:
     first, second = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
-
     with pytest.raises(ZeroDivisionError), first.lock():
         raise ZeroDivisionError  # which frees it
     with first.lock():
@@ -29,7 +28,6 @@ def test_a_second_writer_in_the_same_process_is_refused(tmp_path: Path) -> None:
             second.save(counted(1))
         first.save(counted(1))
         assert newest(second)[0] == 1  # readers need no lock
-
     with second.lock():
         second.save(counted(2))
         with pytest.raises(CheckpointError, match="in use by another writer"):
@@ -59,7 +57,6 @@ def test_a_writer_in_another_process_is_refused_until_it_is_gone(tmp_path: Path)
             pass
         holder.kill()
         holder.wait()
-
     with CheckpointStore(tmp_path).lock():  # a killed writer holds nothing
         pass
 
@@ -183,6 +180,5 @@ def test_every_file_and_folder_is_on_the_disk_before_the_checkpoint_gets_its_nam
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(Path, "rename", record_rename)
     store.save(counted(2))
-
     hidden = f".checkpoint-00000002-{os.getpid()}.tmp"
     assert events == [*FILES, hidden, f"{hidden} -> checkpoint-00000002", "checkpoints"]

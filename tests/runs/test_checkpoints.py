@@ -17,6 +17,7 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import check_file
+from axonrl.tests.raising import raised
 from axonrl.tests.runs.states import FILES, counted, counter_of, flip, names, newest, truncate
 
 
@@ -29,15 +30,12 @@ def test_layout_on_disk(tmp_path: Path) -> None:
         "counters": {"global_step": 3, "global_timestep": np.int64(4), "rate": 0.5, "other": np.ones(2)},
         "net": {"w": np.arange(3, dtype=np.float32)},
     }
-
     folder = CheckpointStore(tmp_path / "run").save(state)
-
     assert folder == tmp_path / "run" / "checkpoints" / "checkpoint-00000001"
     assert sorted(p.name for p in folder.parent.iterdir()) == ["checkpoint-00000001"]
     assert sorted(p.name for p in folder.iterdir()) == sorted(FILES)
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["format_version"] == 1
-    assert manifest["index"] == 1
+    assert (manifest["format_version"], manifest["index"]) == (1, 1)
     assert manifest["counters"] == {"global_step": 3, "global_timestep": 4, "rate": 0.5}
     assert {name: record["size"] for name, record in manifest["files"].items()} == {
         name: (folder / name).stat().st_size for name in ("arrays.safetensors", "state.json")
@@ -51,11 +49,9 @@ def test_indices_count_saves_and_old_ones_are_pruned(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep_max=2)
     assert store.newest() is None
     assert store.load() is None
-
     for n in range(1, 5):
         assert store.save(counted(n)).name == f"checkpoint-0000000{n}"
         assert store.newest() == n
-
     assert names(tmp_path / "checkpoints") == ["checkpoint-00000003", "checkpoint-00000004"]
     index, state = newest(store)
     assert index == 4
@@ -71,17 +67,14 @@ def test_any_checkpoint_that_is_kept_can_be_read(tmp_path: Path) -> None:
     assert [counter_of(store.read(n)) for n in (4, 2)] == [4, 2]
     (tmp_path / "checkpoints" / "checkpoint-00000003" / "state.json").unlink()
     for n, what in ((3, "state.json"), (9, "manifest.json")):  # no other one takes the place of what was asked for
-        with pytest.raises(CheckpointError, match=rf"checkpoint-0000000{n} is damaged: {what}"):
-            store.read(n)
+        raised(CheckpointError, store.read, n, match=rf"checkpoint-0000000{n} is damaged: {what}")
 
 
 def test_keep_one_and_damaged_ones_do_not_push_out_the_new_one(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep_max=1)
     store.save(counted(1))
     (tmp_path / "checkpoints" / "checkpoint-00000009").mkdir()  # damaged: empty
-
     assert store.save(counted(2)).name == "checkpoint-00000010"
-
     assert names(tmp_path / "checkpoints") == ["checkpoint-00000010"]
     assert counter_of(newest(store)[1]) == 2
 
@@ -98,7 +91,6 @@ def test_pruning_that_fails_is_said_and_the_new_checkpoint_stands(
     monkeypatch.setattr("axonrl.runs.checkpoints.remove", refuse)
     with pytest.warns(UserWarning, match=r"old checkpoint .*checkpoint-00000001 cannot be removed: .*denied"):
         store.save(counted(2))
-
     assert counter_of(newest(store)[1]) == 2
 
 
@@ -107,12 +99,10 @@ def test_leftovers_of_dead_writers_are_removed_by_the_next_writer(tmp_path: Path
     leftover.mkdir(parents=True)
     (leftover / "arrays.safetensors").write_bytes(b"half")
     store = CheckpointStore(tmp_path)
-
     assert store.load() is None  # neither a checkpoint nor a damaged one
     assert leftover.exists()  # a reader removes nothing
     assert names(tmp_path) == ["checkpoints"]  # and writes nothing
     store.save(counted(1))
-
     assert names(tmp_path / "checkpoints") == ["checkpoint-00000001"]
 
 
@@ -122,10 +112,8 @@ def test_a_folder_with_other_things_in_it_is_accepted(tmp_path: Path) -> None:
     for name in ("checkpoint-1", "checkpoint-0000000001", "checkpoint-00000001.bak", "other"):
         (tmp_path / "checkpoints" / name).mkdir()
     store = CheckpointStore(tmp_path)
-
     assert store.load() is None
     store.save(counted(1))
-
     assert newest(store)[0] == 1
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
@@ -159,10 +147,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     store.save(counted(1))
     folder = store.save(counted(2))
     damage(folder / name)
-
     with pytest.warns(UserWarning, match=f"checkpoint-00000002 is damaged: .*{message}") as caught:
         index, state = newest(store)
-
     assert len(caught) == 1
     assert "using checkpoint-00000001 instead" in str(caught[0].message)
     assert index == 1
@@ -186,7 +172,6 @@ def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str)
             index, state = newest(store)
         assert counter_of(state) == index
         found.append(index)
-
     # Blanks and the counters for humans in the manifest may change unnoticed; nothing that counts may.
     assert 1 in found
     if name != "manifest.json":
@@ -197,9 +182,7 @@ def test_a_checkpoint_under_another_name_is_damaged(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     folder = store.save(counted(1))
     folder.rename(folder.with_name("checkpoint-00000005"))
-
-    with pytest.raises(CheckpointError, match=r"checkpoint-00000005: manifest.json is that of checkpoint 1"):
-        store.load()
+    raised(CheckpointError, store.load, match=r"checkpoint-00000005: manifest.json is that of checkpoint 1")
 
 
 def test_all_damaged_is_an_error_that_lists_each_with_its_damage(tmp_path: Path) -> None:
@@ -207,11 +190,8 @@ def test_all_damaged_is_an_error_that_lists_each_with_its_damage(tmp_path: Path)
     truncate(store.save(counted(1)) / "state.json")
     (store.save(counted(2)) / "manifest.json").unlink()
     flip(store.save(counted(3)) / "arrays.safetensors")
-
-    with pytest.raises(CheckpointError) as caught:
-        store.load()
-
-    first, *lines = str(caught.value).split("\n")
+    caught = raised(CheckpointError, store.load)
+    first, *lines = str(caught).split("\n")
     assert first == f"every checkpoint in {tmp_path / 'checkpoints'} is damaged:"
     assert lines[0] == "  checkpoint-00000003: arrays.safetensors does not have the SHA-256 that was written"
     assert lines[1] == "  checkpoint-00000002: manifest.json cannot be read: No such file or directory"
@@ -232,9 +212,7 @@ def test_a_reader_whose_checkpoint_is_pruned_meanwhile_reads_the_newer_one(
         check_file(path, expected)
 
     monkeypatch.setattr("axonrl.runs.checkpoints.check_file", check)
-
     index, state = newest(CheckpointStore(tmp_path))  # no warning: nothing is damaged
-
     assert index == 2
     assert counter_of(state) == 2
     assert reads == ["checkpoint-00000001", "checkpoint-00000002", "checkpoint-00000002"]
@@ -256,13 +234,11 @@ def test_a_write_that_the_system_refuses_halfway(tmp_path: Path) -> None:
     store.save(counted(1))
     save_arrays(tmp_path / "best.safetensors", {"a": np.ones(3)})
     before = snapshot(tmp_path)
-
     with file_size_limit(100_000):
         with pytest.raises(CheckpointError, match=r"checkpoint-00000002 cannot be written: .*File too large") as caught:
             store.save({"a": np.ones(1_000_000)})
         with pytest.raises(CheckpointError, match=r"best.safetensors cannot be written: .*File too large"):
             save_arrays(tmp_path / "best.safetensors", {"a": np.ones(1_000_000)})
-
     assert str(tmp_path / "checkpoints") in str(caught.value)
     assert "the earlier checkpoints stay valid (newest: checkpoint-00000001)" in str(caught.value)
     assert snapshot(tmp_path) == before  # nothing half-written is left, and nothing is missing
@@ -278,12 +254,9 @@ def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
     (run / "checkpoints").write_text("")
     for folder, named in ((file, file), (file / "below", file), (run, run / "checkpoints")):
         store = CheckpointStore(folder)
-        with pytest.raises(CheckpointError, match=re.escape(str(named))):
-            store.load()
-        with pytest.raises(CheckpointError, match=re.escape(str(named))):
-            store.newest()
-        with pytest.raises(CheckpointError, match=re.escape(str(named))):
-            store.save({})
+        raised(CheckpointError, store.load, match=re.escape(str(named)))
+        raised(CheckpointError, store.newest, match=re.escape(str(named)))
+        raised(CheckpointError, store.save, {}, match=re.escape(str(named)))
     for folder in (file, file / "below"):
         with pytest.raises(CheckpointError, match=re.escape(str(file))), CheckpointStore(folder).lock():
             pass
@@ -301,6 +274,5 @@ def test_an_interrupted_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: 
         (tmp_path / "checkpoints").mkdir()
         with pytest.raises(KeyboardInterrupt):
             store.save(counted(1))
-
     assert names(tmp_path / "checkpoints") == []
     store.save(counted(1))  # the lock is free again

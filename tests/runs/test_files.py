@@ -13,6 +13,7 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import load_arrays, save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_atomically, write_json_atomically
+from axonrl.tests.raising import raised
 from axonrl.tests.runs.states import names
 
 DTYPES = (
@@ -33,8 +34,7 @@ def assert_same(a: Any, b: Any) -> None:
         for x, y in zip(a, b, strict=True):
             assert_same(x, y)
     elif isinstance(a, (np.ndarray, np.generic)):
-        assert a.dtype == b.dtype.newbyteorder("=")
-        assert a.shape == b.shape
+        assert (a.dtype, a.shape) == (b.dtype.newbyteorder("="), b.shape)
         assert a.tobytes() == np.asarray(b).astype(a.dtype).tobytes()
     elif isinstance(a, float):
         assert np.float64(a).tobytes() == np.float64(b).tobytes()
@@ -56,7 +56,6 @@ def test_every_dtype_and_shape(tmp_path: Path) -> None:
         dtype: (np.arange(np.prod(shape)).reshape(shape) % 2).astype(dtype)
         for dtype, shape in zip(DTYPES, shapes * 3, strict=False)
     }
-
     assert_same(save_and_load(tmp_path, state), state)
 
 
@@ -73,9 +72,7 @@ def test_layouts(tmp_path: Path) -> None:
         "broadcast": np.broadcast_to(np.float32(2), (3, 3)),
         "fortran": np.asfortranarray(base),
     }
-
     loaded = save_and_load(tmp_path, state)
-
     assert loaded["transposed"][5].tolist() == [5, 11, 17, 23]
     assert loaded["strided"].tolist() == [[1, 4], [13, 16]]
     assert loaded["backwards"][0].tolist() == [18, 19, 20, 21, 22, 23]
@@ -91,7 +88,6 @@ def test_layouts(tmp_path: Path) -> None:
 def test_arrays_larger_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("axonrl.runs.files.CHUNK_BYTES", 1000)
     array = np.random.default_rng(0).random(777)
-
     assert_same(save_and_load(tmp_path, {"a": array, "b": array[:250]}), {"a": array, "b": array[:250]})
 
 
@@ -102,13 +98,11 @@ def test_numbers_are_exact(tmp_path: Path) -> None:
         "floats": [0.1, -0.0, 5e-324, 1.7976931348623157e308, float("inf"), float("-inf"), float("nan")],
         "bools": [True, False, 1, 0],
     }
-
     assert_same(save_and_load(tmp_path, state), state)
 
 
 def test_numpy_scalars_stay_numpy_scalars(tmp_path: Path) -> None:
     loaded = save_and_load(tmp_path, {"mean": np.float32(0.1), "n": np.int64(3), "x": np.float64(0.1), "y": 0.1})
-
     # A Python float instead of a float32 or float64 would give a product of another dtype after resuming.
     assert type(loaded["mean"]) is np.float32
     assert (loaded["x"] * np.ones(1, np.float32)).dtype == np.float64
@@ -121,10 +115,8 @@ def test_generators_go_on_exactly(tmp_path: Path, name: str) -> None:
     rng = np.random.Generator(getattr(np.random, name)(7))
     rng.integers(10, size=3, dtype=np.uint32)  # leaves half a word buffered
     loaded = save_and_load(tmp_path, {"rng": rng.bit_generator.state})
-
     again = np.random.Generator(getattr(np.random, name)())
     again.bit_generator.state = loaded["rng"]
-
     assert again.integers(10, size=5, dtype=np.uint32).tolist() == rng.integers(10, size=5, dtype=np.uint32).tolist()
     assert again.random(5).tolist() == rng.random(5).tolist()
 
@@ -146,7 +138,6 @@ def test_awkward_keys(tmp_path: Path) -> None:
         '~.\\ "\n\0é\U0001f916': {"": {"/": [None, {"~": ["\0"]}, {}]}},
         "dense/kernel:0": one * 10,
     }
-
     assert_same(save_and_load(tmp_path, state), state)
 
 
@@ -171,7 +162,6 @@ def test_what_cannot_be_stored_exactly_is_named_and_nothing_is_written(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         CheckpointStore(tmp_path).save(state)
-
     assert list(tmp_path.iterdir()) == []
 
 
@@ -180,12 +170,10 @@ def test_json_file_is_replaced_whole(tmp_path: Path) -> None:
     write_json_atomically(path, {"seed": 2**62, "x": [1.5, None], "name": "é"})
     assert json.loads(path.read_text()) == {"seed": 2**62, "x": [1.5, None], "name": "é"}
     before = path.read_bytes()
-
     with pytest.raises(ValueError, match=r"run.json cannot be written as JSON: .*Thing"):
         write_json_atomically(path, {"a": Thing()})
     with pytest.raises(CheckpointError, match=re.escape(str(tmp_path / "no" / "run.json"))):
         write_json_atomically(tmp_path / "no" / "run.json", {})
-
     assert path.read_bytes() == before
     assert names(tmp_path) == ["run.json"]
 
@@ -200,7 +188,6 @@ def test_json_file_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CheckpointError, match=r"run.json cannot be written: .*No space left on device"):
         write_json_atomically(path, {"seed": 2})
-
     assert json.loads(path.read_text()) == {"seed": 1}
     assert names(tmp_path) == ["run.json"]
 
@@ -208,9 +195,7 @@ def test_json_file_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monk
 def test_arrays_file(tmp_path: Path) -> None:
     path = tmp_path / "best.safetensors"
     arrays = {"b/k:0": np.arange(6.0).reshape(2, 3).T, "a": np.array(True), "c": np.zeros((0, 2), np.int8)}
-
     save_arrays(path, arrays, {"return": "475.0"})
-
     loaded, metadata = load_arrays(path)
     assert metadata == {"return": "475.0"}
     assert set(loaded) == set(arrays)
@@ -226,8 +211,7 @@ def test_what_an_arrays_file_cannot_hold(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with pytest.raises(ValueError, match="array 'a' has the dtype complex64, expected one of bool, int8"):
         save_arrays(path, {"a": np.zeros(1, np.complex64)})
-    with pytest.raises(ValueError, match="cannot be named '__metadata__'"):
-        save_arrays(path, {"__metadata__": np.zeros(1)})
+    raised(ValueError, save_arrays, path, {"__metadata__": np.zeros(1)}, match="cannot be named '__metadata__'")
     with pytest.raises(ValueError, match="metadata must map strings to strings, got 'n': 3"):
         save_arrays(path, {}, {"n": 3})  # type: ignore[dict-item]  # the mistake
     assert names(tmp_path) == []
@@ -235,12 +219,10 @@ def test_what_an_arrays_file_cannot_hold(tmp_path: Path) -> None:
 
 def test_a_damaged_or_missing_arrays_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "best.safetensors"
-    with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
-        load_arrays(path)
+    raised(CheckpointError, load_arrays, path, match=r"best.safetensors cannot be read")
     save_arrays(path, {"a": np.ones(3)})
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"best.safetensors cannot be read"):
-        load_arrays(path)
+    raised(CheckpointError, load_arrays, path, match=r"best.safetensors cannot be read")
 
 
 def test_who_reads_a_file_that_is_replaced_reads_the_old_one_to_its_end(tmp_path: Path) -> None:

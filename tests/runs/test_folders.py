@@ -1,7 +1,5 @@
 """Folders that are written whole or not at all. That a crash leaves the old one: see test_export.py."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from axonrl.errors import ArgumentError, CheckpointError
 from axonrl.runs.files import why_unwritable
 from axonrl.runs.folders import staged, target_of
+from axonrl.tests.raising import raised
 from axonrl.tests.runs.states import names
 
 
@@ -70,7 +69,6 @@ def test_directories_that_cannot_be(tmp_path: Path) -> None:
         (None, "^directory must be a path, got None"),
         ("", "^directory must be a path, got ''"),
     ):
-        with pytest.raises(ArgumentError, match=message) as error:
-            target_of(wrong, "an export", ["policy.json"])
-        assert error.value.argument == "directory"
+        error = raised(ArgumentError, target_of, wrong, "an export", ["policy.json"], match=message)
+        assert error.argument == "directory"
     assert target_of(tmp_path / "new" / ".." / "made", "an export", ["policy.json"]) == tmp_path / "made"

@@ -1,5 +1,3 @@
-"""The learning curve of a run."""
-
 import json
 from pathlib import Path
 
@@ -19,10 +17,7 @@ def write(folder: Path, returns: list[float]) -> None:
     (folder / EPISODES).write_text("header\n" + "".join(rows))
 
 
-@pytest.mark.parametrize(
-    ("timesteps", "window"),
-    [(1, 1), (50, 2), (119_999, 2_000), (120_000, 5_000)],
-)
+@pytest.mark.parametrize(("timesteps", "window"), [(1, 1), (50, 2), (119_999, 2_000), (120_000, 5_000)])
 def test_the_window_is_about_a_25th_of_the_run(timesteps: int, window: int) -> None:
     assert smoothing_window(timesteps) == window
 
@@ -100,13 +95,7 @@ def test_the_caption(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model_fn", "algorithm"),
-    [
-        (None, ""),
-        ("dqn", "dqn"),
-        ("axonrl.models.dqn:model_fn", "dqn"),
-        ("a.b:fast", "fast"),
-    ],
+    ("model_fn", "algorithm"), [(None, ""), ("dqn", "dqn"), ("axonrl.models.dqn:model_fn", "dqn"), ("a.b:fast", "fast")]
 )
 def test_the_algorithm(model_fn: str | None, algorithm: str) -> None:
     assert algorithm_of(model_fn) == algorithm

@@ -13,14 +13,11 @@ HEADER = "episode,global_timestep,episode_return,length,seconds\n"
 EVALUATED = "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
 
 
-def test_means_within_a_window() -> None:
+def test_means_within_a_window_bridge_gaps() -> None:
     rows = [Episode(1, 10, 1.0, 10, 0.1), Episode(2, 20, 3.0, 10, 0.1), Episode(3, 60, 8.0, 40, 0.1)]
     found = window_means(rows, np.array([0.0, 10.0, 15.0, 20.0, 40.0, 60.0]), 20)
     np.testing.assert_array_equal(found, [1.0, 2.0, 2.0, 2.0, np.nan, 8.0])
     assert np.isnan(window_means([], np.array([0.0, 5.0]), 2)).all()
-
-
-def test_gaps_within_a_curve_are_bridged() -> None:
     grid, curve = np.array([0.0, 10.0, 20.0, 40.0, 50.0]), np.array([np.nan, 1.0, np.nan, 4.0, np.nan])
     np.testing.assert_array_equal(connected(grid, curve), [np.nan, 1.0, 2.0, 4.0, np.nan])
     np.testing.assert_array_equal(connected(grid, np.full(5, np.nan)), np.full(5, np.nan))

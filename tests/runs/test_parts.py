@@ -14,6 +14,7 @@ from axonrl.runs.arrays import load_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import write_file
 from axonrl.streams import Piece, Stream
+from axonrl.tests.raising import raised
 
 
 @pytest.fixture(autouse=True)
@@ -65,13 +66,10 @@ def test_items_that_no_part_holds(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"]["state.json"] = {"size": record.size, "sha256": record.sha256}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError, match=r"no part holds the items 9 \.\. 9 of a"):
-        store.open()
-
+    raised(CheckpointError, store.open, match=r"no part holds the items 9 \.\. 9 of a")
     manifest["files"]["../other"] = manifest["files"]["state.json"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError, match="names other files than a checkpoint has"):
-        store.open()
+    raised(CheckpointError, store.open, match="names other files than a checkpoint has")
 
 
 def test_the_format_on_disk(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Converted programs in the run folder: kept, found again, and made again where they are of no use."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable
@@ -49,11 +47,7 @@ def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    """What was said at this level or above."""
     return [one.getMessage() for one in caplog.records if one.levelno >= level]
-
-
-# -- the cache alone --------------------------------------------------------------------------------------------------
 
 
 def test_what_was_made_is_found_again_by_name_and_key(run: Path) -> None:
@@ -81,7 +75,6 @@ def test_without_a_run_nothing_is_written_until_there_is_one(tmp_path: Path) -> 
     assert cache("actor", "k", returning(CONTENT)) == CONTENT
     cache.keep()
     assert list(tmp_path.rglob("*")) == []
-
     folder.mkdir()
     cache.keep()
     assert list(folder.rglob("*")) == []
@@ -174,9 +167,6 @@ def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(ru
     assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]
 
 
-# -- the shared folder ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "shared"))
@@ -228,9 +218,6 @@ def test_where_the_shared_folder_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert programs.shared_folder() == Path.home() / ".cache/axonrl"
 
 
-# -- Agents -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def conversions(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[str, ...]]:
     """The functions of each conversion; none are shared to begin with."""
@@ -266,7 +253,6 @@ def test_a_new_agent_goes_on_without_converting(
     assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
     assert (tmp_path / "whole" / BOTH).read_bytes() == (tmp_path / "parts" / BOTH).read_bytes()  # both keep it
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
-
     monkeypatch.setenv(programs.VARIABLE, "")  # what is in the run folder is enough
     assert acts() == expected
     train("parts", 60, model=None)
@@ -282,7 +268,6 @@ def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
     expected = trained.evaluate(Counting(), 2)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setattr(programs, "save_arrays", raising(PermissionError(30, "Read-only file system")))
-
     assert agent(tmp_path).evaluate(Counting(), 2) == expected
     assert [message for message in said(caplog, logging.WARNING) if "not kept" in message] == [
         f"the converted program is not kept in {tmp_path / 'litert'}: [Errno 30] Read-only file system"

@@ -1,7 +1,3 @@
-"""What ``run.json`` keeps of a run."""
-
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -17,6 +13,7 @@ from axonrl.errors import CheckpointError
 from axonrl.models import dqn
 from axonrl.runs import record
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("unconverted")
 
@@ -52,8 +49,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 )
 def test_what_is_no_record_is_an_error_that_names_the_file(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(CheckpointError, match=rf"{tmp_path}/run\.json {message}"):
-        Agent(linear_model, model_dir=tmp_path)
+    raised(CheckpointError, Agent, linear_model, model_dir=tmp_path, match=rf"{tmp_path}/run\.json {message}")
 
 
 def test_a_record_with_another_space_is_no_record(tmp_path: Path) -> None:
@@ -61,8 +57,7 @@ def test_a_record_with_another_space_is_no_record(tmp_path: Path) -> None:
     value = json.loads((tmp_path / "run.json").read_text())
     value["action_space"] = {"type": "Nothing"}
     (tmp_path / "run.json").write_text(json.dumps(value))
-    with pytest.raises(CheckpointError, match="is not the record of a run"):
-        record.read(tmp_path)
+    raised(CheckpointError, record.read, tmp_path, match="is not the record of a run")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +96,7 @@ def test_a_run_is_recorded_before_its_first_timestep(tmp_path: Path) -> None:
 def test_params_that_json_cannot_hold_are_passed_again(tmp_path: Path) -> None:
     params = {"epsilon": np.float32(0.25), "learning_rate": 0.001}
     agent(tmp_path, params=params).train(Counting(), timesteps=4)
-    with pytest.raises(ValueError, match="could not record the params epsilon as JSON: pass params again"):
-        agent(tmp_path)
+    raised(ValueError, agent, tmp_path, match="could not record the params epsilon as JSON: pass params again")
     assert agent(tmp_path, params=params).evaluate(Counting(), 1)["episodes"] == 1
 
 
@@ -111,8 +105,7 @@ def test_a_model_without_an_importable_name_is_passed_again(tmp_path: Path) -> N
         return linear_model(features, labels, mode)
 
     agent(tmp_path, model=nested).train(Counting(), timesteps=4)
-    with pytest.raises(ValueError, match="has no importable name: pass it again"):
-        Agent(None, model_dir=tmp_path)
+    raised(ValueError, Agent, None, model_dir=tmp_path, match="has no importable name: pass it again")
     assert agent(tmp_path, model=nested).evaluate(Counting(), 1)["episodes"] == 1
 
 

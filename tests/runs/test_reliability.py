@@ -21,13 +21,10 @@ def test_probability_of_improvement(first: list[list[float]], second: list[list[
     assert probability_of_improvement(first, second).value == pytest.approx(expected)
 
 
-def test_what_is_certain_has_no_width() -> None:
-    assert probability_of_improvement([[4.0, 5.0, 6.0]], [[1.0, 2.0]]) == pytest.approx((1.0, 1.0, 1.0))
-
-
 def test_the_bounds_of_a_probability() -> None:
     """Of 0 and 2 against 1, a draw of the first has its 2 never, once or twice: 0, 0.5 or 1, with 1/4, 1/2 and 1/4."""
     assert probability_of_improvement([[0.0, 2.0]], [[1.0]]) == pytest.approx((0.5, 0.0, 1.0))
+    assert probability_of_improvement([[4.0, 5.0, 6.0]], [[1.0, 2.0]]) == pytest.approx((1.0, 1.0, 1.0))
 
 
 def test_draws_stay_within_their_task() -> None:
@@ -44,11 +41,8 @@ def test_the_bounds_of_two_tasks() -> None:
     assert found == pytest.approx((14 / 3, 10 / 3, 18 / 3))
 
 
-def test_the_interquartile_mean_is_that_of_all_tasks_together() -> None:
+def test_the_interquartile_mean_of_tasks() -> None:
     """Of 0, 1, 2, 3 and 10, 11, 12, 13 the middle four are 2, 3, 10, 11."""
     assert stratified_interval([[0.0, 1.0, 2.0, 3.0], [10.0, 11.0, 12.0, 13.0]]).value == 6.5
-
-
-def test_one_task_is_the_plain_bootstrap() -> None:
     values = np.arange(7.0) ** 2
     assert stratified_interval([values.tolist()]) == pytest.approx(interval(values, interquartile_mean))

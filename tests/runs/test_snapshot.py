@@ -1,7 +1,3 @@
-"""PolicySnapshot: a policy as a value."""
-
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

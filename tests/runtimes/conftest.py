@@ -1,7 +1,5 @@
 """What the tests of runtimes share: specs of batches, batches, and a short way to trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

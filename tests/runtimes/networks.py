@@ -1,7 +1,3 @@
-"""Small models that the tests of runtimes share."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

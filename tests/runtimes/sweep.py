@@ -4,8 +4,6 @@ A row is a function of ``Inputs``: of one op, or of several that are proven for 
 converted program. The outputs and the gradients of each floating-point output are compared.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -172,9 +170,7 @@ def rows() -> dict[str, Row]:
         "xlogy": of_two(math.xlogy, domain=DOMAINS["Xlogy"], operand="y"),
         "xlog1py": of_two(math.xlog1py, domain=DOMAINS["Xlog1py"], operand="y"),
         "comparisons": of_two(_compared),
-        "select": of_two(
-            lambda x, y: [tf.where(x > y, x, y), raw.Select(condition=x[:, 3] > y[:, 3], x=x, y=y)],
-        ),
+        "select": of_two(lambda x, y: [tf.where(x > y, x, y), raw.Select(condition=x[:, 3] > y[:, 3], x=x, y=y)]),
         "atan2": of_two(tf.atan2),
         "power": Row(lambda v: tf.pow(tf.abs(v.z) + 0.1, v.w), absolute=1e-6),
         "decay": Row(lambda v: tf.pow(0.99, tf.abs(v.w) * 1e3)),
@@ -253,8 +249,7 @@ def rows() -> dict[str, Row]:
         "tile": of(lambda x: [tf.tile(x, [1, 2]), tf.reverse(x, [-1])]),
         "broadcast": of(lambda x: tf.broadcast_to(x[:, :1], [3, 4]), free=False),
         "gather": of_tame(
-            lambda z: [tf.gather(z, [2, 1, 1, 0], axis=0), tf.gather_nd(z, [[2, 3], [0, 1]])],
-            free=False,
+            lambda z: [tf.gather(z, [2, 1, 1, 0], axis=0), tf.gather_nd(z, [[2, 3], [0, 1]])], free=False
         ),
         "gather, columns": of_tame(lambda z: tf.gather(z, [3, 1, 0], axis=-1)),
         "gather, batched": Row(lambda v: tf.gather(v.z, v.i[:, 2:4] % 5, axis=1, batch_dims=1)),
@@ -389,7 +384,6 @@ def _traced(make: Any, chosen: Mapping[str, Row], ops: dict[str, set[tuple[str, 
         return {name: tensors for name, tensors in outputs.items() if tensors}
 
     specs = [tf.TensorSpec([shape[0], *array.shape[1:]], array.dtype) for array in inputs()]
-
     return tf.function(call, autograph=False).get_concrete_function(*specs)
 
 

@@ -1,7 +1,5 @@
 """Which executor runs what, why, and how that is kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +19,7 @@ from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
+from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import COUNTERS, Make
 
 VECTOR = ArraySpec((4,), np.float32)
@@ -102,16 +101,12 @@ def chosen(traced: tuple[Program, Train], runtime: str = "auto", cache: Any = sh
     return choose(*traced, runtime, None, cache)
 
 
-# -- the rule ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
     program, train = traced()
     executor, choice = chosen((program, train))
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice(BOTH_LITERT, {"actor": SMALL, "learner": SMALL})
     assert str(choice) == "Using LiteRT for actor and learner: the model is small and converts."
-
     executor, choice = choose(program, None, "auto", None, shared)
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice({"actor": "litert"}, {"actor": SMALL})
@@ -161,8 +156,7 @@ def test_convolutions_run_in_tensorflow(traced: Make) -> None:
 
 def test_dropout_in_training_leaves_the_actor_in_litert(traced: Make, batch_specs: Make, batch_of: Make) -> None:
     executor, choice = chosen(traced(training=dropped))
-    assert choice.runtimes == SPLIT
-    assert choice.why["learner"].code == "not_listed"
+    assert (choice.runtimes, choice.why["learner"].code) == (SPLIT, "not_listed")
     assert choice.why["learner"].detail.startswith("op StatelessRandom")
     assert np.isfinite(executor.train(batch_of(batch_specs(4)), COUNTERS, []).scalars).all()
 
@@ -196,9 +190,6 @@ def test_what_is_not_listed_is_not_tried(traced: Make, monkeypatch: pytest.Monke
     assert tried == [{"act"}]
 
 
-# -- by name ----------------------------------------------------------------------------------------------------------
-
-
 def test_tensorflow_by_name(traced: Make) -> None:
     executor, choice = chosen(traced(), "tensorflow", never)
     assert isinstance(executor, TensorFlowExecutor)
@@ -216,9 +207,6 @@ def test_litert_by_name_of_what_it_cannot_run_is_an_error(traced: Make) -> None:
         chosen(traced(training=dropped, acting=dropped), "litert")
 
 
-# -- what a run started with ----------------------------------------------------------------------------------------
-
-
 def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> None:
     small, large = traced(), traced(batch=512, layers=two_wide)
     for (program, train), runtime, kept, kind in (
@@ -234,9 +222,6 @@ def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> Non
     assert choice.runtimes == BOTH_LITERT
 
 
-# -- the cache --------------------------------------------------------------------------------------------------------
-
-
 def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> None:
     cache = Keeping()
     chosen(traced(), cache=cache)
@@ -246,8 +231,7 @@ def test_the_cache_is_asked_for_one_program_or_for_each_alone(traced: Make) -> N
     assert cache.asked == ["actor"]
     cache = Keeping()
     choice = chosen(traced(training=repeated), cache=cache)[1]
-    assert choice.runtimes == SPLIT
-    assert choice.why["learner"].code == "not_converted"
+    assert (choice.runtimes, choice.why["learner"].code) == (SPLIT, "not_converted")
     assert "failed to" in choice.why["learner"].detail
     assert cache.asked == ["actor-and-learner", "actor", "learner"]
     assert [name for name, _ in cache.contents] == ["actor"]
@@ -263,8 +247,7 @@ def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pyt
     )
     cache = Keeping()
     choice = chosen(traced(), cache=cache)[1]
-    assert choice.runtimes == SPLIT
-    assert choice.why["learner"].code == "differs"
+    assert (choice.runtimes, choice.why["learner"].code) == (SPLIT, "differs")
     assert re.fullmatch(r"loss is \S+ instead of \S+", choice.why["learner"].detail)
     assert [name for name, _ in cache.contents] == ["actor"]
 
@@ -277,9 +260,7 @@ def key_of(what: tuple[Program, Train]) -> str:
     def cache(name: str, key: str, make: Callable[[], bytes]) -> bytes:
         raise Asked(key)
 
-    with pytest.raises(Asked) as caught:
-        chosen(what, cache=cache)
-    return str(caught.value)
+    return str(raised(Asked, chosen, what, cache=cache))
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -290,14 +271,11 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_key_is_another_with_any_change(traced: Make) -> None:
+def test_the_key_is_another_with_any_change(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {name: key_of(traced(**change)) for name, change in CHANGES.items()}
     keys["none"] = key_of(traced())
     assert key_of(traced(rate=0.2)) == keys["none"]  # Keras keeps it in a variable, and variables are set apart
     assert len(set(keys.values())) == len(keys), keys
-
-
-def test_the_key_depends_on_versions(traced: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     before = key_of(traced())
     monkeypatch.setattr(choosing, "version", lambda package: "9.9")
     after = key_of(traced())

@@ -1,7 +1,3 @@
-"""Functions become one LiteRT program; what cannot is named."""
-
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +8,7 @@ import tensorflow as tf
 
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert.conversion import ConversionError, convert
+from axonrl.tests.raising import raised
 
 FOUR = tf.TensorSpec([4])
 Function = Callable[..., Any]
@@ -46,9 +43,8 @@ def recurrent(x: Any) -> Any:
     ],
 )
 def test_what_has_no_kernel_is_named(function: Function, ops: str) -> None:
-    with pytest.raises(ConversionError) as caught:
-        convert({"f": concrete(function, FOUR)}, [])
-    assert str(caught.value) == f"LiteRT has no kernel for {ops}"
+    caught = raised(ConversionError, convert, {"f": concrete(function, FOUR)}, [])
+    assert str(caught) == f"LiteRT has no kernel for {ops}"
 
 
 def test_the_gradient_of_a_loop_is_refused() -> None:

@@ -1,7 +1,5 @@
 """EVAL is traced when it is asked for, with the variables that PREDICT and TRAIN created, and changes none of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What runs a traced model_fn, TensorFlow or LiteRT: numbers in and out, and weights by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +13,7 @@ from axonrl.policies.executors import Executor, check_weights
 from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tracing.program import Program, Train
+from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import Make, network
 
 COUNTERS = {"global_step": 7, "global_timestep": 2**40, "progress": 0.0}
@@ -45,7 +44,6 @@ def made(execute: Callable[..., Executor], trace: Make, batch_specs: Make) -> tu
 
 @pytest.fixture
 def executor(made: tuple[Executor, dict[str, Any]]) -> Executor:
-    """The network's, as it begins."""
     executor, weights = made
     executor.set_weights(weights)
     return executor
@@ -55,13 +53,11 @@ def test_actions_and_updates_are_those_of_the_network(executor: Executor, batch_
     w1, b1, w2, b2 = executor.get_predict_weights().values()
     batch = batch_of(batch_specs(6))
     q = np.maximum(batch["observation"] @ w1 + b1, 0) @ w2 + b2
-
     predictions, state = executor.act(batch["observation"])
     assert state is None
     assert {name: value.dtype for name, value in predictions.items()} == {"q": np.float32, "action": np.int32}
     np.testing.assert_allclose(predictions["q"], q, atol=1e-6)
     np.testing.assert_array_equal(predictions["action"], q.argmax(axis=1))
-
     result = executor.train(batch, COUNTERS, [])
     error = batch["reward"] + batch["discount"] - q[np.arange(6), batch["action"]]
     assert result.td_error is not None
@@ -161,16 +157,14 @@ def test_weights_that_do_not_fit_are_refused(weights: dict[str, Any], message: s
     predict, every = {"0.kernel": FLOATS}, {"0.kernel": FLOATS, "1.count": COUNT}
     check_weights("it", GIVEN, predict, every)
     check_weights("it", {"0.kernel": GIVEN["0.kernel"]}, predict, every)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        check_weights("it", weights, predict, every)
+    raised(ValueError, check_weights, "it", weights, predict, every, match=re.escape(message))
 
 
 def test_nothing_is_set_of_weights_that_do_not_fit(executor: Executor) -> None:
     before = executor.get_weights()
     ones = {name: np.ones_like(value) for name, value in before.items() if "iter" not in name}
     message = f"these are not the weights of {network.__module__}.network: unknown [], missing ['0004.adam/iteration']"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        executor.set_weights(ones)
+    raised(ValueError, executor.set_weights, ones, match=re.escape(message))
     for name, value in executor.get_weights().items():
         np.testing.assert_array_equal(value, before[name])
 

@@ -1,7 +1,5 @@
 """Programs with constant weights: written over, they are what a conversion would have made, or they are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,20 +1,12 @@
 """What is read off a graph: which ops a run reaches, whether it assigns, how large it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
-from axonrl.runtimes.tracing.graphs import (
-    assigns,
-    reached_nodes,
-    reached_ops,
-    stateful_random_ops,
-    why_large,
-)
+from axonrl.runtimes.tracing.graphs import assigns, reached_nodes, reached_ops, stateful_random_ops, why_large
 
 
 def graph_of(function: Callable[..., Any], *shapes: Any) -> Any:

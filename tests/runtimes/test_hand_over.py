@@ -1,7 +1,5 @@
 """PREDICT's variables are TRAIN's first variables; what breaks that is refused with words that say what to do."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -14,6 +12,7 @@ from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.variables import relative_name
+from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import COUNTERS, Make, minimize, predict
 
 ORDER = "every mode must first create PREDICT's variables, in the same order (the online network before the target"
@@ -133,8 +132,7 @@ def test_other_variables_at_the_second_call(trace: Make) -> None:
         r"creates net/kernel float32\(4, 3\) as its variable number 0, where an earlier call in the same mode created"
         r" net/kernel float32\(4, 2\): every call must create the same variables"
     )
-    with pytest.raises(ValueError, match=message):
-        trace(model_fn)
+    raised(ValueError, trace, model_fn, match=message)
 
 
 @pytest.mark.parametrize("of", ["features", "variable"])
@@ -144,8 +142,7 @@ def test_an_initial_value_that_depends_on_something(of: str, trace: Make) -> Non
         tf.Variable(features[0] if of == "features" else weight, name="other")
         return predict(features @ weight)
 
-    with pytest.raises(ValueError, match="in mode 'predict' computes the initial value of other float32"):
-        trace(model_fn)
+    raised(ValueError, trace, model_fn, match="in mode 'predict' computes the initial value of other float32")
 
 
 def test_keras_random_numbers_without_a_generator_of_their_own(trace: Make) -> None:
@@ -164,7 +161,6 @@ def test_tracing_again_begins_training_anew(trace: Make, batch_specs: Make, batc
     first = executor.get_weights()
     executor.train(batch_of(batch_specs(8)), COUNTERS, [])
     trained = executor.get_weights()
-
     executor = TensorFlowExecutor(program, program.trace_train(batch_specs(16)))
     again = executor.get_weights()
     assert list(again) == list(first)

@@ -1,7 +1,5 @@
 """The list of ops that LiteRT runs is what the sweep has proven, and what docs/executors.md shows."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The LiteRT executor: what is its own. What all executors do is in test_executors.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

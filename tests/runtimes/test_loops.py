@@ -1,7 +1,5 @@
 """LiteRT programs: loops and branches make the handles of their variables themselves, and compute what they should."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -21,7 +19,6 @@ Made: TypeAlias = "tuple[Any, list[Any], list[float], list[list[float]]]"
 
 
 def repeat(count: int, once: Callable[[], Any]) -> Any:
-    """Run ``once`` so many times in a loop."""
     return tf.while_loop(lambda i: i < count, lambda i: (once(), i + 1)[1:], [tf.constant(0)])[0]
 
 

@@ -1,7 +1,5 @@
 """What is rewritten before a conversion: against TensorFlow's own, alone and in a program that trains."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +16,7 @@ Make = Callable[..., Any]
 nan, inf = math.nan, math.inf
 TINY = float(np.finfo(np.float32).tiny)
 AWKWARD = [
-    *(nan, inf, -inf, 0.0, -0.0, 6.0, np.nextafter(np.float32(6), 7), 1.0, -1.0, 1e30, -1e30, TINY, -TINY, -0.25, 3.5),
+    *(nan, inf, -inf, 0.0, -0.0, 6.0, np.nextafter(np.float32(6), 7), 1.0, -1.0, 1e30, -1e30, TINY, -TINY, -0.25, 3.5)
 ]
 
 

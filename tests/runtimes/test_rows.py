@@ -1,7 +1,5 @@
 """Every kind of model acts on any number of rows, in every executor: each row as if it were alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """With which arguments a model_fn is called, and what is said about one that cannot be."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Mapping
@@ -149,11 +147,7 @@ def test_what_is_no_spec_of_the_mode_is_refused(returned: Any, message: str) -> 
 
 @pytest.mark.parametrize(
     ("model_fn", "name"),
-    [
-        (functools.partial(functools.partial(three)), "three"),
-        (Model(), "Model"),
-        (Model().method, "Model.method"),
-    ],
+    [(functools.partial(functools.partial(three)), "three"), (Model(), "Model"), (Model().method, "Model.method")],
 )
 def test_functions_are_named_by_module_and_name(model_fn: Any, name: str) -> None:
     assert describe(model_fn) == f"{HERE}.{name}"

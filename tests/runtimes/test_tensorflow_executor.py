@@ -1,7 +1,3 @@
-"""The TensorFlow executor: numbers in and out, and weights by name."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

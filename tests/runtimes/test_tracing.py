@@ -1,7 +1,5 @@
 """What a model_fn sees when it is traced, what is made of what it returns, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import traceback
@@ -111,8 +109,7 @@ def test_what_the_specs_say_is_passed_on(trace: Make, batch_specs: Make) -> None
     assert program.predict.state is None
     assert program.predict.evaluation_hooks == ("b",)
     train = program.trace_train(batch_specs(3))
-    assert train.metrics == ("z", "a", "flag")
-    assert train.training_hooks == ("c",)
+    assert (train.metrics, train.training_hooks) == (("z", "a", "flag"), ("c",))
     assert program.name == f"{__name__}.test_what_the_specs_say_is_passed_on.<locals>.model_fn"
 
 

@@ -1,7 +1,5 @@
 """Randomness in a model_fn: initial values that follow from the seed, noise as inputs, and what is not exact."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from typing import Any
@@ -116,7 +114,6 @@ def test_noise_becomes_inputs(runtime: str, trace: Make, batch_specs: Make, batc
     assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
     assert train.metrics == ("normal", "uniform", "first")
     assert train.not_exact == ()
-
     executor, batch = choose(program, train, runtime, None, shared)[0], batch_of(specs)
     draws = [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)]
     result = executor.train(batch, COUNTERS, draws)

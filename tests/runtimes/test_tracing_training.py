@@ -1,7 +1,5 @@
 """Optimizers, gradients and train ops in a traced model_fn, and that tracing happens once."""
 
-from __future__ import annotations
-
 import gc
 import re
 import weakref

@@ -1,7 +1,3 @@
-"""A converted program is tried against the traced one."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +9,7 @@ from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.runtimes.litert.conversion import ConversionError, convert
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.trial import try_out
+from axonrl.tests.raising import raised
 
 Make = Callable[..., Any]
 
@@ -66,9 +63,8 @@ def test_a_conversion_that_computes_something_else_is_caught(change: Any, messag
     program, train, _ = made()
     (variable,) = program.store.variables().values()
     variable.assign(1.0)
-    with pytest.raises(ConversionError, match=f"^{message}$") as caught:
-        try_out(program, train, made(**change)[2])
-    assert caught.value.code == "differs"
+    caught = raised(ConversionError, try_out, program, train, made(**change)[2], match=f"^{message}$")
+    assert caught.code == "differs"
     assert variable.numpy() == 1
 
 
@@ -82,8 +78,7 @@ def test_images_are_not_black(trace: Make) -> None:
 
     program = scaling(1.0)
     content = convert({"act": scaling(-7.0).predict.function}, [])
-    with pytest.raises(ConversionError, match=r"predictions\['q'\] is"):
-        try_out(program, None, content)
+    raised(ConversionError, try_out, program, None, content, match=r"predictions\['q'\] is")
 
 
 def test_where_tensorflow_refuses_bytes_zeros_are_tried(trace: Make) -> None:

@@ -18,14 +18,11 @@ ACT = json.dumps([0.0] * 4).encode()
 
 
 class Asked:
-    """The gateway's end of a worker's connection."""
-
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.numbers = 0
 
     def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> Frame:
-        """Send a request, and wait for its answer."""
         self.send((agent, do, body), **head)
         frame = self.answer()
         assert frame.head["id"] == self.numbers
@@ -73,5 +70,4 @@ def working(folder: Path, programs: Path, **settings: Any) -> Iterator[Asked]:
 
 
 def statuses(frames: list[Frame]) -> list[int]:
-    """Of answers."""
     return [frame.head["status"] for frame in frames]

@@ -1,7 +1,5 @@
 """Chromium without a window, driven by its DevTools protocol over a pipe."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -79,7 +77,6 @@ class Browser:
             self.errors.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
 
     def go(self, url: str) -> None:
-        """Open an address."""
         self.ask("Page.navigate", url=url)
         self.wait(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
 
@@ -107,14 +104,12 @@ class Browser:
         self.ask("Input.insertText", text=text)
 
     def press(self, key: str) -> None:
-        """Press Enter or Tab."""
         code = {"Enter": 13, "Tab": 9}[key]
         common = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.ask("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": "\r"} if key == "Enter" else {}))
         self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def look(self, width: int, height: int, *, dark: bool = False, scale: float = 1) -> None:
-        """Have another size, and light or dark."""
         self.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False
         )

@@ -26,8 +26,6 @@ AGENT = {
 
 
 class Asked(NamedTuple):
-    """A request as it arrived."""
-
     method: str
     path: str
     headers: Any
@@ -68,7 +66,6 @@ SNAPSHOT = {
 
 
 def problem(status: int, code: str, detail: str = "", **more: Any) -> Reply:
-    """An error as the service sends it."""
     retry = {"Retry-After": str(more.pop("retry_after"))} if "retry_after" in more else {}
     body = {"type": "about:blank", "title": code, "status": status, "code": code, "detail": detail, **more}
     return Reply(status, body, {"Content-Type": "application/problem+json", "X-Request-Id": "r1", **retry})
@@ -147,7 +144,6 @@ class Clock:
 
 @contextlib.contextmanager
 def running() -> Iterator[Stub]:
-    """A stub with its thread."""
     stub = Stub()
     thread = threading.Thread(target=stub.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -1,5 +1,3 @@
-"""`axonrl service`, in the process of the tests."""
-
 import io
 import json
 import sys
@@ -12,8 +10,6 @@ from axonrl.experiments.commands.cli import main
 
 
 class Result(NamedTuple):
-    """What a command has said."""
-
     code: int
     out: str
     err: str
@@ -31,7 +27,6 @@ class Commands:
         patch.delenv("AXONRL_DATABASE", raising=False)
 
     def on(self, data: Path) -> "Commands":
-        """The same on another folder."""
         return Commands(data, self._told, self._patch)
 
     def __call__(self, *words: str, stdin: str = "") -> Result:

@@ -28,7 +28,6 @@ from .service import Service, quiet, serving
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The folder of compiled programs."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "programs"
     folder.mkdir(exist_ok=True)
@@ -99,7 +98,6 @@ def server(served_once: Service) -> Iterator[Service]:
 
 @pytest.fixture
 def service() -> Iterator[Gateway]:
-    """A gateway with fakes behind it."""
     with gateway() as made:
         yield made
 
@@ -134,19 +132,16 @@ def database(url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def clock() -> Hands:
-    """The accounts' clock."""
     return Hands()
 
 
 @pytest.fixture
 def accounts(quick_hashes: None, database: Database, clock: Hands) -> Accounts:
-    """With alice's."""
     return with_alice(database, clock)
 
 
 @pytest.fixture
 def owner(accounts: Accounts) -> str:
-    """Alice's id."""
     return accounts.user("alice").id
 
 

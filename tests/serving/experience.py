@@ -1,7 +1,5 @@
 """A made-up environment for tests of a server: the same steps each time, and agents that have had them."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -1,5 +1,3 @@
-"""What the tests of accounts share."""
-
 import datetime as dt
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +30,6 @@ class Hands:
 
 
 def at_once(call: Callable[[int], object], count: int) -> None:
-    """In so many threads, each with its number."""
     with ThreadPoolExecutor(count) as threads:
         list(threads.map(call, range(count)))
 

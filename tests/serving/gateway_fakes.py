@@ -1,7 +1,5 @@
 """For tests of the gateway: workers and models that are none, real accounts, and requests without a network."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import contextlib
@@ -97,11 +95,9 @@ class FakePool:
         return {**values, "episode_return_mean": None, "bytes": 7, "executor": "litert", "config": {}}
 
     def last(self) -> tuple[str, str, bytes, dict[str, Any]]:
-        """What it was asked last."""
         return self.asked[-1]
 
     def done(self) -> list[str]:
-        """What it was asked to do, in order."""
         return [do for _, do, _, _ in self.asked]
 
 
@@ -180,7 +176,6 @@ class Reply:
 
     @property
     def code(self) -> str:
-        """Of a problem."""
         assert self.headers["content-type"] == "application/problem+json"
         assert self.json["request_id"] == self.headers["x-request-id"]
         assert self.json["status"] == self.status
@@ -203,7 +198,6 @@ class Service:
         return self.loop.run_until_complete(function())
 
     def token(self, user: str, *scopes: str, agents: list[str] | None = None) -> str:
-        """A new token."""
         text, _ = self.rooms.accounts.create_token(user, "test", scopes, agents)
         self.run(self.gateway.tokens.refresh)
         return text
@@ -245,7 +239,6 @@ class Service:
 
 
 def gateway(sets: Mapping[str, str] | None = None, **more: Any) -> contextlib.closing[Service]:
-    """A service, until the end of the context."""
     return contextlib.closing(Service(sets, **more))
 
 
@@ -283,5 +276,4 @@ async def _called(app: Any, scope: dict[str, Any], content: bytes) -> Reply:
 
 
 def create(service: Service, name: str = "cart", user: str = "alice", **more: Any) -> Reply:
-    """Create an agent."""
     return service("POST", AGENTS, {"name": name, "model": "DQN", "config": CARTPOLE, **more}, user=user)

@@ -1,7 +1,5 @@
 """A gateway with fakes behind it, as a program: python gateway_program.py DIR path=value ..."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,20 +1,17 @@
 """One hosted agent, without HTTP: opened in the process of the tests, fed with made-up steps, left as after a crash."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from axonrl.estimators.stepping import Stepper
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.opening import open_stepper
+from axonrl.tests.raising import raised
 
 from .experience import step
 
@@ -53,7 +50,6 @@ class Host:
 
 
 def weights(agent: HostedAgent) -> bytes:
-    """Every variable, byte for byte."""
     found: str = agent.get_state().value["encoded_network"]
     return base64.b64decode(found)
 
@@ -81,6 +77,4 @@ def feed(agent: HostedAgent, begin: int, end: int, environments: int = 1) -> Non
 
 
 def refused(call: Callable[[], object]) -> RefusedError:
-    with pytest.raises(RefusedError) as error:
-        call()
-    return error.value
+    return raised(RefusedError, call)

@@ -10,8 +10,6 @@ from typing import Any
 
 
 class _Writes:
-    """Writes a file when it is unpickled."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -45,7 +43,6 @@ def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def joined(header: dict[str, Any], behind: bytes) -> bytes:
-    """A file of both."""
     written = json.dumps(header).encode()
     return len(written).to_bytes(8, "little") + written + behind
 

@@ -56,12 +56,10 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the gateway."""
         assert self.process is not None
         return self.process.pid
 
     def command(self) -> list[str]:
-        """What it is started with."""
         return [*CLI, "serve", "--data", str(self.data), "--port", str(self.port), *self._options]
 
     def start(self: _Server) -> _Server:
@@ -75,7 +73,6 @@ class Server:
         found = re.fullmatch(rf"{_READY}(https?)://127\.0\.0\.1:(\d+)\n", line)
         assert found, f"{line!r}; {self.log.read_text()[-4000:]}"
         self.scheme, self.port = found[1], int(found[2])
-
         return self
 
     def _first_line(self) -> str:
@@ -121,12 +118,10 @@ class Server:
         return answer.status, headers, json.loads(content) if is_json else content
 
     def end(self) -> None:
-        """Whatever happened, no process remains."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
 
     def ended(self) -> int:
-        """Its exit code, when it has ended."""
         assert self.process is not None
         assert self.process.stdout is not None
         code = self.process.wait(_SECONDS)
@@ -135,7 +130,6 @@ class Server:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, and that have not ended."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -155,7 +149,6 @@ def running(server: _Server) -> Iterator[_Server]:
 
 
 def served(data: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
-    """A server of a folder that is there."""
     return running(Server(data, *options))
 
 
@@ -191,5 +184,4 @@ def copy_program(recipe: Recipe, programs: Path, data: Path) -> None:
 
 
 def agent(server: Server, token: str, name: str = "cart", **more: Any) -> RemoteAgent:
-    """A client of alice's agent."""
     return RemoteAgent(name, **{"url": server.url, "access_token": token, "environment": "e", **more})

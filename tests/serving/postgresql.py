@@ -51,7 +51,6 @@ class PostgreSQL:
         self._drain.start()
 
     def stop(self) -> None:
-        """Stop it at once, with all connections."""
         if self._process is not None:
             process, self._process = self._process, None
             process.send_signal(signal.SIGINT)  # it waits for no client, and writes what was committed

@@ -1,11 +1,8 @@
 """``axonrl serve`` as a process of its own, for tests: started, killed, started again on the same port, and ended."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -43,26 +40,21 @@ class Service(Server):
         (data / "programs").symlink_to(programs)
 
     def worker_of(self, agent: str) -> int:
-        """The process that has an agent in memory."""
         return int((self.folder(agent) / "lock.pid").read_text())
 
     def folder(self, agent: str) -> Path:
-        """Of an agent."""
         found: str = self.agent(agent).info()["id"]
         return self.data / "agents" / found
 
     def agent(self, name: str, **more: Any) -> RemoteAgent:
-        """A client of alice's agent."""
         return agent(self, self.token, name, **more)
 
     def ask(
         self, method: str, path: str, body: object = None, key: str | None = None, token: str | None = None, **more: str
     ) -> tuple[int, dict[str, str], Any]:
-        """As alice, unless a token is given."""
         return super().ask(method, path, body, key, token or self.token, **more)
 
     def ready(self) -> int:
-        """The status of ``/readyz``."""
         return self.ask("GET", "/readyz")[0]
 
 
@@ -82,25 +74,15 @@ def quiet(service: Service) -> Iterator[None]:
 
 
 def timesteps(agent: RemoteAgent) -> int:
-    """That an agent has accepted."""
     found: int = agent.info()["counters"]["global_timestep"]
     return found
 
 
 def is_there(pid: int) -> bool:
-    """Is the process there, and no zombie?"""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
-    """Until something holds; an AssertionError after so many seconds."""
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not come to hold"
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager

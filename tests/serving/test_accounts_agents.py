@@ -4,9 +4,9 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, START, Hands, on_both
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -69,8 +69,7 @@ def test_pages_go_by_name(agents: AgentRows, owner: str) -> None:
     assert [row.name for row in agents.of(owner, limit=2, after="b")] == ["c", "d"]
     assert [row.name for row in agents.of(owner, after="d")] == []
     for cursor in ("", "' OR 1=1 --", "a\0", "x" * 10_000, "😀"):
-        with pytest.raises(ArgumentError):
-            agents.of(owner, after=cursor)
+        raised(ArgumentError, agents.of, owner, after=cursor)
         assert agents.by_name(owner, cursor) is None
 
 
@@ -81,8 +80,7 @@ def test_one_that_is_to_be_removed_is_gone_for_its_owner(database: Database, age
     assert agents.mark_removed(row.id)
     assert not agents.mark_removed(row.id)
     assert not agents.set_status(row.id, "ready")
-    with pytest.raises(RefusedError):
-        agents.describe(row.id, description="x")
+    raised(RefusedError, agents.describe, row.id, description="x")
     assert agents.by_name(owner, "cart") is None
     assert (list(agents.of(owner)), list(agents.all()), agents.count(owner)) == ([], [], 0)
     again = agents.add(owner, "cart", "dqn", "", {})
@@ -101,5 +99,4 @@ def test_whoever_loads_an_agent_has_a_new_epoch(agents: AgentRows, owner: str) -
     loaded = agents.by_id(row.id)
     assert loaded is not None
     assert (loaded.home, loaded.epoch) == ("there", 2)
-    with pytest.raises(RefusedError):
-        agents.take("nosuch", "here", 0.0)
+    raised(RefusedError, agents.take, "nosuch", "here", 0.0)

@@ -59,7 +59,6 @@ def test_a_token_alone_is_printed(commands: Commands) -> None:
     assert text.endswith("\n")
     assert tokens.is_token(text[:-1])
     (row,) = commands.json("list-tokens")
-
     assert (row["scopes"], row["agents"], row["last_four"]) == (["act", "learn"], ["cart", "pole"], text[-5:-1])
     assert commands("revoke-token", text[:-1]).code == 2
     assert commands("revoke-token", row["id"]).code == 0

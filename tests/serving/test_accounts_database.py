@@ -23,10 +23,10 @@ from axonrl.serving.accounts import (
     schema,
 )
 from axonrl.serving.accounts.tables import Base
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, at_once, on_both, with_alice
 from .postgresql import PostgreSQL
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -77,8 +77,7 @@ def test_an_older_sqlite_is_copied_and_migrated(tmp_path: Path, newer: Path) -> 
     first = Database.open(path)
     with_alice(first)
     first.close()
-    with pytest.raises(UnusableError, match="service migrate"):
-        Database.open(path, migrations=newer, migrate=False)
+    raised(UnusableError, Database.open, path, migrations=newer, migrate=False, match="service migrate")
     assert not list(tmp_path.glob("*before*"))
     second = Database.open(path, migrations=newer)
     assert "colour" in columns(second)
@@ -94,8 +93,7 @@ def test_an_older_sqlite_is_copied_and_migrated(tmp_path: Path, newer: Path) -> 
 def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, newer: Path) -> None:
     url = postgresql.new()
     Database.open(url).close()
-    with pytest.raises(UnusableError, match="--migrate"):
-        Database.open(url, migrations=newer)
+    raised(UnusableError, Database.open, url, migrations=newer, match="--migrate")
     opened = Database.open(url, migrations=newer, migrate=True)
     assert "colour" in columns(opened)
     opened.close()
@@ -106,8 +104,7 @@ def test_a_migration_that_fails_changes_nothing(url: str, newer: Path) -> None:
     Database.open(url).close()
     file = newer / "versions" / "v0002.py"
     file.write_text(NEXT + '    op.execute("SELECT * FROM nosuch")\n')
-    with pytest.raises(UnusableError, match="nosuch"):
-        Database.open(url, migrations=newer, migrate=True)
+    raised(UnusableError, Database.open, url, migrations=newer, migrate=True, match="nosuch")
     opened = Database.open(url)
     assert "colour" not in columns(opened)
     opened.close()
@@ -130,8 +127,7 @@ def test_a_database_that_cannot_be_used_is_named_without_its_password(where: str
 def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "service.db"
     path.write_bytes(b"no database" * 100)
-    with pytest.raises(UnusableError):
-        Database.open(path)
+    raised(UnusableError, Database.open, path)
     assert path.read_bytes() == b"no database" * 100
 
 
@@ -153,9 +149,6 @@ def test_a_locked_sqlite_is_read_and_mends_itself(tmp_path: Path, monkeypatch: p
     assert sorted(token.name for token in accounts.tokens()) == ["game", "third"]
     assert accounts.login("alice", PASSWORD, "10.0.0.1")
     opened.close()
-
-
-# -- the data folder --------------------------------------------------------------------------------------------------
 
 
 def test_a_new_folder_is_nobody_elses(tmp_path: Path) -> None:
@@ -180,11 +173,9 @@ def test_a_folder_and_its_database_find_each_other_again(tmp_path: Path) -> None
 @on_both
 def test_a_database_of_another_folder_is_refused(url: str, tmp_path: Path) -> None:
     open_service(tmp_path / "a", url).close()
-    with pytest.raises(UnusableError, match=str(tmp_path / "a")):
-        open_service(tmp_path / "b", url)
+    raised(UnusableError, open_service, tmp_path / "b", url, match=str(tmp_path / "a"))
     open_service(tmp_path / "c").close()
-    with pytest.raises(UnusableError, match=str(tmp_path / "a")):
-        open_service(tmp_path / "c", url)
+    raised(UnusableError, open_service, tmp_path / "c", url, match=str(tmp_path / "a"))
     with folder.holding(tmp_path / "a"), pytest.raises(UnusableError, match=f"process {os.getpid()}"):
         open_service(tmp_path / "b", url)
     open_service(tmp_path / "a", url).close()
@@ -207,8 +198,7 @@ def test_a_crash_between_identity_and_database_is_mended(tmp_path: Path) -> None
 def test_a_damaged_identity_is_refused(tmp_path: Path) -> None:
     open_service(tmp_path / "a").close()
     (tmp_path / "a" / "identity.json").write_text("{")
-    with pytest.raises(UnusableError, match="backup"):
-        open_service(tmp_path / "a")
+    raised(UnusableError, open_service, tmp_path / "a", match="backup")
 
 
 def test_a_copied_folder_is_refused_while_the_first_is_in_use(postgresql: PostgreSQL, tmp_path: Path) -> None:
@@ -217,8 +207,7 @@ def test_a_copied_folder_is_refused_while_the_first_is_in_use(postgresql: Postgr
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with folder.holding(folder.prepare(tmp_path / "a"), database=database.shown(database.address(url))):
         open_service(tmp_path / "a", url, serving=True).close()
-        with pytest.raises(UnusableError, match=f"process {os.getpid()}"):
-            open_service(tmp_path / "b", url)
+        raised(UnusableError, open_service, tmp_path / "b", url, match=f"process {os.getpid()}")
     open_service(tmp_path / "b", url, serving=True).close()
 
 
@@ -261,12 +250,8 @@ def test_asking_who_has_a_folder_keeps_nobody_out(tmp_path: Path) -> None:
 def test_an_older_database_is_not_migrated_under_a_running_server(tmp_path: Path, newer: Path) -> None:
     open_service(tmp_path / "a").close()
     with folder.holding(tmp_path / "a"):
-        with pytest.raises(UnusableError, match="stop all servers"):
-            open_service(tmp_path / "a", migrations=newer)
+        raised(UnusableError, open_service, tmp_path / "a", migrations=newer, match="stop all servers")
         open_service(tmp_path / "a", migrations=newer, serving=True).close()
-
-
-# -- threads ----------------------------------------------------------------------------------------------------------
 
 
 @on_both

@@ -5,9 +5,9 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import RefusedError, limits, passwords
 from axonrl.serving.accounts.limits import LoginLimits
+from axonrl.tests.raising import raised
 
 from .client_stub import Clock
-from .raising import raised
 
 
 def test_the_parameters_are_owasps() -> None:
@@ -16,14 +16,7 @@ def test_the_parameters_are_owasps() -> None:
 
 
 @pytest.mark.parametrize(
-    "password",
-    [
-        "elevenchars",
-        "x" * 1025,
-        "PassWord1234",
-        "I am Alice, and nobody else",
-        "half a pair \ud800",
-    ],
+    "password", ["elevenchars", "x" * 1025, "PassWord1234", "I am Alice, and nobody else", "half a pair \ud800"]
 )
 def test_a_password_is_refused_without_being_told(password: str) -> None:
     error = raised(ArgumentError, passwords.accept, "alice", password)
@@ -73,9 +66,6 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert known.hash("a third one") == "a third one"
 
 
-# -- limits -----------------------------------------------------------------------------------------------------------
-
-
 def wait(limits: LoginLimits, name: str, address: str) -> int | None:
     try:
         limits.begin(name, address)
@@ -117,11 +107,7 @@ def test_success_is_no_failure_but_sixty_a_minute_are_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "counted"),
-    [
-        ("2001:db8::ffff:1%eth0", "2001:db8::/64"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-    ],
+    ("address", "counted"), [("2001:db8::ffff:1%eth0", "2001:db8::/64"), ("::ffff:10.0.0.1", "10.0.0.1")]
 )
 def test_what_one_address_is(address: str, counted: str) -> None:
     assert limits.network(address) == counted

@@ -5,9 +5,9 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, Audit, By, Database, Idempotency, RefusedError
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, Hands, at_once, on_both
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -72,9 +72,6 @@ def test_writers_at_once_lose_no_line(database: Database, tmp_path: Path) -> Non
 
     at_once(write, 4)
     assert len(lines(tmp_path)) == len(audits[0].entries()) == 40
-
-
-# -- idempotency ------------------------------------------------------------------------------------------------------
 
 
 @on_both

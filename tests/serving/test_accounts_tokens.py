@@ -6,22 +6,19 @@ import pytest
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, granting, tokens
 from axonrl.serving.accounts.granting import to_json
+from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
-from .raising import raised
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
 
-def test_a_token_has_a_checksum() -> None:
+def test_a_token_has_a_checksum_and_differs_from_others() -> None:
     text = "axp_" + "0" * 40  # its CRC-32 is 3,888,482,888 = 4*62^5 + 15*62^4 + 9*62^3 + 42*62^2 + 1*62 + 58
     assert tokens.checksum(text) == "4F9g1w"
     assert tokens.is_token(text + "4F9g1w")
     assert not tokens.is_token(text[:-1] + "1" + "4F9g1w")
     assert not tokens.is_token(text + "4F9g1w\n")
-
-
-def test_tokens_differ() -> None:
     made = {tokens.make(tokens.MADE) for _ in range(100)}
     assert len(made) == 100
     assert all(map(tokens.is_token, made))
@@ -61,8 +58,7 @@ def test_a_wrong_argument_makes_no_token(accounts: Accounts, given: dict[str, An
 def test_only_an_administrator_gives_the_metrics_away(accounts: Accounts) -> None:
     _, row = accounts.create_token("alice", "prometheus", ["metrics"], by_administrator=True)
     assert row.scopes == ["metrics"]
-    with pytest.raises(ArgumentError):
-        accounts.create_token("alice", "game", ["admin"], by_administrator=True)
+    raised(ArgumentError, accounts.create_token, "alice", "game", ["admin"], by_administrator=True)
 
 
 def test_of_expired_tokens_only_the_newest_are_read(

@@ -1,7 +1,5 @@
 """The builder, in a thread of the tests; one small DQN is built for all of them. And how it ends with its gateway."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -27,8 +25,7 @@ from axonrl.serving.hosting.programs import ProgramMissingError, program_of
 from axonrl.serving.workers import building, spares
 from axonrl.serving.workers.builder import Builder
 from axonrl.serving.workers.messages import encode, read
-
-from .service import wait_for
+from axonrl.tests.experiments.sharing import wait
 
 SMALL = {"state_size": 3, "action_size": 2, "hidden_layers": [4], "batch_size": 4, "buffer_size": 64, "seed": 11}
 
@@ -63,7 +60,6 @@ def small(**config: Any) -> Recipe:
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """It ends with its gateway."""
     connection = Connection(tmp_path_factory.mktemp("service") / "programs")
     try:
         status, body = connection.ask("build", small().to_json(), spares=2)
@@ -75,14 +71,14 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
 
 def wait_for_spares(builder: Connection, wanted: int) -> None:
     """They are made after the answer, while nobody asks for anything."""
-    wait_for(lambda: spares.count(builder.programs, small().digest) >= wanted)
+    wait(lambda: spares.count(builder.programs, small().digest) >= wanted)
     assert spares.count(builder.programs, small().digest) == wanted
 
 
 def test_spares_that_cannot_be_made_are_logged(builder: Connection, caplog: pytest.LogCaptureFixture) -> None:
     unknown = 64 * "f"
     assert builder.ask("refill", {"digest": unknown}, spares=1)[0] == 200
-    wait_for(lambda: unknown in caplog.text)
+    wait(lambda: unknown in caplog.text)
     assert [record.levelno for record in caplog.records if unknown in record.getMessage()] == [logging.WARNING]
 
 
@@ -157,9 +153,6 @@ def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     assert (status, body["code"]) == (422, "invalid_value")
     assert [error["where"] for error in body["errors"]] == ["config.epsilon"]
     assert sorted(path.name for path in builder.programs.glob(f"*{constant.digest}*")) == []
-
-
-def test_what_is_no_recipe_is_data(builder: Connection) -> None:
     assert builder.ask("build", {"nosuch": 1})[0] == 422
 
 

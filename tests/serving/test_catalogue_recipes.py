@@ -1,7 +1,5 @@
 """What becomes of a model's name and a configuration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +8,7 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.catalogue import Recipe, described, recipe
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 SIZES = {"state_size": 4, "action_size": 2}
 

@@ -1,7 +1,3 @@
-"""Sizes, bounds and described spaces."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,8 +7,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from axonrl.environments import spaces
 from axonrl.errors import ArgumentError
 from axonrl.serving.catalogue import Recipe, recipe
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 UNBOUNDED = {"type": "Box", "dtype": "float32", "shape": [2], "low": "-inf", "high": "inf"}
 

@@ -1,7 +1,5 @@
 """The table of parameters, which the catalogue reads in place of the dataclasses, says what these say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -28,9 +26,6 @@ def test_every_algorithm_is_hosted_or_refused_with_a_reason() -> None:
 
     assert {*MODELS, *NOT_HOSTED} == set(registry.BUILT_IN["model_fn"])
     assert set(MODELS) & set(NOT_HOSTED) == set()
-
-
-def test_what_is_left_out_exists() -> None:
     names = {name for model in MODELS for name in parameters.of(model)}
     assert set(LEFT_OUT) | set(LEFT_OUT_VALUES) <= names
 

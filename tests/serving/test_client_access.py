@@ -15,9 +15,9 @@ from axonrl.serving import AuthenticationError, NotFound, RateLimited, RemoteAge
 from axonrl.serving.client import address, credentials, errors
 from axonrl.serving.client.credentials import Login, Secret
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import AGENT, Reply, Stub, problem
-from .raising import raised
 
 PASSWORD = "correct horse battery"
 TOKEN = "axp_0123456789secret"
@@ -175,19 +175,14 @@ def test_names_are_quoted(stub: Stub) -> None:
     stub.replies.extend([problem(404, "not_found"), problem(404, "not_found")])
     agent = RemoteAgent("a/b é?#%", url=stub.url, access_token=TOKEN)
     assert agent.exists is False
-    with pytest.raises(NotFound):
-        agent.get_state()
+    raised(NotFound, agent.get_state)
     assert stub.paths == [f"GET /{room}/a%2Fb%20%C3%A9%3F%23%25" for room in ("agents", "snapshots")]
 
 
-def test_errors_are_pickled_whole() -> None:
-    kind = RateLimited
-    error = kind("m", 429, "c", "d", "r", [{"where": "w", "what": "x"}], 2.0)
+def test_errors_are_pickled_whole_and_of_their_kinds() -> None:
+    error = RateLimited("m", 429, "c", "d", "r", [{"where": "w", "what": "x"}], 2.0)
     again = pickle.loads(pickle.dumps(error))
-    assert (type(again), vars(again), str(again)) == (kind, vars(error), "m")
-
-
-def test_kinds_of_errors() -> None:
+    assert (type(again), vars(again), str(again)) == (RateLimited, vars(error), "m")
     assert issubclass(errors.NotFound, LookupError)
     assert issubclass(errors.InvalidRequest, ValueError)
     assert issubclass(errors.ServiceUnavailable, ConnectionError)

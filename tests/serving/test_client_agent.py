@@ -24,11 +24,9 @@ from axonrl.serving import (
 from axonrl.serving.catalogue import hosted
 from axonrl.serving.client import waiting
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import AGENT, SNAPSHOT, Clock, Reply, Stub, connect, problem
-from .raising import raised
-
-# -- creating and removing --------------------------------------------------------------------------------------------
 
 
 def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
@@ -69,8 +67,7 @@ def test_create_with_a_space(stub: Stub) -> None:
     agent.create_agent(action_size=2, agent_model="dqn", observation_space=space)
     assert stub.asked[0].json["config"] == config
     assert agent.state_size == (2, 2)
-    with pytest.raises(ArgumentError):
-        agent.act([1, 2])
+    raised(ArgumentError, agent.act, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -108,9 +105,7 @@ def test_errors_of_create(stub: Stub) -> None:
     agent = connect(stub, lr=-1)
     for code in ("name_taken", "quota_exceeded"):
         assert raised(Conflict, agent.create_agent, 4, 2, "dqn").code == code
-    with pytest.raises(InvalidRequest) as invalid:
-        agent.create_agent(4, 2, "dqn")
-    error = invalid.value
+    error = raised(InvalidRequest, agent.create_agent, 4, 2, "dqn")
     assert (error.status, error.code, error.detail, error.request_id) == (422, "invalid_value", "Invalid.", "r2")
     assert error.errors == wrong
     assert "lr" in str(error)
@@ -127,8 +122,7 @@ def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
 def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     with pytest.warns(RuntimeWarning):
         assert agent.remove(agent_name="b") is False
-    with pytest.raises(ArgumentError):
-        agent.remove(agent_name="b", quite=False)
+    raised(ArgumentError, agent.remove, agent_name="b", quite=False)
     assert stub.asked == []
     stub.replies.extend([Reply(202, {"removed": "a"}), problem(404, "not_found")])
     assert agent.remove(agent_name="a") is True
@@ -136,9 +130,6 @@ def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     assert stub.paths == ["DELETE /agents/a"] * 2
     stub.replies.append(Reply(200, {**AGENT, "model": "ppo"}))  # another one of that name
     assert agent.agent_model == "ppo"
-
-
-# -- what is known ----------------------------------------------------------------------------------------------------
 
 
 def test_exists_and_is_active(stub: Stub) -> None:
@@ -189,8 +180,7 @@ def test_info_loss_and_episodes(stub: Stub) -> None:
     stub.replies.extend([Reply(200, AGENT), Reply(200, {"loss": None}), Reply(200, {}), Reply(200, episodes)])
     agent = connect(stub)
     assert agent.info() == AGENT
-    assert agent.loss == {"loss": None}
-    assert agent.loss == {}
+    assert (agent.loss, agent.loss) == ({"loss": None}, {})
     assert agent.episodes(last=7) == episodes
     assert stub.paths[1:] == ["GET /agents/a/loss"] * 2 + ["GET /agents/a/episodes?limit=7"]
 
@@ -206,9 +196,6 @@ def test_an_error_that_is_no_problem_is_shown(stub: Stub) -> None:
     stub.replies.append(Reply(405, b"Not here", {"X-Request-Id": "r9"}))
     caught = raised(ServiceError, connect(stub).info)
     assert (caught.status, caught.detail, caught.request_id) == (405, "Not here", "r9")
-
-
-# -- states -----------------------------------------------------------------------------------------------------------
 
 
 def test_states_come_go_and_are_kept(stub: Stub, tmp_path: Path) -> None:
@@ -234,11 +221,7 @@ def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
     assert raised(InvalidRequest, agent.upload_state, state).code == "state_mismatch"
     for content in ("{", "[]", json.dumps({**SNAPSHOT, "model": 3}), "\x80\x04"):
         (tmp_path / "s.json").write_text(content)
-        with pytest.raises(ValueError, match=r"s\.json"):
-            EncodedAgentState.load(tmp_path / "s.json")
-
-
-# -- waiting ----------------------------------------------------------------------------------------------------------
+        raised(ValueError, EncodedAgentState.load, tmp_path / "s.json", match=r"s\.json")
 
 
 @pytest.fixture
@@ -259,8 +242,7 @@ def test_waiting_until_it_exists(stub: Stub, clock: Clock, capsys: pytest.Captur
     assert clock.slept[2:] == [0.5, 0.25]
     assert capsys.readouterr().out == ""
     stub.replies.append(problem(401, "invalid_token"))
-    with pytest.raises(AuthenticationError):
-        wait_until_agent_exists(agent, 5)
+    raised(AuthenticationError, wait_until_agent_exists, agent, 5)
 
 
 def test_waiting_for_a_service_that_is_away(stub: Stub, clock: Clock) -> None:

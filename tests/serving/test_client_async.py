@@ -1,5 +1,3 @@
-"""AsyncRemoteAgent: the same requests, awaited."""
-
 import asyncio
 import threading
 from typing import Any
@@ -15,9 +13,9 @@ from axonrl.serving import (
     ServiceUnavailable,
 )
 from axonrl.serving.client.errors import ArgumentError
+from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, STATE, Reply, Stub, problem
-from .raising import raised
 
 KNOWN: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn", "environment": "e"}
 
@@ -73,8 +71,7 @@ def test_a_life(stub: Stub) -> None:
     asyncio.run(live())
     assert stub.paths == [path for path, _ in script]
     assert stub.asked[2].json == {"observation": STATE, "environment": "e"}
-    assert stub.asked[2].headers["Authorization"] == "Bearer axp_secret"
-    assert stub.connections == 1
+    assert (stub.asked[2].headers["Authorization"], stub.connections) == ("Bearer axp_secret", 1)
 
 
 def test_it_logs_in_once_when_it_is_first_needed(stub: Stub) -> None:
@@ -99,8 +96,7 @@ def test_a_refused_login(stub: Stub) -> None:
             await agent.info()
 
     assert "secret" not in str(raised(AuthenticationError, asyncio.run, ask()))
-    with pytest.raises(ArgumentError):
-        connect(stub, pasword="secret")
+    raised(ArgumentError, connect, stub, pasword="secret")
 
 
 def test_repetition_and_errors(stub: Stub) -> None:

@@ -6,20 +6,14 @@ import time
 
 import pytest
 
-from axonrl.serving import (
-    Conflict,
-    InvalidRequest,
-    RateLimited,
-    ServiceError,
-    ServiceUnavailable,
-)
+from axonrl.serving import Conflict, InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
 from axonrl.serving.client import session
 from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
+from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, Clock, Reply, Stub, problem
 from .client_stub import told as connect
-from .raising import raised
 
 GONE = Lost("unreachable", "")
 STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
@@ -27,7 +21,6 @@ STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Of a client's repetitions."""
     clock = Clock()
     monkeypatch.setattr(session, "time", clock)
     return clock
@@ -87,11 +80,7 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
-        (problem(409, "agent_inactive"), Conflict),
-        (problem(507, "storage_full"), ServiceUnavailable),
-    ],
+    ("reply", "kind"), [(problem(409, "agent_inactive"), Conflict), (problem(507, "storage_full"), ServiceUnavailable)]
 )
 def test_other_answers_are_never_repeated(stub: Stub, reply: Reply, kind: type[ServiceError]) -> None:
     stub.replies.append(reply)
@@ -119,10 +108,9 @@ def test_no_connection(stub: Stub) -> None:
 def test_a_request_has_a_timeout(stub: Stub) -> None:
     late = threading.Event()
     stub.replies.append(Reply(after=late))
-    with pytest.raises(ServiceUnavailable) as caught:
-        connect(stub, timeout=0.1, retry_deadline=0).act([1, 2, 3, 4])
+    caught = raised(ServiceUnavailable, connect(stub, timeout=0.1, retry_deadline=0).act, [1, 2, 3, 4])
     late.set()
-    assert caught.value.code == "timeout"
+    assert caught.code == "timeout"
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one(stub: Stub) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from axonrl.serving.client import values
 from axonrl.serving.client.errors import ArgumentError
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 NAN, INF = float("nan"), float("inf")
 
@@ -64,30 +63,18 @@ def test_states_that_are_refused(given: object, size: Any, place: str) -> None:
 def test_a_list_that_holds_itself_is_refused() -> None:
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(ArgumentError):
-        values.state(endless, None)
+    raised(ArgumentError, values.state, endless, None)
 
 
 @pytest.mark.parametrize(
-    ("given", "size", "expected"),
-    [
-        (np.array([0.5, -0.5]), 2, [0.5, -0.5]),
-        ((0.5, 0.25), None, [0.5, 0.25]),
-    ],
+    ("given", "size", "expected"), [(np.array([0.5, -0.5]), 2, [0.5, -0.5]), ((0.5, 0.25), None, [0.5, 0.25])]
 )
 def test_actions_are_always_lists(given: object, size: int | None, expected: object) -> None:
     found = values.action(given, size)
-    assert found == expected
-    assert str(found) == str(expected)
+    assert (found, str(found)) == (expected, str(expected))
 
 
-@pytest.mark.parametrize(
-    ("given", "size", "place"),
-    [
-        (np.True_, 1, "action"),
-        ([0.5, True], 2, "action[1]"),
-    ],
-)
+@pytest.mark.parametrize(("given", "size", "place"), [(np.True_, 1, "action"), ([0.5, True], 2, "action[1]")])
 def test_actions_that_are_refused(given: object, size: int | None, place: str) -> None:
     assert raised(ArgumentError, values.action, given, size).argument == place
 
@@ -99,8 +86,7 @@ def test_flags() -> None:
 
 @pytest.mark.parametrize("given", [-0.1, 1.01])
 def test_noise_out_of_range(given: object) -> None:
-    with pytest.raises(ArgumentError):
-        values.fraction(given, "noise")
+    raised(ArgumentError, values.fraction, given, "noise")
 
 
 @pytest.mark.parametrize("given", [2.0, True, (2, 0)])

@@ -44,9 +44,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# -- import-run, export-policy ----------------------------------------------------------------------------------------
-
-
 def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, programs: Path, tmp_path: Path) -> None:
     made = built("dqn", DQN)
     prepared(commands.data, programs, made)
@@ -62,7 +59,6 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
     config = told["config"]
     assert (config["state_size"], config["action_size"], config["seed"]) == (4, 2, 0)
     assert (config["warm_up"], config["update_freq"], config["buffer_size"], config["lr"]) == (20, 2, 500, 3e-4)
-
     trained = Agent.load(run)
     before = [trained.act(one) for one in OBSERVATIONS]
     with opened(commands.data / "agents" / told["id"], programs) as hosted:
@@ -71,7 +67,6 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
         acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
         assert acted == before
         assert learned_alike(hosted, run, made, programs)
-
     assert commands("export-policy", "alice/cart", str(tmp_path / "policy"))[0] == 0
     policy = Policy.load(tmp_path / "policy")
     with opened(commands.data / "agents" / told["id"], programs) as hosted:
@@ -86,7 +81,6 @@ def readable_by_others(folder: Path) -> list[Path]:
 
 
 def opened(path: Path, programs: Path) -> contextlib.closing[HostedAgent]:
-    """An agent's folder, as a worker opens it."""
     return contextlib.closing(Host(programs, path.parent).open(path.name))
 
 
@@ -169,9 +163,6 @@ def test_the_way_back_from_axonrls_names(run: Path) -> None:
         assert (made.seed, made.action["n"]) == (0, 2)
         if model != "ppo":
             assert (made.first_update, made.update_frequency) == (50, 5)
-
-
-# -- backup, verify ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.server

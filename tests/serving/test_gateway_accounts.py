@@ -1,7 +1,5 @@
 """Logins, passwords, tokens, users and the audit log over HTTP."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents over HTTP: creating, reading, changing and removing them; acting and stepping."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -17,8 +15,7 @@ def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
     assert (agent["name"], agent["model"], agent["description"]) == ("cart", "dqn", "balances")
     assert (agent["is_active"], agent["status"], agent["discrete"], agent["learning"]) == (True, "ready", True, True)
     assert agent["config"] == {**CARTPOLE, "discrete": True, "lr": 3e-4, "seed": 1}
-    assert agent["counters"]["global_timestep"] == 0
-    assert agent["bytes"] == 7
+    assert (agent["counters"]["global_timestep"], agent["bytes"]) == (0, 7)
     [(asked, do, body, _)] = service.pool.asked
     assert (asked, do) == (agent["id"], "open")
     assert json.loads(body) == {"model": "dqn", "config": agent["config"]}

@@ -1,7 +1,5 @@
 """Bodies of requests: types, sizes, JSON that is none, and JSON that is nested too deep."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 
@@ -10,9 +8,9 @@ from starlette.types import Message
 
 from axonrl.serving.gateway.incoming import Head, body_of
 from axonrl.serving.gateway.problems import ProblemError
+from axonrl.tests.raising import raised
 
 from .gateway_fakes import Service, with_cart
-from .raising import raised
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"

@@ -1,7 +1,5 @@
 """What holds for every request: tokens, scopes, types, limits, headers, errors; health, metrics, logs."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import json
@@ -28,7 +26,6 @@ def service() -> Iterator[Service]:
 
 
 def routes(service: Service) -> list[tuple[str, str]]:
-    """Every call of the OpenAPI document."""
     document = service("GET", f"{API}/openapi.json", user=None).json
     return [(method.upper(), path) for path, calls in document["paths"].items() for method in calls]
 

@@ -1,7 +1,5 @@
 """``Idempotency-Key`` for an account: the first answer again, and nothing secret that is kept for it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What is somebody else's: agents of others, owners and roles that nobody may set, names that are none."""
 
-from __future__ import annotations
-
 import urllib.parse
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real server on a free port: deadlines, limits of connections, what is no HTTP, the first line, signals."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -21,9 +19,10 @@ import trustme
 from axonrl.serving import ServiceUnavailable
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.server import listening
+from axonrl.tests.experiments.sharing import free_port
+from axonrl.tests.raising import raised
 
 from .live import Server, agent, running
-from .raising import raised
 
 ROOT = Path(__file__).parent.parent.parent
 ACT = "/api/v1/agents/cart/act"
@@ -33,17 +32,10 @@ SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=
 FEW = "http.connections_per_address=5"
 
 
-def free_port() -> int:
-    with listening("127.0.0.1", 0) as bound:
-        return int(bound.getsockname()[1])
-
-
 METRICS = free_port()
 
 
 class Faked(Server):
-    """A gateway with fakes behind it."""
-
     def __init__(self, folder: Path, *sets: str) -> None:
         folder.mkdir(exist_ok=True)
         super().__init__(folder, environment={"PYTHONPATH": os.pathsep.join([str(ROOT / ".build"), str(ROOT)])})
@@ -54,7 +46,6 @@ class Faked(Server):
 
     @property
     def token(self) -> str:
-        """Alice's, which it says first."""
         return self.log.read_text().partition("\n")[0]
 
     def connect(self, address: str = "127.0.0.1") -> socket.socket:
@@ -63,7 +54,6 @@ class Faked(Server):
         return connection
 
     def request(self, target: str = f"POST {ACT}", body: bytes = b"[0]", more: str = "") -> bytes:
-        """A whole request, as bytes."""
         head = f"{target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.token}\r\nContent-Length: {len(body)}\r\n"
         return f"{head}{more}\r\n".encode() + body
 
@@ -76,7 +66,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
-    """With the usual deadlines."""
     with running(Faked(tmp_path_factory.mktemp("gateway"), FEW)) as server:
         yield server
 
@@ -93,7 +82,6 @@ def read(connection: socket.socket) -> bytes:
 
 
 def answer(connection: socket.socket) -> tuple[int, Any]:
-    """One answer."""
     response = http.client.HTTPResponse(connection)
     response.begin()
     body = response.read()
@@ -101,7 +89,6 @@ def answer(connection: socket.socket) -> tuple[int, Any]:
 
 
 def exchange(server: Faked, sent: bytes) -> tuple[int, Any]:
-    """One request on a connection of its own."""
     with server.connect() as connection:
         connection.sendall(sent)
         return answer(connection)
@@ -237,14 +224,7 @@ def test_what_is_no_request_is_refused(patient: Faked, sent: bytes) -> None:
         assert f"x-request-id: {problem['request_id']}".encode() in got
 
 
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [
-        (b"a%00b", 404),
-        ("😀".encode(), 400),
-        (b"x" * 10_000, 422),
-    ],
-)
+@pytest.mark.parametrize(("name", "status"), [(b"a%00b", 404), ("😀".encode(), 400), (b"x" * 10_000, 422)])
 def test_a_name_that_is_none_is_refused_by_a_server(patient: Faked, name: bytes, status: int) -> None:
     head = f"HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {patient.token}\r\nConnection: close\r\n".encode()
     targets = [b"GET /api/v1/agents/%s ", b"DELETE /api/v1/agents/%s ", b"GET /api/v1/agents/%s/state ", b"GET /%s "]
@@ -409,5 +389,4 @@ def test_at_sigterm_requests_under_way_are_answered(server: Faked) -> None:
     lines = [json.loads(line) for line in (server.data / "audit.jsonl").read_text().splitlines()]
     assert [line["outcome"] for line in lines if line["what"] == "request"] == ["missing_token"] * 10
     assert [line["detail"] for line in lines if line["what"] == "requests"] == [{"refused": 2, "addresses": 1}]
-    with pytest.raises(OSError, match="refused"):
-        server.connect()
+    raised(OSError, server.connect, match="refused")

@@ -1,7 +1,5 @@
 """Limits of creations and of transfers of states, quotas of bytes, and what of it is recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from axonrl.serving.gateway import gateway as gateways
@@ -12,7 +10,6 @@ from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create,
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the limits."""
     clock = Clock()
     monkeypatch.setattr(gateways, "time", clock)
     return clock

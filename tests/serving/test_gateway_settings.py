@@ -1,7 +1,5 @@
 """Token buckets, by hand; and the configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,10 @@ from axonrl.serving.gateway.limits import Bucket, Buckets
 from axonrl.serving.gateway.problems import ProblemError
 from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.settings import Settings, load
+from axonrl.tests.raising import raised
 
-from .raising import raised
 
-
-def test_a_bucket() -> None:
+def test_buckets() -> None:
     bucket = Bucket(2.0, now=10.0)  # half a token a second, two at most
     assert [bucket.take(0.5, 2.0, 10.0) for _ in range(3)] == [0.0, 0.0, 2.0]
     assert bucket.take(0.5, 2.0, 11.0) == 1.0
@@ -22,9 +19,6 @@ def test_a_bucket() -> None:
     assert [bucket.take(0.5, 2.0, 1000.0) for _ in range(3)] == [0.0, 0.0, 2.0]
     bucket.owe(3.0)
     assert bucket.take(0.5, 2.0, 1001.0) == (1.0 - (0.5 - 3.0)) / 0.5
-
-
-def test_buckets_are_one_for_each_key() -> None:
     buckets = Buckets("things")
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
@@ -63,21 +57,16 @@ def test_faults_name_file_line_and_key(tmp_path: Path, text: str, where: str) ->
 
 
 def test_faults_of_options_name_the_option_and_all_are_told(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError) as refused:
-        load(None, {"limits.agents": "many", "tokens.default_days": "400"})
-    lines = str(refused.value).splitlines()
+    refused = raised(SettingsError, load, None, {"limits.agents": "many", "tokens.default_days": "400"})
+    lines = str(refused).splitlines()
     assert lines[0] == "--set limits.agents=many: limits.agents: must be an integer, got 'many'"
     assert lines[1].startswith("--set tokens.default_days=400: tokens.default_days: must be ")
     assert "absent.yml" in str(raised(SettingsError, load, tmp_path / "absent.yml"))
 
 
-def test_loopback_needs_no_certificate() -> None:
+def test_addresses_but_loopback_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "127.0.0.2"})
     load(None, {"listen.host": "'::1'"})
-
-
-def test_other_addresses_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
     load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
-    with pytest.raises(SettingsError):
-        load(None, {"listen.tls_cert": "c"})
+    raised(SettingsError, load, None, {"listen.tls_cert": "c"})

@@ -22,8 +22,6 @@ from axonrl.serving.hosting.requests import Bodies
 
 from .hosted import DQN, PPO, Built, Host, body, data, feed, refused, timesteps, weights
 
-# -- learning ---------------------------------------------------------------------------------------------------------
-
 
 def test_acting_changes_nothing_that_is_learned(built: Built, host: Host) -> None:
     recipe = built("dqn", DQN)
@@ -105,9 +103,6 @@ def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -
     assert 120 < sum(drawn) < 280  # 200 expected, of a standard deviation of 10
     half = [agent.act(observation, 0.5).value["action"][0] == greedy[0] for _ in range(400)]
     assert 250 < sum(half) < 350  # 300, of 8.7
-
-
-# -- several environments ---------------------------------------------------------------------------------------------
 
 
 def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host: Host) -> None:
@@ -223,8 +218,6 @@ def test_ppo_learns_when_a_rollout_is_full_and_the_rest_begins_the_next_one(buil
     assert len(agent.memory) == 4
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
-
 BAD_STEPS: list[tuple[dict[str, Any], str]] = [
     ({"state": [1, 2, 3, None]}, "step_data.state[3]"),
     ({"next_state": [1, 1e39, 3, 4]}, "step_data.next_state[1]"),
@@ -244,19 +237,13 @@ def untouched(learned: tuple[Host, HostedAgent]) -> HostedAgent:
 @pytest.mark.parametrize(("change", "where"), BAD_STEPS)
 def test_a_bad_step_is_named_and_changes_nothing(untouched: HostedAgent, change: dict[str, Any], where: str) -> None:
     before = untouched.get_state().value, untouched.info().value
-
     error = refused(lambda: untouched.step(body(0, **change), "key"))
     assert (error.status, error.errors[0][0]) == (422, where)
     assert (untouched.get_state().value, untouched.info().value) == before
 
 
 @pytest.mark.parametrize(
-    ("content", "status"),
-    [
-        (b'{"step_data": NaN}', 400),
-        (b"[" * 10_000, 400),
-        (b'{"step_data": {}, "more": 1}', 422),
-    ],
+    ("content", "status"), [(b'{"step_data": NaN}', 400), (b"[" * 10_000, 400), (b'{"step_data": {}, "more": 1}', 422)]
 )
 def test_a_body_that_is_no_step_is_refused(untouched: HostedAgent, content: bytes, status: int) -> None:
     assert refused(lambda: untouched.step(content, None)).status == status
@@ -278,11 +265,7 @@ def test_a_bad_act_is_named(untouched: HostedAgent, content: bytes, noise: Any, 
 
 @pytest.mark.parametrize(
     ("action", "where"),
-    [
-        ([[0.5, 2.001, 0.5]], "action[0][1]"),
-        ([[-0.001, 0.5, 0.5]], "action[0][0]"),
-        ([[0.5, 0.5]], "action[0]"),
-    ],
+    [([[0.5, 2.001, 0.5]], "action[0][1]"), ([[-0.001, 0.5, 0.5]], "action[0][0]"), ([[0.5, 0.5]], "action[0]")],
 )
 def test_an_action_of_numbers_has_its_shape_and_its_bounds(action: Any, where: str) -> None:
     bodies = Bodies(Box(-np.inf, np.inf, (3,)), Box(0, np.array([[1, 2, 3]], np.float32)))
@@ -298,9 +281,6 @@ def test_a_batch_with_one_bad_step_is_refused_whole(untouched: HostedAgent) -> N
     error = refused(lambda: untouched.step(json.dumps({"steps": steps}).encode(), None, several=True))
     assert error.errors[0][0] == "steps[1].action[0]"
     assert (untouched.get_state().value, untouched.info().value) == before
-
-
-# -- states -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("model", "config", "as_file"), [("dqn", {**DQN, "n_steps": 3}, True), ("ppo", PPO, False)])

@@ -1,7 +1,5 @@
 """What a hosted agent keeps, and what comes back after a crash, after damage, and for other processes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -19,10 +17,10 @@ from axonrl.runs import history
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError
+from axonrl.tests.raising import raised
 
 from .experience import step
 from .hosted import DQN, PPO, Built, Host, body, feed, refused, timesteps, weights
-from .raising import raised
 
 
 @pytest.mark.parametrize(("model", "config"), [("dqn", DQN), ("dqn", {**DQN, "n_steps": 3}), ("ppo", PPO)])
@@ -215,9 +213,6 @@ def test_learning_can_be_switched_off(built: Built, host: Host) -> None:
     assert refused(lambda: agent.step(body(0), None)).code == "learning_off"
     agent.patch(True, recover=False)
     agent.step(body(0), None)
-
-
-# -- the folder -------------------------------------------------------------------------------------------------------
 
 
 def test_its_folder_is_an_ordinary_run_folder(built: Built, host: Host) -> None:

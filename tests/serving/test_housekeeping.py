@@ -1,7 +1,5 @@
 """What a gateway does beside the requests, and when, on a clock that goes on only while everybody waits."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """An answer's head and body become one write, in order, and nothing written is held back or lost."""
 
-from __future__ import annotations
-
 import asyncio
 
 from axonrl.serving.gateway.joining import JoiningTransport

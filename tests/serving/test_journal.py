@@ -8,8 +8,7 @@ import pytest
 
 from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.hosting.journal import DamagedJournalError, Journal
-
-from .raising import raised
+from axonrl.tests.raising import raised
 
 RECORDS = [b"first", b"the second one", b"3" * 100]
 HEAD = 12
@@ -108,11 +107,9 @@ def test_a_segment_that_is_missing_is_damage(tmp_path: Path) -> None:
         journal.append(number, b"x")
         journal.start_segment()
     (tmp_path / f"{2:020d}.log").unlink()
-    with pytest.raises(DamagedJournalError):
-        read(tmp_path)
+    raised(DamagedJournalError, read, tmp_path)
     (tmp_path / f"{1:020d}.log").unlink()
-    with pytest.raises(DamagedJournalError):
-        read(tmp_path, 2)
+    raised(DamagedJournalError, read, tmp_path, 2)
     assert [number for number, _ in read(tmp_path, 3)] == [3]
 
 
@@ -128,8 +125,7 @@ def test_what_cannot_be_written_leaves_the_journal_as_it_was(tmp_path: Path, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        with pytest.raises(OSError, match="No space"):
-            journal.append(2, b"12345678")
+        raised(OSError, journal.append, 2, b"12345678", match="No space")
     journal.append(2, RECORDS[1])
     journal.close()
     assert read(tmp_path) == [(1, RECORDS[0]), (2, RECORDS[1])]
@@ -140,6 +136,5 @@ def test_an_outdated_writer_is_refused(tmp_path: Path) -> None:
     later.append(1, b"x")
     later.close()
     outdated = Journal(tmp_path, epoch=1)
-    with pytest.raises(OutdatedError):
-        outdated.append(2, b"y")
+    raised(OutdatedError, outdated.append, 2, b"y")
     assert read(tmp_path) == [(1, b"x")]

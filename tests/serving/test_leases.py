@@ -21,22 +21,19 @@ from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.checking import check
 from axonrl.serving.hosting.fencing import OutdatedError
 from axonrl.serving.workers.pool import Answer
+from axonrl.tests.raising import raised
 
 from .experience import step
 from .for_accounts import Hands
 from .hosted import DQN, Built, Host, body, timesteps, weights
 from .live import Server, agent, prepared
 from .postgresql import PostgreSQL
-from .raising import raised
 from .service import SMALL
 from .service import timesteps as accepted
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
 LEASE = 3.0
-
-
-# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database, owner: str, clock: Hands) -> None:
@@ -105,9 +102,6 @@ def test_an_agent_that_nobody_asks_for_is_given_back(database: Database, owner: 
     asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
 
 
-# -- the folder of an agent -------------------------------------------------------------------------------------------
-
-
 class Folder:
     """An agent's folder that several processes see."""
 
@@ -137,16 +131,12 @@ def test_who_was_taken_over_can_acknowledge_and_save_nothing(shared: Folder) -> 
     new = shared.open(2)  # the old one is still there, with its lock and its open journal
     assert timesteps(new) == 30
     old.step(body(30), "late")  # it reaches the file
-    with pytest.raises(OutdatedError):
-        old.sync()
-    with pytest.raises(OutdatedError):
-        old.save()
+    raised(OutdatedError, old.sync)
+    raised(OutdatedError, old.save)
     feed(new, *range(100, 120))
     old.step(body(31), "later")
-    with pytest.raises(OutdatedError):
-        old.sync()
-    with pytest.raises(OutdatedError):
-        shared.open(1)
+    raised(OutdatedError, old.sync)
+    raised(OutdatedError, shared.open, 1)
     kept = weights(new)
     assert check(shared.path) == []
     third = shared.open(3)
@@ -230,9 +220,6 @@ def test_a_folder_has_one_server_and_a_database_one_folder(tmp_path: Path, capsy
     assert str(tmp_path / "data") in capsys.readouterr().err
 
 
-# -- two servers ------------------------------------------------------------------------------------------------------
-
-
 def play(client: RemoteAgent, *numbers: int) -> None:
     for k in numbers:
         assert client.step(*step(k), key=f"key-{k}") is True
@@ -257,7 +244,6 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         at_one = agent(one, token, **SMALL)
         at_one.create_agent(4, 2, "dqn")
         play(at_one, *range(20))
-
         # While one has it, two has it not, whatever is asked.
         impatient = agent(two, token, retry_deadline=0)
         for ask in (lambda: impatient.act([0.0] * 4), lambda: play(impatient, 20), impatient.info):
@@ -265,14 +251,12 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
             caught = raised(ServiceUnavailable, ask)
             assert (caught.status, caught.code) == (503, "unavailable")
         assert accepted(at_one) == 20
-
         # One dies: two has it when the lease has run out, with everything that was acknowledged.
         play(at_one, *range(20, 40))
         one.kill(workers=False)
         at_two = agent(two, token, retry_deadline=120.0)
         play(at_two, 39, 40)  # the last one may have been answered, and is known by its key
         assert accepted(at_two) == 41
-
         # Two is stopped, and does not know: three goes on, and two is fenced when it wakes up.
         three.start()
         at_three = agent(three, token, retry_deadline=120.0)
@@ -289,10 +273,8 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
                 os.kill(pid, signal.SIGCONT)
         late.join(60)
         assert [type(error) for error in refused] == [ServiceUnavailable]
-        with pytest.raises(ServiceUnavailable):
-            play(impatient, 42)
+        raised(ServiceUnavailable, play, impatient, 42)
         assert accepted(at_three) == 61
-
         # A graceful stop gives it back; and all of it is what one server would have learned.
         assert three.stop() == 143
         assert accepted(agent(two, token, retry_deadline=120.0)) == 61

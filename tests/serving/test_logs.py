@@ -1,7 +1,3 @@
-"""Logs are JSON lines, without secrets."""
-
-from __future__ import annotations
-
 import io
 import json
 import logging

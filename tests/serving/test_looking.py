@@ -1,7 +1,5 @@
 """For how long a process looks before it sleeps, where it does not look at all, and which of its children hang."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import socket

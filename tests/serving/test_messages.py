@@ -1,13 +1,10 @@
-"""Frames, as bytes and from a socket."""
-
-from __future__ import annotations
-
 import socket
 import threading
 
 import pytest
 
 from axonrl.serving.workers.messages import Frame, FrameError, Frames, cut, decode, encode, read
+from axonrl.tests.raising import raised
 
 #: Length 12 (2 + 8 + 2), head of 8 bytes, then both.
 BYTES = b"\x0c\x00\x00\x00\x08\x00" + b'{"id":1}' + b"\x00\xff"
@@ -39,15 +36,13 @@ def test_frames_are_cut_wherever_they_were_torn() -> None:
 )
 def test_what_is_no_frame_is_refused(wrong: bytes) -> None:
     buffer = bytearray(BYTES + wrong)
-    with pytest.raises(FrameError):
-        cut(buffer)
+    raised(FrameError, cut, buffer)
     assert buffer == wrong
 
 
 def test_a_head_that_is_too_long_is_not_sent() -> None:
     assert len(encode({"a": "x" * (65_535 - 8)})) == 6 + 65_535
-    with pytest.raises(ValueError, match="65,535"):
-        encode({"a": "x" * (65_536 - 8)})
+    raised(ValueError, encode, {"a": "x" * (65_536 - 8)}, match="65,535")
 
 
 def test_reading_waits_for_whole_frames() -> None:
@@ -68,5 +63,4 @@ def test_a_connection_that_ends_within_a_frame() -> None:
         with ours:
             theirs.sendall(BYTES[:size])
             theirs.close()
-            with pytest.raises(FrameError):
-                read(ours)
+            raised(FrameError, read, ours)

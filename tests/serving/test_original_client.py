@@ -102,7 +102,6 @@ except ValueError as error:
 
 
 def check(told: dict[str, Any], model: str) -> None:
-    """What the program was told."""
     assert (told["before"], told["exists"], told["is_active"], told["waited"]) == (False, True, True, [True, True])
     assert "name_taken" in told["again"]
     created = told["created"]
@@ -119,7 +118,6 @@ def check(told: dict[str, Any], model: str) -> None:
     assert told["info"]["counters"]["global_timestep"] == 20
     assert told["info"]["counters"]["global_step"] > 0
     assert {type(value) for value in told["hparams"].values()} <= {int, float, str, bool}
-    assert told["synced"] == [4, 2, model]
-    assert told["state"] == [model, 4, 2]
+    assert (told["synced"], told["state"]) == ([4, 2, model], [model, 4, 2])
     assert (told["uploaded"], told["same"], told["acts_alike"]) == (True, True, True)
     assert (told["other name"], told["removed"], told["after"], told["second removed"]) == (False, True, False, True)

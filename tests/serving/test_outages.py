@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from axonrl.serving import RemoteAgent, ServiceUnavailable
+from axonrl.tests.experiments.sharing import wait
 
 from .for_accounts import PASSWORD
 from .hosted import DQN, Built
 from .live import running
 from .postgresql import PostgreSQL
-from .service import SMALL, Service, wait_for
+from .service import SMALL, Service
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("quick_hashes")]
 
@@ -61,7 +62,7 @@ class Player:
     def goes_on(self) -> bool:
         """Ten more rounds."""
         before = self.count
-        wait_for(lambda: self.count > before + 10 or bool(self.errors), SECONDS)
+        wait(lambda: self.count > before + 10 or bool(self.errors), SECONDS)
         return not self.errors
 
 
@@ -89,13 +90,13 @@ def test_agents_go_on_while_the_database_is_away(
                 with ThreadPoolExecutor(2) as others:
                     logged_in = others.submit(login, server)
                     created = others.submit(second.create_agent, 4, 2, "dqn")
-                    wait_for(lambda: server.ready() == 503, SECONDS)  # now tokens cannot be looked up any more
+                    wait(lambda: server.ready() == 503, SECONDS)  # now tokens cannot be looked up any more
                     assert player.goes_on()
                 assert logged_in.result() == (503, "database_unavailable")
                 error = created.exception()
                 assert isinstance(error, ServiceUnavailable)
                 assert (error.status, error.code) == (503, "database_unavailable")
-            wait_for(lambda: server.ready() == 200, SECONDS)
+            wait(lambda: server.ready() == 200, SECONDS)
             assert login(server) == (200, "")
             second.create_agent(4, 2, "dqn")
             assert player.goes_on()

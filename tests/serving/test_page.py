@@ -1,7 +1,5 @@
 """The web page in a browser, of a real server with a real agent."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

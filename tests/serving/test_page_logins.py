@@ -1,7 +1,5 @@
 """The web page's files and logins, without a browser: headers, cookies, and what a cookie is good for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

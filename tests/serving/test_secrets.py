@@ -34,7 +34,6 @@ class Client:
         self.refusals: dict[str, bytes] = {}
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None, **head: str) -> Any:
-        """The JSON of an answer, or bytes."""
         status, headers, found = self._server.ask(method, path, body, token=token, **head)
         self.cookie = headers.get("set-cookie", "").partition(";")[0]
         if status >= 400:
@@ -57,7 +56,6 @@ def used(client: Client, token: str, administrator: str) -> set[str]:
     secrets = {PASSWORD, NEW, BOBS, WRONG, SHORT, TOKEN_OF_NOBODY, token, administrator, login, made, cookie}
     assert all(len(secret) >= len(SHORT) for secret in secrets)
     assert client.refusals == {}
-
     client.log_in("alice", WRONG)
     client.log_in("alice", WRONG, "/login")
     client.log_in(WRONG, WRONG)

@@ -1,7 +1,5 @@
 """The client, the gateway and the workers together: what one relies on the other for."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator
@@ -10,12 +8,13 @@ from typing import Any
 import pytest
 
 from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent
+from axonrl.tests.experiments.sharing import wait
+from axonrl.tests.raising import raised
 
 from .commands import Commands
 from .experience import batch, step
 from .for_accounts import PASSWORD
-from .raising import raised
-from .service import SMALL, Service, timesteps, wait_for
+from .service import SMALL, Service, timesteps
 
 pytestmark = pytest.mark.server
 ZEROS = [0.0] * 4
@@ -53,8 +52,7 @@ def test_the_life_of_an_agent(server: Service, a: RemoteAgent) -> None:
     assert a.upload_state(state) is True
     assert timesteps(a) == 30
     assert a.remove(agent_name="a") is True
-    with pytest.raises(NotFound):
-        a.info()
+    raised(NotFound, a.info)
 
 
 def test_nobody_else_can_read_what_is_kept(server: Service, a: RemoteAgent) -> None:
@@ -88,12 +86,11 @@ def test_what_commands_change_holds_while_the_service_runs(server: Service, comm
     assert [one.exists for one in (carol, bob, game, other)] == [False] * 4
     listed = json.loads(command("list-tokens", "carol", "--json"))
     (id,) = (one["id"] for one in listed if one["name"] == "game")
-
     command("revoke-token", id)
     command("set-password", "carol", "--password-stdin", stdin="another horse battery\n")
     command("disable-user", "bob")
     for ended in (game, carol, bob):
-        wait_for(functools.partial(is_refused, ended))
+        wait(functools.partial(is_refused, ended))
     assert other.exists is False  # a token that was made is not a login
     for name in ("carol", "bob"):
         assert raised(AuthenticationError, client, name).code == "invalid_credentials"

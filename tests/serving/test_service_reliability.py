@@ -17,11 +17,12 @@ from filelock import FileLock
 from axonrl.serving import RemoteAgent, ServiceError
 from axonrl.serving.accounts import Accounts, open_service
 from axonrl.serving.accounts import folder as folders
+from axonrl.tests.experiments.sharing import wait
 
 from .experience import alike, batch, step, stepped
 from .hosted import DQN, Built
 from .live import running
-from .service import SMALL, Service, dropping, is_there, serving, timesteps, wait_for
+from .service import SMALL, Service, dropping, is_there, serving, timesteps
 
 pytestmark = pytest.mark.server
 CLIENTS = 8
@@ -44,9 +45,6 @@ def a(server: Service) -> Iterator[RemoteAgent]:
         agent.remove(agent_name="a")
         agent.create_agent(4, 2, "dqn")
         yield agent
-
-
-# -- kill -9 ----------------------------------------------------------------------------------------------------------
 
 
 def test_steps_are_applied_once_whatever_is_killed_and_whichever_answers_are_lost(
@@ -75,7 +73,7 @@ def test_the_agents_of_other_workers_answer_while_one_is_killed(
     def kill() -> None:
         pid = int((folder / "lock.pid").read_text())
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: (folder / "lock.pid").read_text() not in ("", str(pid)))
+        wait(lambda: (folder / "lock.pid").read_text() not in ("", str(pid)))
 
     stop = threading.Event()
     with ThreadPoolExecutor(1) as one, server.agent("twin", retry_deadline=0.0) as bystander:
@@ -103,10 +101,10 @@ def test_a_gateway_that_is_killed_leaves_no_process_and_no_lock(server: Service,
     folder = server.folder("a")
     with ThreadPoolExecutor(1) as one, server.agent("building", retry_deadline=0.0, hidden_layers=[9]) as other:
         creating = one.submit(other.create_agent, 4, 2, "dqn")
-        wait_for(lambda: len(server.children()) == 3)  # the builder loads TensorFlow
+        wait(lambda: len(server.children()) == 3)  # the builder loads TensorFlow
         children = server.children()
         server.kill(workers=False)
-        wait_for(lambda: not any(map(is_there, children)))
+        wait(lambda: not any(map(is_there, children)))
         assert isinstance(creating.exception(60), ServiceError)
     assert folders.holder(server.data) is None
     with FileLock(folder / "lock", timeout=0):
@@ -117,9 +115,6 @@ def test_a_gateway_that_is_killed_leaves_no_process_and_no_lock(server: Service,
     assert timesteps(a) == 1
     assert other.exists is False
     assert [one.name for one in (server.data / "agents").iterdir() if one.name.startswith(".")] == []
-
-
-# -- ending in good order ---------------------------------------------------------------------------------------------
 
 
 def steps_until_it_fails(agent: RemoteAgent, begun: threading.Semaphore) -> int:
@@ -161,7 +156,7 @@ def test_a_worker_that_hangs_is_killed_and_started_again_and_does_not_delay_the_
         for k in range(20):
             agent.step(*step(k))
         hung, checkpoints = other.worker_of("a"), other.folder("a") / "checkpoints"
-        wait_for(lambda: len(list(checkpoints.glob("checkpoint-*"))) == 2)
+        wait(lambda: len(list(checkpoints.glob("checkpoint-*"))) == 2)
         os.kill(hung, signal.SIGSTOP)
         newest = max(checkpoints.glob("checkpoint-*"))
         (newest / "state.json").write_bytes(b"damaged")  # of which the worker that is started again warns
@@ -180,7 +175,7 @@ def test_a_worker_that_hangs_is_killed_and_started_again_and_does_not_delay_the_
         with ThreadPoolExecutor(1) as one:
             os.kill(other.worker_of("a"), signal.SIGSTOP)
             acting = one.submit(other.agent("a", retry_deadline=0.0).act, [0.0] * 4)
-            wait_for(lambda: other.ask("GET", "/livez")[0] == 200)
+            wait(lambda: other.ask("GET", "/livez")[0] == 200)
             assert other.stop() == 143
             assert isinstance(acting.exception(60), ServiceError)
         assert not any(map(is_there, children))
@@ -189,12 +184,6 @@ def test_a_worker_that_hangs_is_killed_and_started_again_and_does_not_delay_the_
     (warning,) = [line for line in lines if "is damaged" in line["message"]]
     assert (warning["level"], warning["logger"], warning["worker"]) == ("warning", "py.warnings", killed["worker"])
     assert warning["agent"] == newest.parts[-3]
-
-
-# -- removing ---------------------------------------------------------------------------------------------------------
-
-
-# -- a disk that is full ----------------------------------------------------------------------------------------------
 
 
 def step_status(service: Service, k: int) -> tuple[int, str]:

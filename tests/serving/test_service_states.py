@@ -1,7 +1,5 @@
 """States that were damaged, or are dangerous: they are refused, and the agent is as it was."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator

@@ -28,7 +28,6 @@ from .hosted import DQN, Built
 
 @pytest.fixture
 def worker(programs: Path, tmp_path: Path) -> Iterator[Asked]:
-    """One in a thread, with agents ``a`` and ``b``."""
     with working(tmp_path, programs) as asked:
         yield asked
 

@@ -22,11 +22,11 @@ from axonrl.serving.hosting.learning import Learning
 from axonrl.serving.hosting.segments import segments_of
 from axonrl.serving.workers import slots, worker
 from axonrl.serving.workers.slots import Slots
+from axonrl.tests.experiments.sharing import wait
 
 from .asked import ACT, STEP, Asked, statuses, working
 from .client_stub import Clock
 from .hosted import DQN, data
-from .service import wait_for
 
 Started = Callable[..., Asked]
 
@@ -62,7 +62,7 @@ class Houses:
     def pass_by(self) -> None:
         """Wait until it has looked after all of them, once at least."""
         before = self.kept
-        wait_for(lambda: self.kept >= before + 2, 30)
+        wait(lambda: self.kept >= before + 2, 30)
 
 
 @pytest.fixture
@@ -71,7 +71,6 @@ def houses(monkeypatch: pytest.MonkeyPatch) -> Houses:
 
 
 def steps(begin: int, end: int) -> bytes:
-    """The body of a request with several steps."""
     return json.dumps({"steps": [data(k) for k in range(begin, end)]}).encode()
 
 
@@ -86,9 +85,6 @@ def checkpoints(folder: Path) -> list[int]:
     return [store.about(index)[0]["number"] for index in store.kept()]
 
 
-# -- putting away -----------------------------------------------------------------------------------------------------
-
-
 def test_an_agent_that_nobody_asks_for_is_put_away_and_comes_back_the_same(
     started: Started, recipe: bytes, houses: Houses, tmp_path: Path
 ) -> None:
@@ -100,7 +96,7 @@ def test_an_agent_that_nobody_asks_for_is_put_away_and_comes_back_the_same(
     houses.pass_by()
     assert asked.tally()["loaded_agents"] == 1
     houses.later = 901.0  # 15 minutes, if nothing else is said
-    wait_for(lambda: asked.tally()["loaded_agents"] == 0, 30)
+    wait(lambda: asked.tally()["loaded_agents"] == 0, 30)
     told = asked.tally()
     assert (told["evictions_total"], told["openings_total"]) == (1, 1)
     assert checkpoints(tmp_path / "agents" / "a") == [0, 1]  # of requests: nothing of the journal is needed
@@ -125,13 +121,13 @@ def test_above_its_memory_the_agents_unused_longest_are_put_away(
     assert asked.tally()["loaded_agents"] == 8
     asked.ask("h", "info", wake=False)  # who looks at an agent does not use it
     measured.extend([1_001, 1_000])
-    wait_for(lambda: len(measured) == 1, 30)
+    wait(lambda: len(measured) == 1, 30)
     houses.pass_by()
     there = ["executor" in json.loads(asked.ask(name, "info", wake=False).body) for name in names]
     assert there == [True] * 6 + [False] * 2  # a quarter of them: h and g had acted first
     assert asked.ask("h", "act", ACT).body == acts["h"]
     measured.append(1_001)  # and so it stays
-    wait_for(lambda: asked.tally()["loaded_agents"] == 1, 30)
+    wait(lambda: asked.tally()["loaded_agents"] == 1, 30)
     houses.pass_by()
     assert asked.tally()["loaded_agents"] == 1
     assert "executor" in json.loads(asked.ask("h", "info", wake=False).body)
@@ -144,9 +140,6 @@ def test_a_worker_measures_the_memory_that_it_takes_and_not_what_it_may_take() -
         assert slots.resident_bytes() - before < size / 2
         mapped.write(b"x" * size)
         assert slots.resident_bytes() - before > size / 2
-
-
-# -- saving -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_is_written_after_so_many_steps(
@@ -191,10 +184,7 @@ def test_where_a_process_is_to_be_survived_steps_are_written_at_once_and_synced_
         assert known["counters"]["global_timestep"] == number
     assert asked.tally()["journal_syncs_total"] == 0
     monkeypatch.setattr(worker, "_HOUSEKEEPING_SECONDS", 0.01)
-    wait_for(lambda: asked.tally()["journal_syncs_total"] == 1, 30)
-
-
-# -- what waits for updates -------------------------------------------------------------------------------------------
+    wait(lambda: asked.tally()["journal_syncs_total"] == 1, 30)
 
 
 class Updates:
@@ -218,16 +208,12 @@ class Updates:
         wanted = self.done + count
         for _ in range(count):
             self.allowed.release()
-        wait_for(lambda: self.done == wanted, 30)
+        wait(lambda: self.done == wanted, 30)
 
 
 @pytest.mark.parametrize(("freshness", "waits_for"), [("strict", 5), ("relaxed", 0)])
 def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
-    started: Started,
-    built: Callable[..., Recipe],
-    freshness: str,
-    waits_for: int,
-    monkeypatch: pytest.MonkeyPatch,
+    started: Started, built: Callable[..., Recipe], freshness: str, waits_for: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updates, asked = Updates(monkeypatch), started()
     made = built("dqn", {**DQN, "freshness": freshness}).to_json()

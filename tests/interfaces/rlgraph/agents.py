@@ -1,7 +1,5 @@
 """What the tests of RLgraph's interface share: small agents, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +32,6 @@ def make_dqn(**more: Any) -> DQNAgent:
 
 
 def records(count: int, *, seed: int = 0) -> dict[str, Any]:
-    """A batch of random records."""
     rng = np.random.default_rng(seed)
     return {
         "states": rng.normal(size=(count, 2)),

@@ -1,7 +1,5 @@
 """DQNAgent, ApexAgent and RandomAgent: what they do, store and learn, by their numbers."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess
@@ -237,8 +235,7 @@ def test_buffers_by_environment() -> None:
         assert {name: len(rows) for name, rows in buffer.items()} == {"env_0": 2}
     assert agent.actions_buffer["env_0"] == [1, 1]
     observe(None)
-    assert len(agent.memory) == 3
-    assert agent.rewards_buffer == {}
+    assert (len(agent.memory), agent.rewards_buffer) == (3, {})
     observe("a")
     observe("b")
     observe("b")
@@ -471,7 +468,6 @@ def test_store_and_load(tmp_path: Path) -> None:
         assert agent.get_action(STATE) == other.get_action(STATE)
         assert agent.update() == other.update()
     assert equal(agent.get_weights(), other.get_weights())
-
     empty = tmp_path / "empty"
     empty.mkdir()
     different = make_dqn()

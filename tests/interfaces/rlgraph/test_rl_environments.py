@@ -1,5 +1,3 @@
-"""Environments of RLgraph's interface."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -328,8 +326,6 @@ def test_what_was_made_before_a_refusal_is_closed() -> None:
 
 
 class Own(Environment):
-    """What a user writes."""
-
     def __init__(self, told: Any) -> None:
         super().__init__(float, gymnasium.spaces.Discrete(2))
         self.told = told

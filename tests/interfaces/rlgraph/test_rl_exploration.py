@@ -38,22 +38,16 @@ def values(spec: Any, *times: int) -> list[float]:
     return [make_decay("decay_spec", spec).value(t) for t in times]
 
 
-def test_linear_decay() -> None:
+def test_decays() -> None:
     window = {"to": 0.2, "start_timestep": 20, "num_timesteps": 80}
     for spec in (window, {**window, "type": "linear_decay", "from_": 1.0}, {**window, "type": "Linear-Decay"}):
         assert values(spec, 0, 20, 100, 10**9) == [1.0, 1.0, 0.2, 0.2]
         assert values(spec, 40, 60) == pytest.approx([0.8, 0.6])
     assert values({}, 0, 2500, 10_000) == [1.0, 0.75, 0.0]
     assert values("linear_decay", 5000) == [0.5]
-
-
-def test_polynomial_decay() -> None:
     spec = {"type": "polynomial_decay", "power": 2, "from": 3, "to": 1, "num_timesteps": 10}
     assert values(spec, 0, 5, 10) == [3.0, 1.5, 1.0]  # 1 + 2 * 0.5 ** 2
     assert values({**spec, "power": 1.0}, 5) == [2.0]
-
-
-def test_exponential_decay() -> None:
     spec = {"type": "exponential_decay", "from": 0.9, "to": 0.1, "start_timestep": 10, "num_timesteps": 100}
     assert values({**spec, "half_life": 25}, 10, 35, 60, 109, 110) == pytest.approx(
         [0.9, 0.5, 0.3, 0.1 + 0.8 * 0.5 ** (99 / 25), 0.1]
@@ -61,9 +55,6 @@ def test_exponential_decay() -> None:
     assert values({**spec, "num_half_lives": 4}, 35, 60) == pytest.approx([0.5, 0.3])
     assert values(spec, 20, 110) == pytest.approx([0.5, 0.1])  # 10 half-lives
     assert make_decay("d", spec).to_json()["half_life"] == 10.0
-
-
-def test_constant_decay() -> None:
     assert values({"type": "constant_decay", "constant_value": 0.3, "num_timesteps": 5}, 0, 3, 99) == [0.3] * 3
     assert values(0.5, 0, 9) == [0.5, 0.5]
     assert make_decay("d", 2).constant == 2.0
@@ -101,8 +92,7 @@ def test_a_row_is_random_or_not() -> None:
 def test_constant_noise_is_clipped() -> None:
     exploration = noise("constant_noise", value=2.5)
     actions, used = drawn(exploration, np.array([[0.0, 0.0], [-3.0, 9.0]], np.float32), 1)
-    assert actions.tolist() == [[1.0, 2.5], [-0.5, 10.0]]
-    assert actions.dtype == np.float32
+    assert (actions.tolist(), actions.dtype) == ([[1.0, 2.5], [-0.5, 10.0]], np.float32)
     assert used.tolist() == [True, True]
     assert exploration.level(9) == 2.5
 

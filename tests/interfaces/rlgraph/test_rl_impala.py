@@ -1,7 +1,5 @@
 """IMPALAAgent and SingleIMPALAAgent: fragments, V-trace and what is refused, by their numbers."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any
@@ -162,8 +160,7 @@ def test_fragments_of_a_script(tmp_path: Path) -> None:
     probs = policy(weights, first["states"][:-1])
     assert np.allclose(first["action_probs"], probs, atol=1e-6)
     assert np.allclose(first["log_probs"], np.log(probs[np.arange(6), first["actions"]]), atol=1e-6)
-    assert agent.episode_returns == [2.0, 6.0]
-    assert agent.timesteps == 12
+    assert (agent.episode_returns, agent.timesteps) == ([2.0, 6.0], 12)
     agent.terminate()
     found = [(step, values["episode_reward"]) for step, values in scalars(tmp_path) if "episode_reward" in values]
     assert found == [(2, 2.0), (4, 6.0)]

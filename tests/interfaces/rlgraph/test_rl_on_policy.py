@@ -1,7 +1,5 @@
 """ActorCriticAgent and PPOAgent: what they learn from, and by how much, by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -140,8 +138,7 @@ def test_actor_critic_learns_from_the_newest_records_and_drops_them() -> None:
     agent = actor_critic()
     agent.observe([0.0], 0, [], 5.0, [0.0], True, env_id="b")  # older than the batch: it stays
     observe_two(agent)
-    assert len(agent.memory) == 3
-    assert len(agent.states_buffer["a"]) == 2
+    assert (len(agent.memory), len(agent.states_buffer["a"])) == (3, 2)
     assert agent.can_update
     loss, per_item, value_loss, value_per_item = result = agent.update()
     np.testing.assert_allclose(per_item, [-HALF * a + 0.25 * HALF for a in ADVANTAGES], rtol=1e-6)
@@ -165,9 +162,7 @@ def test_too_few_records_change_nothing() -> None:
     error = refused(agent.update)
     assert "4 records" in str(error)
     assert error.value == 2
-    assert len(agent.memory) == 0
-    assert len(agent.rewards_buffer["a"]) == 2
-    assert agent.updates == 0
+    assert (len(agent.memory), len(agent.rewards_buffer["a"]), agent.updates) == (0, 2, 0)
     assert equal(before, agent.get_policy_weights())
 
 
@@ -186,8 +181,7 @@ def test_whole_episodes_are_drawn_and_dropped() -> None:
     advantages = [sum(0.25**j * delta for j, delta in enumerate(deltas[k:])) for k in range(5)]
     np.testing.assert_allclose(values, np.square(advantages), rtol=1e-5)
     np.testing.assert_allclose(per_item, [-HALF * a + 0.25 * HALF for a in advantages], rtol=1e-5, atol=1e-6)
-    assert len(agent.memory) == 0
-    assert len(agent.states_buffer["b"]) == 1
+    assert (len(agent.memory), len(agent.states_buffer["b"])) == (0, 1)
     error = refused(agent.update)
     assert "1 whole episodes" in str(error)
     assert error.value == 0
@@ -215,8 +209,7 @@ def test_batches_of_the_callers_are_learnt_from_like_records() -> None:
     np.testing.assert_allclose(loss[3], np.square([ADVANTAGES[k] for k in order]), rtol=1e-6)
     observe_two(other)
     assert float(other.update()) == pytest.approx(float(loss), rel=1e-6)
-    assert len(agent.memory) == 0
-    assert agent.updates == 1
+    assert (len(agent.memory), agent.updates) == (0, 1)
     weighted = actor_critic().update({**batch, "importance_weights": [1.0, 1.0, 0.0, 3.0]})
     np.testing.assert_allclose(weighted[1], loss[1] * np.array([1, 1, 0, 3]), rtol=1e-6)
     np.testing.assert_allclose(weighted[3], loss[3] * np.array([1, 1, 0, 3]), rtol=1e-6)

@@ -1,7 +1,5 @@
 """SACAgent: losses and targets by hand, actions, files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +68,7 @@ def test_losses_and_targets_by_hand() -> None:
 def test_actions_stay_within_the_space() -> None:
     agent, states = SACAgent(**SAC), np.random.default_rng(0).normal(size=(500, 2))
     actions = agent.get_action(states)
-    assert actions.shape == (500, 1)
-    assert actions.dtype == np.float32
+    assert (actions.shape, actions.dtype) == ((500, 1), np.float32)
     assert ((actions > LOW) & (actions < HIGH)).all()
     assert actions.std() > 0.5
     np.testing.assert_array_equal(

@@ -121,8 +121,7 @@ def test_nests_are_flat_by_names() -> None:
     assert (NEST.shape, NEST.flat_dim) == ((((),), ((), (2,))), 4)
     assert FloatBox().flat() == {"": FloatBox()}
     batch = stacked(NEST, [value, {"a": {"c": False}, "b": (0, [0.0, 0.0])}])
-    assert batch["b"][0].tolist() == [2, 0]
-    assert batch["b"][1].tolist() == [[0.5, 1.0], [0.0, 0.0]]
+    assert (batch["b"][0].tolist(), batch["b"][1].tolist()) == ([2, 0], [[0.5, 1.0], [0.0, 0.0]])
     assert FloatBox(shape=(2,)).force_batch([1.0, 2.0]).tolist() == [[1.0, 2.0]]
     assert FloatBox(shape=(2,)).force_batch([[1.0, 2.0]]).tolist() == [[1.0, 2.0]]
     ranked: Any = NEST.with_batch_rank()

@@ -57,8 +57,6 @@ class Corridor(Environment):
 
 
 class Recorder(RandomAgent):
-    """Writes down what it is told."""
-
     def __init__(self, env: Environment, **kwargs: Any) -> None:
         super().__init__(state_space=env.state_space, action_space=env.action_space, **kwargs)
         self.acted: list[Any] = []

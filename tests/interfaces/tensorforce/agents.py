@@ -1,7 +1,5 @@
 """What the tests of Tensorforce's interface share: small agents, a small world, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +57,6 @@ def generic(**kwargs: Any) -> Any:
 
 
 def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> TensorforceError:
-    """The error with which a call is refused."""
     with pytest.raises(TensorforceError) as caught:
         call(*args, **kwargs)
     return caught.value

@@ -18,8 +18,6 @@ from .agents import Count, refused
 
 
 class Answers(Environment):
-    """Returns what it is told to."""
-
     def __init__(self, *answers: Any) -> None:
         super().__init__()
         self.answers = list(answers)
@@ -59,24 +57,18 @@ def test_a_level_without_version_has_no_limit() -> None:
         assert env.max_episode_timesteps() is None
 
 
-def test_the_seventh_timestep_of_seven_is_an_abort() -> None:
+def test_limits_are_aborts_and_ends_at_them_ends() -> None:
     with Environment.create("gym", level="Pendulum-v1", max_episode_timesteps=7) as env:
         env.reset()
         assert [env.execute(np.zeros(1, np.float32))[1] for _ in range(7)] == [0] * 6 + [2]
         assert "ended" in str(refused(env.execute, np.zeros(1, np.float32)))
         env.reset()
         assert env.execute(np.zeros(1, np.float32))[1] == 0
-
-
-def test_an_end_at_the_limit_is_an_end() -> None:
     env = Environment.create(Count, max_episode_timesteps=2, length=2)
     assert "begun" in str(refused(env.execute, 1))
     assert env.reset() == 0
     assert env.execute(1) == (1, 0, 1.0)
     assert env.execute(1)[1] == 1
-
-
-def test_gymnasiums_own_limit_is_an_abort() -> None:
     with Environment.create("gym", level="Pendulum-v1", max_episode_steps=2, terminal_reward=100.0) as env:
         env.reset()
         first, second = env.execute(np.zeros(1)), env.execute(np.zeros(1))

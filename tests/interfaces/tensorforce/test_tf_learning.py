@@ -1,7 +1,5 @@
 """What agents learn from, and the numbers that their updates are fed with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -69,9 +69,6 @@ def test_dense_layers_are_numbered_named_and_orthogonal() -> None:
     x = np.array([[1, 2, 3], [-1, 0, 1]], F32)
     hidden = np.maximum(np.tanh(x @ first) @ second, 0)
     np.testing.assert_allclose(call(network, state=x), np.tanh(hidden @ network.variables[4].numpy()), atol=1e-6)
-
-
-def test_without_bias_and_not_trained() -> None:
     network = built(layer("dense", size=2, bias=False, is_trainable=False), layer("linear", size=1))
     assert paths(network) == ["policy/policy-network/linear0/kernel", "policy/policy-network/linear0/bias"]
     assert [variable.path for variable in network.untrained] == ["policy/policy-network/dense0/kernel"]

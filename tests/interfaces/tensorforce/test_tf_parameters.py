@@ -85,7 +85,7 @@ def ornstein_uhlenbeck(process: float, **arguments: Any) -> Parameter:
     return parameter
 
 
-def test_ornstein_uhlenbeck_is_drawn_back() -> None:
+def test_ornstein_uhlenbeck() -> None:
     parameter = ornstein_uhlenbeck(3.0, theta=0.5, sigma=0, mu=1)
     assert [parameter.value(Counts(0, 0, 0), RNG) for _ in range(2)] == [2.0, 1.5]
     assert parameter.state_dict() == {"process": 1.5}
@@ -94,9 +94,6 @@ def test_ornstein_uhlenbeck_is_drawn_back() -> None:
     fresh = make_parameter("rate", {"type": "ornstein_uhlenbeck"})  # 0 + 0.15 * 0 + 0.3 * draw
     draw = np.random.default_rng(1).standard_normal()
     assert fresh.value(Counts(0, 0, 0), np.random.default_rng(1)) == pytest.approx(0.3 * draw)
-
-
-def test_the_mean_of_an_absolute_ornstein_uhlenbeck_is_that_of_a_folded_normal() -> None:
     assert ornstein_uhlenbeck(0, theta=1, sigma=1, absolute=True).final() == pytest.approx(math.sqrt(2 / math.pi))
     assert ornstein_uhlenbeck(0, theta=1, sigma=0, mu=-2, absolute=True).final() == 2.0
 

@@ -45,23 +45,17 @@ def test_deltafier() -> None:
     assert steps(made({"type": "deltafier", "concatenate": 0}), [1, 2], [4, 2]) == [[1, 2, 0, 0], [4, 2, 3, 0]]
 
 
-def test_sequence() -> None:
+def test_sequences() -> None:
     sequence = made({"type": "sequence", "length": 3})
     assert steps(sequence, [1, 2], [3, 4]) == [[1, 2, 1, 2, 1, 2], [1, 2, 1, 2, 3, 4]]
     assert steps(sequence, [5, 6], [7, 8]) == [[1, 2, 3, 4, 5, 6], [3, 4, 5, 6, 7, 8]]
     sequence.reset(0)
     assert steps(sequence, [9, 9]) == [[9] * 6]
-
-
-def test_a_sequence_may_be_a_new_axis() -> None:
     stacked = {"type": "sequence", "length": 2, "concatenate": False}
     assert steps(made(stacked), [1, 2], [3, 4]) == [[[1, 1], [2, 2]], [[1, 3], [2, 4]]]
     assert steps(made({**stacked, "axis": 0}), [1, 2], [3, 4]) == [[[1, 2], [1, 2]], [[1, 2], [3, 4]]]
     assert steps(made({**stacked, "length": 3}, ()), 1, 2) == [[1, 1, 1], [1, 1, 2]]
     assert steps(made({"type": "sequence", "length": 1}), [1, 2], [3, 4]) == [[1, 2], [3, 4]]
-
-
-def test_sequences_of_other_types_keep_them() -> None:
     whole = made({"type": "sequence", "length": 2}, kind="int")
     assert steps(whole, [1, 2], [3, 4]) == [[1, 2, 1, 2], [1, 2, 3, 4]]
     assert (whole.states["state"].type, whole.states["state"].num_values) == ("int", 9)
@@ -106,9 +100,6 @@ def test_exponential_normalization() -> None:
     assert np.ravel(steps(normalization, [3], lane=1)) == pytest.approx([math.sqrt(0.5)])
     # 0 as the third: weights 0.25, 0.5, 1: mean 1, variance (4 * 0.5 + 1) / 1.75 = 12/7.
     assert np.ravel(steps(normalization, [0])) == pytest.approx([-math.sqrt(7 / 12)])
-
-
-def test_exponential_normalization_is_over_all_but_the_last_axis() -> None:
     normalization = made("exponential_normalization", (2, 2))
     assert steps(normalization, [[1, 10], [3, 10]]) == [[[-1, 0], [1, 0]]]
     assert steps(made({"type": "exponential_normalization", "axes": [0]}), [1, 3]) == [[-1, 1]]

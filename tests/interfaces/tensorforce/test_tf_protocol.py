@@ -156,15 +156,12 @@ def test_masks(kind: str, learner: Any) -> None:
     assert agent.observe(1.0, True) == (kind == "model")  # and learns from it
 
 
-def test_types_of_actions(nested: Any) -> None:
+def test_types_of_actions_and_their_bounds(nested: Any) -> None:
     for agent in (make(actions=nested.actions_spec), nested):
         action = agent.act(S, independent=True)
         assert isinstance(action["a"], np.int32)
         assert isinstance(action["b"]["c"], np.float32)
         assert (action["b"]["d"].dtype, action["b"]["d"].shape) == (np.bool_, (2,))
-
-
-def test_noise_stays_within_bounds(nested: Any) -> None:
     noise: dict[str, Any] = {"b/c-exploration": 10.0}
     found = np.array([nested.act(S, independent=True, **noise)["b"]["c"] for _ in range(60)])
     assert found.min() == -1.0
@@ -309,7 +306,7 @@ def test_experience_and_update() -> None:
     assert np.isfinite(losses[0])
 
 
-def test_variables(learner: Any) -> None:
+def test_variables_and_output_tensors(learner: Any) -> None:
     name = "policy/policy-network/dense0/weights"
     assert name in learner.get_variables()
     value = learner.get_variable(name)
@@ -320,9 +317,6 @@ def test_variables(learner: Any) -> None:
     huge = np.full((3, 8), 1e300)
     for wrong in (("nothing", value), (name, value.T), (name, value * np.nan), (name, huge), ("global-timestep", -1)):
         refused(learner.assign_variable, *wrong)
-
-
-def test_output_tensors(learner: Any) -> None:
     assert learner.get_output_tensors("act") == ["action", "timestep"]
     assert learner.get_output_tensors("observe") == ["updated", "episode", "update"]
     refused(learner.get_output_tensors, "fly")

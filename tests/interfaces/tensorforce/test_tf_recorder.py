@@ -1,5 +1,3 @@
-"""Traces that agents record."""
-
 import threading
 from pathlib import Path
 from typing import Any
@@ -130,8 +128,7 @@ def test_independent_acts_and_dropped_episodes_are_not_recorded(tmp_path: Path) 
     agent.act([8, 8, 8], evaluation=True)
     play(agent, 1, length=2, terminal=2)
     (trace,) = traces(tmp_path)
-    assert trace["state"].tolist() == [[0, 0, 0], [0, 1, 0]]
-    assert trace["terminal"].tolist() == [0, 2]
+    assert (trace["state"].tolist(), trace["terminal"].tolist()) == ([[0, 0, 0], [0, 1, 0]], [0, 2])
 
 
 def test_masks_and_nested_names(tmp_path: Path) -> None:

@@ -192,10 +192,7 @@ def test_batched_calls_take_all_lanes_at_once() -> None:
     assert runner.episodes == 1
 
 
-@pytest.mark.parametrize(
-    ("batch", "lengths", "timesteps"),
-    [(False, (3, 4, 9), 7), (True, (3, 4, 9), 37)],
-)
+@pytest.mark.parametrize(("batch", "lengths", "timesteps"), [(False, (3, 4, 9), 7), (True, (3, 4, 9), 37)])
 def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int, ...], timesteps: int) -> None:
     agent = FakeAgent()
     runner = several(agent, *lengths)
@@ -231,12 +228,10 @@ def test_the_last_environment_evaluates_beside_the_others() -> None:
     seen: list[int] = []
     runner.run(num_episodes=2, callback=lambda _, parallel: seen.append(parallel))
     assert agent.calls[:4] == ["reset", ("act", 0, 0), ("evaluate", 0, {"memory": 0}), ("observe", 0, 0)]
-    assert runner.episode_rewards == [3.0, 3.0]
-    assert runner.evaluation_rewards[:2] == [2.0, 2.0]
+    assert (runner.episode_rewards, runner.evaluation_rewards[:2]) == ([3.0, 3.0], [2.0, 2.0])
     assert (runner.timesteps, agent.timesteps, seen) == (6, 6, [0, 0])
     runner.run(num_episodes=2, sync_episodes=True, batch_agent_calls=True)
-    assert runner.episode_rewards == [3.0, 3.0]
-    assert runner.evaluation_rewards == [2.0, 2.0]
+    assert (runner.episode_rewards, runner.evaluation_rewards) == ([3.0, 3.0], [2.0, 2.0])
 
 
 def test_the_best_agent_is_saved_the_first_included(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-"""TensorBoard's events of agents."""
-
 import io
 import wave
 from pathlib import Path
@@ -36,7 +34,6 @@ def play(agent: Any, episodes: int, length: int = 2) -> list[int]:
 
 
 def events(folder: Path) -> Any:
-    """What TensorBoard reads in the newest folder."""
     newest = max(folder.iterdir())
     return EventAccumulator(str(newest), size_guidance=dict(scalars=0, tensors=0, images=0, audio=0)).Reload()
 
@@ -96,9 +93,7 @@ def test_the_newest_folders_stay(tmp_path: Path) -> None:
     for _ in range(3):
         make(summarizer={"directory": tmp_path, "max-summaries": 2}).close()
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names[0] == "other"
-    assert names[-1] == "summary-mine"
-    assert len(names) == 4
+    assert (names[0], names[-1], len(names)) == ("other", "summary-mine", 4)
     assert not any(name.startswith("summary-202001") or name.startswith("summary-2021") for name in names)
 
 

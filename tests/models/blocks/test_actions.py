@@ -10,6 +10,7 @@ from gymnasium import spaces
 from axonrl import explorations
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.actions import Discrete, SquashedBox, actions_of
+from axonrl.tests.raising import raised
 
 TWO_AXES = spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]), start=np.array([[1, -2], [0, 5]]))
 
@@ -108,7 +109,6 @@ UNBOUNDED, BYTES = spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 255, (2,), n
 )
 def test_other_spaces_are_refused(make: Any, wrong: list[Any], message: str) -> None:
     for space in wrong:
-        with pytest.raises(ArgumentError) as error:
-            make(space, "X")
-        assert (error.value.argument, error.value.value) == ("action_space", space)
-        assert str(error.value).startswith(f"{message}{space!r}")
+        error = raised(ArgumentError, make, space, "X")
+        assert (error.argument, error.value) == ("action_space", space)
+        assert str(error).startswith(f"{message}{space!r}")

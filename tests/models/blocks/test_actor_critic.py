@@ -92,7 +92,6 @@ def test_sequences_give_what_acting_gave(shared: bool, lstm: int | None, sequenc
         np.testing.assert_allclose(logits, rollout.logits[..., action], rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(network.in_time(rows["log_prob"], rollout.labels), rollout.labels["log_prob"])
     np.testing.assert_array_equal(network.in_time(rows["action"], rollout.labels), rollout.labels["action"])
-
     rows = network.rollout(rollout.features, rollout.labels, 0.8, "x")  # it bootstraps from the state after the last
     reward, discount = (rollout.labels[name].numpy() for name in ("reward", "discount"))
     expected = np.zeros((LENGTH + 1, COPIES))

@@ -9,6 +9,7 @@ from axonrl import explorations
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.behaviour import BehaviourParams, NoiseParams
 from axonrl.schedules import Linear
+from axonrl.tests.raising import raised
 
 LINE = {"kind": "linear", "start": 0.8, "stop": 0.2, "duration": 4}
 
@@ -39,9 +40,7 @@ def test_those_of_values_by_name(given: Any, kind: Any, level: float) -> None:
     ],
 )
 def test_what_does_not_fit_the_name_is_refused(given: Any, argument: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        BehaviourParams(**given)
-    assert error.value.argument == argument
+    assert raised(ArgumentError, BehaviourParams, **given).argument == argument
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.branches import Branches
+from axonrl.tests.raising import raised
 
 TWO: Any = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")
 ONE: Any = Branches(spaces.Discrete(3, start=5), "Test")
@@ -84,6 +84,5 @@ def test_a_single_branch_keeps_the_shape_of_its_actions() -> None:
 
 def test_other_spaces_are_refused() -> None:
     space = spaces.Box(-1, 1, (2,))
-    with pytest.raises(ArgumentError, match=r"^Test needs a Discrete or a MultiDiscrete") as error:
-        Branches(space, "Test")
-    assert (error.value.argument, error.value.value) == ("action_space", space)
+    error = raised(ArgumentError, Branches, space, "Test", match=r"^Test needs a Discrete or a MultiDiscrete")
+    assert (error.argument, error.value) == ("action_space", space)

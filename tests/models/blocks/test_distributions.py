@@ -72,9 +72,6 @@ def test_multi_categorical() -> None:
     np.testing.assert_allclose(policy.log_prob(action), np.log([1 / 4 * 5 / 8, 1 / 2 * 1 / 8]), rtol=1e-6)
     first = [np.log(4) - 3 / 4 * np.log(3), np.log(2)]
     np.testing.assert_allclose(policy.entropy(), np.add(first, ENTROPY), rtol=1e-6)
-
-
-def test_gradients_of_multi_categorical_stay_in_their_choice() -> None:
     action = tf.constant([[1, 2]])
     (gradient,) = gradients(lambda x: MultiCategorical(x, [2, 3]).log_prob(action), np.zeros((1, 5), np.float32))
     np.testing.assert_allclose(gradient, [[-1 / 2, 1 / 2, -1 / 3, -1 / 3, 2 / 3]], rtol=1e-6)
@@ -86,9 +83,6 @@ def test_gaussian() -> None:
     # -z^2 / 2 of each component; the logarithms of 0.5 and 2 cancel out.
     np.testing.assert_allclose(policy.log_prob(tf.constant(ACTION)), np.array([-2, -2.5]) - 2 * LOG_SQRT_2PI, rtol=1e-6)
     np.testing.assert_allclose(policy.entropy(), [1 + 2 * LOG_SQRT_2PI] * 2, rtol=1e-6)
-
-
-def test_gradients_of_gaussian() -> None:
     mean, log_std = gradients(lambda m, s: Gaussian(m, s).log_prob(tf.constant(ACTION)), MEAN, LOG_STD)
     np.testing.assert_allclose(mean, [[4, 0], [-1, -2]], rtol=1e-6)  # z / std
     np.testing.assert_allclose(log_std, [[3, -1], [0, 3]], rtol=1e-6)  # z^2 - 1
@@ -111,9 +105,6 @@ def test_bernoulli() -> None:
     np.testing.assert_allclose(log_prob, np.log([0.375, 0.125]), rtol=1e-6)
     both = np.log(2) - 0.25 * np.log(0.25) - 0.75 * np.log(0.75)
     np.testing.assert_allclose(policy.entropy(), [both, both], rtol=1e-6)
-
-
-def test_gradients_of_bernoulli_are_finite() -> None:
     logits = tf.Variable([[-1e4, 0.0, 1e4]])
     with tf.GradientTape(persistent=True) as tape:
         policy = Bernoulli(logits)

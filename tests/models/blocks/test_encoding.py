@@ -28,11 +28,7 @@ ENCODED: list[tuple[Any, Any, Any]] = [
         spaces.Dict(
             {"z": spaces.Dict({"q": spaces.Box(-1, 1, (2,)), "p": spaces.Discrete(2)}), "a": spaces.Discrete(2)}
         ),
-        {
-            "z/q": np.array([[0.5, 0.25]], np.float32),
-            "a": np.array([1], np.int32),
-            "z/p": np.array([0], np.int32),
-        },
+        {"z/q": np.array([[0.5, 0.25]], np.float32), "a": np.array([1], np.int32), "z/p": np.array([0], np.int32)},
         [[0, 1, 1, 0, 0.5, 0.25]],  # a, z/p, z/q
     ),
     (

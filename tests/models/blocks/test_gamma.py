@@ -15,7 +15,6 @@ A, B = (part.reshape(-1) for part in np.meshgrid(GRID, GRID))
 
 
 def derivatives(function: Any, order: int, x: Any) -> Any:
-    """A derivative of a function of one array."""
     variable = tf.constant(x)
     with tf.GradientTape() as outer:
         outer.watch(variable)
@@ -26,13 +25,10 @@ def derivatives(function: Any, order: int, x: Any) -> Any:
     return first if order == 1 else outer.gradient(first, variable)
 
 
-def test_log_beta() -> None:
+def test_log_beta_and_digamma() -> None:
     assert gamma.log_beta(tf.constant(1.0), tf.constant(1.0)).numpy() == pytest.approx(0, abs=1e-6)
     assert gamma.log_beta(tf.constant(2.0), tf.constant(3.0)).numpy() == pytest.approx(-np.log(12), abs=2e-6)
     np.testing.assert_allclose(gamma.log_beta(A, B), special.betaln(A.astype(float), B), rtol=2e-6, atol=3e-6)
-
-
-def test_digamma() -> None:
     assert gamma.digamma(tf.constant(1.0)).numpy() == pytest.approx(-np.euler_gamma, abs=1e-6)
     np.testing.assert_allclose(gamma.digamma(GRID), special.digamma(GRID.astype(float)), rtol=2e-6, atol=1e-6)
 

@@ -13,6 +13,7 @@ from axonrl.models.blocks import losses, masks
 from axonrl.models.blocks.actions import Discrete, actions_of
 from axonrl.models.blocks.distributions import Categorical, MultiCategorical
 from axonrl.models.blocks.observations import Observations
+from axonrl.tests.raising import raised
 
 VALUES = tf.constant([[1.0, 3, 2], [4, 1, 1], [-7, -8, -9]])
 MASK = tf.constant([[True, False, True], [False, True, True], [False, False, False]])
@@ -123,6 +124,5 @@ def test_one_other_entry_is_seen_as_if_it_were_the_plain_observation() -> None:
     ],
 )
 def test_what_is_no_mask_is_refused(space: Any, actions: Any, name: str, argument: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message) as error:
-        Observations(spaces.Dict(space), actions, name)
-    assert error.value.argument == argument
+    error = raised(ArgumentError, Observations, spaces.Dict(space), actions, name, match=message)
+    assert error.argument == argument

@@ -21,6 +21,10 @@ def test_mlp_computes_its_layers() -> None:
     network.set_weights([np.array(weight) for weight in weights])
     # [1, 2] -> [5.5, 1] -> 16.5 + 7 + 1, and [3, 0] -> [3.5, 0] -> 10.5 + 1
     np.testing.assert_allclose(network(tf.constant([[1.0, 2.0], [3.0, 0.0]])), [[24.5], [11.5]])
+    frames = tf.reshape(tf.range(12.0), (2, 3, 2))
+    np.testing.assert_allclose(networks.mlp((3, 2), ())(frames), np.arange(12.0).reshape(2, 6))
+    assert networks.mlp((3, 2), (5,))(frames).shape == (2, 5)
+    np.testing.assert_allclose(networks.mlp((2,), ())(tf.constant([[1.0, 2.0]])), [[1.0, 2.0]])
 
 
 def test_mlp_is_built_at_once_and_new_at_each_call() -> None:
@@ -32,13 +36,6 @@ def test_mlp_is_built_at_once_and_new_at_each_call() -> None:
         ("mlp/dense2/bias", (3,)),
     ]
     assert not {id(v) for v in first.variables} & {id(v) for v in second.variables}
-
-
-def test_mlp_flattens_and_may_have_no_layer() -> None:
-    frames = tf.reshape(tf.range(12.0), (2, 3, 2))
-    np.testing.assert_allclose(networks.mlp((3, 2), ())(frames), np.arange(12.0).reshape(2, 6))
-    assert networks.mlp((3, 2), (5,))(frames).shape == (2, 5)
-    np.testing.assert_allclose(networks.mlp((2,), ())(tf.constant([[1.0, 2.0]])), [[1.0, 2.0]])
 
 
 def test_nature_cnn_is_the_papers() -> None:
@@ -74,10 +71,7 @@ def test_make_network_knows_the_usual_sizes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("mpl", (4,), None, "relu", "zeros"),
-            "network must be one of mlp, nature_cnn; got 'mpl' (did you mean",
-        ),
+        (("mpl", (4,), None, "relu", "zeros"), "network must be one of mlp, nature_cnn; got 'mpl' (did you mean"),
         (("mlp", (4,), None, "rleu", "zeros"), "got 'rleu' (did you mean 'relu'?)"),
     ],
 )

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from axonrl import noise
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.networks import Network
 from axonrl.models.blocks.noisy import NoisyDense, NoisyNetworkParams
+from axonrl.tests.raising import raised
 
 X = tf.constant([[1.0, 2.0], [0.0, -1.0]])
 DRAWN = tf.constant([4.0, -1.0, 9.0])  # of two inputs and one output; f(x) = sgn(x) sqrt(abs(x)): 2, -1 and 3
@@ -65,9 +65,8 @@ def test_initial_values() -> None:
 
 def test_an_initializer_of_zeros_would_leave_no_noise() -> None:
     assert NoisyNetworkParams(initializer="zeros").initializer == "zeros"
-    with pytest.raises(ArgumentError) as error:
-        NoisyNetworkParams(initializer="zeros", noisy=True)
-    assert (error.value.argument, error.value.value) == ("initializer", "zeros")
+    error = raised(ArgumentError, NoisyNetworkParams, initializer="zeros", noisy=True)
+    assert (error.argument, error.value) == ("initializer", "zeros")
 
 
 def test_all_dense_layers_of_a_network_are_noisy() -> None:

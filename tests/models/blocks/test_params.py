@@ -26,6 +26,7 @@ from axonrl.models.blocks.params import (
     whole,
 )
 from axonrl.schedules import Linear
+from axonrl.tests.raising import raised
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,13 +50,11 @@ def test_params_replace_defaults() -> None:
     assert repr(from_params(Settings, {"size": 5.0}).size) == "5"
     given = Settings(size=7)
     assert from_params(Settings, given) is given
-
-
-def test_a_class_may_give_another_default_to_an_inherited_parameter() -> None:
     assert Settings().rate is LINE
-    with pytest.raises(ArgumentError) as error:
-        Settings(rate=2)
-    assert (error.value.argument, error.value.value) == ("rate", 2)
+    error = raised(ArgumentError, Settings, rate=2)
+    assert (error.argument, error.value) == ("rate", 2)
+    mapping: Any = {"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 5}
+    assert Group(rate=mapping).rate is mapping
 
 
 @pytest.mark.parametrize(
@@ -67,10 +66,8 @@ def test_a_class_may_give_another_default_to_an_inherited_parameter() -> None:
     ],
 )
 def test_unknown_names_are_refused(params: Any, argument: str, message: str) -> None:
-    with pytest.raises(ArgumentError) as error:
-        from_params(Settings, params)
-    assert error.value.argument == argument
-    assert str(error.value) == message
+    error = raised(ArgumentError, from_params, Settings, params)
+    assert (error.argument, str(error)) == (argument, message)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +88,7 @@ def test_checks(check: Any, good: dict[Any, Any], wrong: list[Any]) -> None:
         found = check.convert("name", value)
         assert (found, type(found)) == (expected, type(expected))
     for value in wrong:
-        with pytest.raises(ArgumentError) as error:
-            check.convert("name", value)
-        assert error.value.argument == "name"
-
-
-def test_a_schedule_is_kept_as_it_was_given() -> None:
-    mapping: Any = {"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 5}
-    assert Group(rate=mapping).rate is mapping
+        assert raised(ArgumentError, check.convert, "name", value).argument == "name"
 
 
 def test_the_table() -> None:

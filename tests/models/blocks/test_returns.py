@@ -114,24 +114,12 @@ def v_traced(ratios: list[float], changes: Any = None, **clips: Any) -> tuple[li
         # Advantages: 2 + 1;  0.5 (0.9 * 2 - 1);  1 + 0.9 * 1.4 - 0.5.
         (RATIOS, {}, {}, [2.26, 1.4, 2.0], [1.76, 0.4, 3.0]),
         # The first ratio counts twice: 2 * 1.4 + 1.8 * 0.4 = 3.52; and the advantage 2 * 1.76.
-        (
-            RATIOS,
-            {},
-            {"rho_clip": None, "c_clip": None, "policy_rho_clip": None},
-            [4.02, 1.4, 2.0],
-            [3.52, 0.4, 3.0],
-        ),
+        (RATIOS, {}, {"rho_clip": None, "c_clip": None, "policy_rho_clip": None}, [4.02, 1.4, 2.0], [3.52, 0.4, 3.0]),
         # On-policy and not terminated: discounted returns. 2 + 0.9 * 4 = 5.6;  0.9 * 5.6;  1 + 0.9 * 5.04
         ([1.0] * 3, {"discount": [0.9] * 3}, {}, [5.536, 5.04, 5.6], [5.036, 4.04, 6.6]),
         # Truncated after the second timestep, with 3 as the value of its last observation: 0.5 (2.7 - 1) = 0.85;
         # 1 + 0.9 - 0.5 + 0.9 * 0.85 = 2.165. Its advantage sees that value, the one before the target 1.85.
-        (
-            RATIOS,
-            {"truncated": [0, 1, 0], "next_value": [1, 3, 4]},
-            {},
-            [2.665, 1.85, 2.0],
-            [2.165, 0.85, 3.0],
-        ),
+        (RATIOS, {"truncated": [0, 1, 0], "next_value": [1, 3, 4]}, {}, [2.665, 1.85, 2.0], [2.165, 0.85, 3.0]),
         # Half of what comes later counts: 0.5 * -1.9 + 0.225 * 3 = -0.275;  1.4 + 0.45 * -0.275 = 1.27625
         (RATIOS, {}, {"lambda_": 0.5}, [1.77625, 0.725, 2.0], [1.1525, 0.4, 3.0]),
     ],
