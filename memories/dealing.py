@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ..contracts import Array, SpecTree, State
+from .columns import map_tree
 from .describing import like
 from .replay import ReplayMemory
 from .samplers import Prioritized
@@ -25,15 +26,6 @@ class _Piece(NamedTuple):
     lane: int
     begin: int
     end: int
-
-
-class _Lane(NamedTuple):
-    """Where timesteps go, and names and priorities of those that have come."""
-
-    target: int
-    lane: int
-    tickets: list[Array]
-    priorities: list[Array]
 
 
 def restore(memory: Any, state: State, *, other_lanes: bool = False) -> None:
@@ -92,27 +84,25 @@ def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> No
         targets: likewise.
     """
     pieces = sorted(piece for number, source in enumerate(sources) for piece in _pieces(number, source))
-    ends = [_Lane(number, lane, [], []) for number, target in enumerate(targets) for lane in range(target.num_envs)]
-    room = np.array([targets[end.target].size // targets[end.target].num_envs for end in ends])
+    lanes = [(target, lane) for target in targets for lane in range(target.num_envs)]
+    dealt: list[list[_Piece]] = [[] for _ in lanes]
+    room = np.array([target.size // target.num_envs for target, _ in lanes])
     total = sum(piece.end - piece.begin for piece in pieces)
     surplus = total - int(room.sum())
     room = np.minimum(room, _share(room, min(total, int(room.sum()))))
-    for target in targets:
-        target.sampler.follow([source.sampler for source in sources])
     for piece in pieces:
         begin = piece.begin + min(max(surplus, 0), piece.end - piece.begin)
         surplus -= begin - piece.begin
         while begin < piece.end:
             at = int(room.argmax())
-            upto = min(piece.end, begin + int(room[at]))
-            _append(targets[ends[at].target], ends[at], sources[piece.source], piece.lane, begin, upto)
-            room[at] -= upto - begin
-            begin = upto
-    for end in ends:  # when all has come: what is followed by nothing yet cannot have a priority
-        target = targets[end.target]
-        if end.tickets and isinstance(target.sampler, Prioritized):
-            errors = np.maximum(np.concatenate(end.priorities) - target.sampler.epsilon, 0.0)
-            target.prioritize(np.concatenate(end.tickets), errors)
+            end = min(piece.end, begin + int(room[at]))
+            dealt[at].append(piece._replace(begin=begin, end=end))
+            room[at] -= end - begin
+            begin = end
+    for target in targets:
+        target.sampler.follow([source.sampler for source in sources])
+        _fill(target, sources, dealt[: target.num_envs])
+        del dealt[: target.num_envs]
 
 
 def _share(room: Array, total: int) -> int:
@@ -132,26 +122,41 @@ def _pieces(number: int, source: ReplayMemory) -> list[_Piece]:
     return found
 
 
-def _append(target: ReplayMemory, to: _Lane, source: ReplayMemory, lane: int, begin: int, end: int) -> None:
-    """Store the timesteps ``begin`` .. ``end - 1`` of a lane, which end there."""
-    mask: Array = np.zeros(target.num_envs, np.bool_)
-    mask[to.lane] = True
-    for first in range(begin, end, _ROWS):
-        numbers = np.arange(first, min(first + _ROWS, end))
-        rows, priorities = source.timesteps(lane, numbers)
-        if numbers[-1] == end - 1:
-            rows["truncated"][-1] |= not rows["terminated"][-1]
-        number = int(target.next_numbers()[to.lane])
-        for t in range(len(numbers)):
-            wide = {key: _wide(value, t, len(mask)) for key, value in rows.items()}
-            target.extend(*(() if len(mask) == 1 else (mask,)), **wide)
-        known = ~np.isnan(priorities)
-        to.tickets.append(((number + np.arange(len(numbers))) * target.num_envs + to.lane)[known])
-        to.priorities.append(priorities[known])
+def _fill(target: ReplayMemory, sources: Sequence[ReplayMemory], dealt: Sequence[Sequence[_Piece]]) -> None:
+    """Store what was dealt to each lane of a target, a timestep of all lanes at a time."""
+    width, lengths = len(dealt), np.array([sum(piece.end - piece.begin for piece in pieces) for pieces in dealt])
+    rows = [_rows(sources, pieces, max(_ROWS // width, 1)) for pieces in dealt]
+    tickets, errors = [], []
+    apart = np.arange(width) == 0  # lanes that are not in step need no row for the beginnings in others
+    for t in range(int(lengths.max())):
+        here = t < lengths
+        now = [next(lane) if there else None for lane, there in zip(rows, here.tolist(), strict=True)]
+        some = next(one for one in now if one is not None)
+        wide = {key: _stacked([(some if one is None else one)[0][key] for one in now]) for key in some[0]}
+        for mask in [here] if t or width == 1 else [here & apart, here & ~apart]:
+            target.extend(*(() if width == 1 else (mask,)), **wide)
+        known = [(lane, one[1]) for lane, one in enumerate(now) if one is not None and not np.isnan(one[1])]
+        tickets += [t * width + lane for lane, _ in known]
+        errors += [priority for _, priority in known]
+    if tickets and isinstance(target.sampler, Prioritized):  # now: what is followed by nothing yet cannot have one
+        target.prioritize(np.array(tickets), np.maximum(np.array(errors) - target.sampler.epsilon, 0.0))
 
 
-def _wide(tree: Any, t: int, lanes: int) -> Any:
-    """Row t in the place of every lane: a mask tells whose it is."""
-    if isinstance(tree, Mapping):
-        return {key: _wide(value, t, lanes) for key, value in tree.items()}
-    return np.broadcast_to(tree[t], (lanes, *np.shape(tree)[1:]))
+def _rows(
+    sources: Sequence[ReplayMemory], pieces: Sequence[_Piece], at_once: int
+) -> Iterator[tuple[Mapping[str, Any], float]]:
+    """What was stored at each timestep of some pieces, and its priority; NaN where none is known."""
+    for _, source, lane, begin, end in pieces:
+        for first in range(begin, end, at_once):
+            numbers = np.arange(first, min(first + at_once, end))
+            rows, priorities = sources[source].timesteps(lane, numbers)
+            rows["truncated"] |= (numbers == end - 1) & ~rows["terminated"]
+            for t, priority in enumerate(priorities.tolist()):
+                yield {key: map_tree(lambda value, t=t: value[t], tree) for key, tree in rows.items()}, priority
+
+
+def _stacked(trees: Sequence[Any]) -> Any:
+    """Values of each lane, as arrays [N, ...]."""
+    if isinstance(trees[0], Mapping):
+        return {key: _stacked([tree[key] for tree in trees]) for key in trees[0]}
+    return np.stack(trees)
