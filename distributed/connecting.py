@@ -83,21 +83,34 @@ class Connection:
             raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
 
     def _join(self, address: str) -> None:
-        """As ``ray.init``; Ray itself sends a token unasked to what it finds by ``"auto"`` alone.
+        """As ``ray.init``, which sends a token unasked to what it finds by ``"auto"`` alone.
 
-        To an address of this machine it is sent as well: a cluster here was started with the same one, or with none.
+        To an address of this machine it is sent as well, if the cluster there wants one.
         """
         host, _, port = address.rpartition(":")
         try:
             if port.isdigit():  # Ray itself would wait for ever
                 socket.create_connection((host, int(port)), _REACH_S).close()
-                if _AUTH_MODE not in os.environ and _token_source() is not None and _is_here(host):
-                    self._set_environment({_AUTH_MODE: "token"})
+                self._authenticate(host, address)
             _init(address)
         except Exception as error:
-            message = f"the Ray cluster at Cluster.address={address!r} cannot be joined: {error}\n{_token_advice()}"
+            why = str(error).partition(". ")[0]  # Ray has more to say of tokens than is true here
+            message = f"the Ray cluster at Cluster.address={address!r} cannot be joined: {why}\n{_token_advice()}"
             self._put_environment_back()
             raise ArgumentError(message, "Cluster.address", address) from error
+
+    def _authenticate(self, host: str, address: str) -> None:
+        """Let Ray send the token that is there, where one is wanted here; its error at once where that is refused."""
+        import ray
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+        try:
+            GcsClient(address=address)
+        except ray.exceptions.AuthenticationError:
+            if _AUTH_MODE in os.environ or _token_source() is None or not _is_here(host):
+                raise
+            self._set_environment({_AUTH_MODE: "token"})
+            GcsClient(address=address)
 
     def _set_own_environment(self) -> None:
         """For this cluster alone, where the user has said nothing else.

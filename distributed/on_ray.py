@@ -199,12 +199,12 @@ class OnRay:
         self._say_at = now + _SAY_S
         available, total = (resources().get("CPU", 0.0) for resources in _resources())
         wanted = [settings.shard_cpus if name.startswith("shard") else settings.actor_cpus for name in names]
-        full = "no processor of the Ray cluster is free" if available < min(wanted) else "Ray has not started all roles"
+        none = "no processor of the Ray cluster is free" if available < min(wanted) else "Ray is slow"
         logger.warning(
-            "%s: %s wait for %g processors in all, and %g of %g are free. The run ends if nothing moves for %g s"
-            " (stall_timeout_s)",
-            full,
-            ", ".join(names),
+            "%s: %s have not started, and want %g processors; %g of %g are free. They start when others end; this run"
+            " ends if nothing moves for %g s (stall_timeout_s)",
+            none,
+            " and ".join(names),
             sum(wanted),
             available,
             total,
