@@ -100,14 +100,19 @@ class Connection:
             raise ArgumentError(message, "Cluster.address", address) from error
 
     def _authenticate(self, host: str, address: str) -> None:
-        """Let Ray send the token that is there, where one is wanted here; its error at once where that is refused."""
+        """Let Ray send the token that is there, where one is wanted here and nobody has said whether to send it.
+
+        Where it is refused, or belongs to another machine, Ray's error comes at once.
+        """
+        if _AUTH_MODE in os.environ:
+            return  # the client would end this process where a token is to be sent, and there is none
         import ray
         from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
         try:
             GcsClient(address=address)
         except ray.exceptions.AuthenticationError:
-            if _AUTH_MODE in os.environ or _token_source() is None or not _is_here(host):
+            if _token_source() is None or not _is_here(host):
                 raise
             self._set_environment({_AUTH_MODE: "token"})
             GcsClient(address=address)
