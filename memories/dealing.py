@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -152,7 +153,7 @@ def _rows(
             rows, priorities = sources[source].timesteps(lane, numbers)
             rows["truncated"] |= (numbers == end - 1) & ~rows["terminated"]
             for t, priority in enumerate(priorities.tolist()):
-                yield {key: map_tree(lambda value, t=t: value[t], tree) for key, tree in rows.items()}, priority
+                yield {key: map_tree(operator.itemgetter(t), tree) for key, tree in rows.items()}, priority
 
 
 def _stacked(trees: Sequence[Any]) -> Any:

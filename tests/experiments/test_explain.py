@@ -27,7 +27,7 @@ def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYAXON_NO_OP")
 
 
-def explained(folder: Path, memory: Any, num_envs: int = 1, cluster: str = "null", **train: int) -> dict[str, Any]:
+def explained(folder: Path, memory: Any, num_envs: int = 1, *, cluster: str = "null", **train: Any) -> dict[str, Any]:
     file = folder / "file.yml"
     file.write_text(FILE)
     sets = {f"train.{name}": str(value) for name, value in train.items()} | {"distributed": cluster}
