@@ -50,7 +50,7 @@ def explained(folder: Path, memory: Any, num_envs: int = 1, *, cluster: str = "n
         (1, {}, 35, None),
     ],
 )
-def test_the_schedule(tmp_path: Path, num_envs: int, train: dict[str, int], first: int, updates: int | None) -> None:
+def test_the_schedule(tmp_path: Path, num_envs: int, train: dict[str, Any], first: int, updates: int | None) -> None:
     found = explained(tmp_path, ReplayMemory(100, batch_size=10), num_envs, **train)["train"]
     assert (found["first_update_at"], found["timesteps_per_update"], found["updates"]) == (first, 10, updates)
 
