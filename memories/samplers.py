@@ -220,13 +220,12 @@ class Prioritized(Sampler):
             return np.full(len(values), np.nan)
         return np.where(values > 0, values ** (1 / self.alpha), np.nan)
 
-    def follow(self, others: Sequence[Any]) -> None:
+    def follow(self, others: Sequence[Sampler]) -> None:
         """The maximum is that of all others, and the schedule of ``beta`` goes on where that of one was furthest."""
         self._apply_update()
-        for other in others:
-            other._apply_update()
-            self._maximum = max(self._maximum, other._maximum)
-            self._num_batches = max(self._num_batches, other._num_batches)
+        for state in [other.state_dict() for other in others]:
+            self._maximum = max(self._maximum, float(state["maximum"]))
+            self._num_batches = max(self._num_batches, int(state["num_batches"]))
 
     def total(self) -> float:
         """The sum of all priorities to the power of alpha."""
