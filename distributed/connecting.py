@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ _STORE: Final = 256 * 2**20
 _TOKEN: Final = secrets.token_hex(32)
 """Of the clusters that this process starts: Ray reads it once in a process."""
 _CALLS: Final = "RAY_task_events_report_interval_ms"
+_AUTH_MODE: Final = "RAY_AUTH_MODE"
 _REACH_S: Final = 5.0
 
 
@@ -52,7 +54,7 @@ class Connection:
         if not self._ours:
             logger.info("using the Ray cluster that this process has joined")
         elif settings.address is not None:
-            _join(settings.address)
+            self._join(settings.address)
         else:
             self._start(settings, shards)
         try:
@@ -62,13 +64,15 @@ class Connection:
             raise
 
     def _start(self, settings: Settings, shards: int) -> None:
-        cpus = math.ceil(settings.actors * settings.actor_cpus + shards * settings.shard_cpus)
-        there = len(os.sched_getaffinity(0))
-        if cpus > there:
-            logger.warning("actors and shards want %d processors, and there are %d: they share them", cpus, there)
-        self._set_environment()
+        logger.info(
+            "starting a Ray cluster on this machine, for this run alone; to join one that is running, give its address:"
+            " distributed.address, or Cluster(address='auto')"
+        )
+        if (scarce := settings.scarcity(shards, len(os.sched_getaffinity(0)))) is not None:
+            logger.warning(scarce)
+        self._set_own_environment()
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(_import_paths())}
-        params = {"num_cpus": cpus, "num_gpus": 0, "object_store_memory": _STORE}
+        params = {"num_cpus": math.ceil(settings.cpus(shards)), "num_gpus": 0, "object_store_memory": _STORE}
         try:
             self._guardian = Guardian(params, env)
             _init(self._guardian.address)
@@ -78,15 +82,53 @@ class Connection:
                 raise
             raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
 
-    def _set_environment(self) -> None:
+    def _join(self, address: str) -> None:
+        """As ``ray.init``, which sends a token unasked to what it finds by ``"auto"`` alone.
+
+        To an address of this machine it is sent as well, if the cluster there wants one.
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            if port.isdigit():  # Ray itself would wait for ever
+                socket.create_connection((host, int(port)), _REACH_S).close()
+                self._authenticate(host, address)
+            _init(address)
+        except Exception as error:
+            why = str(error).partition(". ")[0]  # Ray has more to say of tokens than is true here
+            message = f"the Ray cluster at Cluster.address={address!r} cannot be joined: {why}\n{_token_advice()}"
+            self._put_environment_back()
+            raise ArgumentError(message, "Cluster.address", address) from error
+
+    def _authenticate(self, host: str, address: str) -> None:
+        """Let Ray send the token that is there, where one is wanted here and nobody has said whether to send it.
+
+        Where it is refused, or belongs to another machine, Ray's error comes at once.
+        """
+        if _AUTH_MODE in os.environ:
+            return  # the client would end this process where a token is to be sent, and there is none
+        import ray
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+        try:
+            GcsClient(address=address)
+        except ray.exceptions.AuthenticationError:
+            if _token_source() is None or not _is_here(host):
+                raise
+            self._set_environment({_AUTH_MODE: "token"})
+            GcsClient(address=address)
+
+    def _set_own_environment(self) -> None:
         """For this cluster alone, where the user has said nothing else.
 
         A token, which Ray would write into the home folder; and no notes of calls, of which Ray keeps the newest
         100,000 in its memory: every fragment is one.
         """
         made = {} if _CALLS in os.environ else {_CALLS: "0"}
-        if os.environ.get("RAY_AUTH_MODE", "token") == "token" and _token_source() is None:
-            made |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
+        if os.environ.get(_AUTH_MODE, "token") == "token" and _token_source() is None:
+            made |= {_AUTH_MODE: "token", "RAY_AUTH_TOKEN": _TOKEN}
+        self._set_environment(made)
+
+    def _set_environment(self, made: Mapping[str, str]) -> None:
         for name, value in made.items():
             self._env[name] = os.environ.get(name)
             os.environ[name] = value
@@ -124,6 +166,9 @@ class Connection:
         if self._guardian is not None:
             self._guardian.close()
             self._guardian = None
+        self._put_environment_back()
+
+    def _put_environment_back(self) -> None:
         for name, value in self._env.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -158,21 +203,27 @@ def _refuse_small(settings: Settings, shards: int, nbytes: int) -> None:
         raise ArgumentError(message, "Cluster.fragment", settings.fragment)
 
 
-def _join(address: str) -> None:
-    host, _, port = address.rpartition(":")
+def _is_here(host: str) -> bool:
+    """Is it this machine? Then a socket can be bound to it."""
     try:
-        if port.isdigit():  # Ray itself would wait for ever
-            socket.create_connection((host, int(port)), _REACH_S).close()
-        _init(address)
-    except Exception as error:
-        token = _token_source() or "none was found"
-        message = (
-            f"the Ray cluster at Cluster.address={address!r} cannot be joined: {error}\n"
-            "A cluster with token authentication wants the token it was started with. Ray takes it from the environment"
-            " (RAY_AUTH_MODE=token with RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH), then from ~/.ray/auth_token; here:"
-            f" {token}"
-        )
-        raise ArgumentError(message, "Cluster.address", address) from error
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as bound:
+            bound.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def _token_advice() -> str:
+    """What a token may have to do with a cluster that cannot be joined."""
+    source, mode = _token_source(), os.environ.get(_AUTH_MODE)
+    wants = "A cluster with token authentication wants the token it was started with. "
+    if source is None:
+        places = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
+        return f"{wants}None was found in {places}; with {_AUTH_MODE}=token Ray sends what is there"
+    if mode == "token":
+        return f"{wants}That of {source} was sent"
+    return f"{wants}That of {source} was not sent: to another machine {_AUTH_MODE}=token sends it"
 
 
 def _token_source() -> str | None:

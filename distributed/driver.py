@@ -33,12 +33,15 @@ from .settings import RUNNING
 if TYPE_CHECKING:
     from ..estimators.model import Model
     from ..estimators.session import MonitoredSession
+    from ..estimators.state import TrainingState
+    from ..estimators.stepping import Stepper
     from ..estimators.trainer import Trainer
     from ..policies.acting import ActingProgram
     from ..runs.snapshot import PolicySnapshot
     from .settings import Settings
 
 logger = logging.getLogger("axonrl")
+_SHAPE: Final = ("actors", "envs_per_actor", "fragment", "replay_shards")
 _LOOK_S: Final = 1.0
 """How long nothing may happen before overdue answers are looked for."""
 _MEASURE_S: Final = 1.0
@@ -82,6 +85,9 @@ def train(
             trainer.mark_not_exact(
                 "fragments of a cluster are learned from as they come; Cluster(lockstep=True) is exact"
             )
+        if (why := _other_cluster(trainer.state(), cluster)) is not None:
+            trainer.mark_not_exact(why)
+        _leave_out_rollout(trainer.state().stepper)
         with session.monitored(limits):
             Driver(cluster, recipe, session, trainer, model, memory, limits).run()
 
@@ -134,7 +140,7 @@ class Driver:
         self.learning: Learning
         if isinstance(memory, ShardedReplay):
             most = cluster.actors * cluster.in_flight
-            self.learning = FromReplay(session, self._stepper, memory, most, episodes, self._measures)
+            self.learning = FromReplay(session, self._stepper, memory, most, self._wide, episodes, self._measures)
         else:
             batch = memory.size // self._wide
             counts = self.planner.counts
@@ -147,8 +153,7 @@ class Driver:
         vars(self._cluster)[RUNNING] = self
         try:
             if isinstance(self._memory, ShardedReplay):
-                lanes = [len(actors) * self._cluster.envs_per_actor for actors in actors_of_shards(self._cluster)]
-                self._memory.connect(self.backend, lanes)
+                self._memory.connect(self.backend)
             self._train()
             saves = True
         except KeyboardInterrupt:
@@ -177,6 +182,7 @@ class Driver:
 
     def _train(self) -> None:
         begun = False
+        self._learn()  # what a run that was killed at an evaluation's checkpoint owes
         while self._session.stop_reason is None:
             self._start()
             begun = begun or self.planner.may_begin()
@@ -201,7 +207,7 @@ class Driver:
         if isinstance(memory, ShardedReplay):
             for index, actors in enumerate(actors_of_shards(cluster)):
                 width, seed = cluster.envs_per_actor, self._seed
-                part, length = memory.part(), cluster.fragment
+                part, length = memory.part(index), cluster.fragment
                 plans.append(ShardPlan(part, self._transition, actors, width, index, seed, length))
         if cluster.backend == "inline":
             return Inline([plan.make() for plan in plans])
@@ -233,14 +239,16 @@ class Driver:
                 epsilons=None if self._epsilons is None else self._epsilons[actor.index % cluster.actors],
             )
             self.backend.start(made)
-        self._state.cluster = {"incarnations": np.array([actor.incarnation for actor in planner.actors])}
+        self._state.cluster = {"incarnations": np.array(planner.incarnations()), **_shape(cluster)}
 
     def _ask(self) -> None:
         planner, counters, learning = self.planner, self._stepper.counters, self.learning
         room = learning.room(planner.in_flight())
         if self._limits.timesteps is not None:
-            asked = counters.global_timestep + learning.waiting() + planner.in_flight() * self._wide
-            room = min(room, -(-(self._limits.timesteps - asked) // self._wide))
+            left = self._limits.timesteps - counters.global_timestep
+            needed = -(-left // learning.least) * learning.least  # less is not learned from, and would be awaited
+            missing = needed - learning.waiting() - planner.in_flight() * self._wide
+            room = min(room, -(-missing // self._wide))
         progress = self._stepper.progress
         for fragment in planner.requests(max(room, 0), time.monotonic()):
             self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
@@ -345,6 +353,35 @@ def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActingProgra
         raise ArgumentError(
             f"actors cannot act with this model: {error}{hint}", "Cluster.actor_runtime", runtime
         ) from error
+
+
+def _shape(cluster: Settings) -> dict[str, int]:
+    """What a run in lockstep follows from."""
+    return {name: getattr(cluster, name) for name in _SHAPE}
+
+
+def _other_cluster(state: TrainingState, cluster: Settings) -> str | None:
+    """Why a run that goes on in this cluster is another one than it would have been; None if it is not."""
+    before, timestep = state.cluster, state.counters.global_timestep
+    if not before:
+        return f"one process had it until timestep {timestep}, where its running episodes end" if timestep else None
+    now = _shape(cluster)
+    changed = [f"{name} ({before[name]} -> {now[name]})" for name in _SHAPE if before.get(name, now[name]) != now[name]]
+    if not changed:
+        return None
+    return (
+        f"its cluster is another one from timestep {timestep} on: {', '.join(changed)}; all actors begin new episodes"
+    )
+
+
+def _leave_out_rollout(stepper: Stepper) -> None:
+    """What one process has stored of a rollout has no place among fragments, unless it can be learned from."""
+    memory = stepper.memory
+    if memory.fills_and_empties and not stepper.owed and len(memory):
+        logger.warning(
+            "%d timesteps of a rollout that is not full are left out: fragments fill whole ones", len(memory)
+        )
+        memory.clear()
 
 
 def _incarnations(state: Mapping[str, Any]) -> tuple[int, ...]:

@@ -28,6 +28,8 @@ class Learning(Protocol):
 
     most: int
     """Fragments that all actors together may have in flight."""
+    least: int
+    """Timesteps that are counted together."""
 
     def room(self, in_flight: int) -> int:
         """How many fragments may be asked for."""
@@ -72,6 +74,7 @@ class FromRollouts:
         self._batch, self._counts, self._episodes, self._measures = batch, counts, episodes, measures
         self._window = Window(batch, cluster.queue)
         self.most = cluster.actors * cluster.in_flight
+        self.least = batch * cluster.fragment * cluster.envs_per_actor
         self._waiting: list[Fragment] = []
 
     def room(self, in_flight: int) -> int:
@@ -89,6 +92,8 @@ class FromRollouts:
 
     def due(self) -> Iterator[Callable[[], None]]:
         """A batch, as long as there are enough fragments that are new enough."""
+        if self._stepper.owed:
+            yield self._session.monitor.learn
         while True:
             self._drop_stale()
             if len(self._waiting) < self._batch:
@@ -129,6 +134,7 @@ class FromReplay:
         stepper: counts and learns.
         memory: the view of all shards.
         most: fragments that may be in flight.
+        least: timesteps of a fragment.
         episodes: tells of finished episodes.
         measures: are told of each fragment.
     """
@@ -139,11 +145,12 @@ class FromReplay:
         stepper: Stepper,
         memory: ShardedReplay,
         most: int,
+        least: int,
         episodes: Episodes,
         measures: Measures,
     ) -> None:
         self._session, self._stepper, self._memory, self._episodes = session, stepper, memory, episodes
-        self.most, self._measures = most, measures
+        self.most, self.least, self._measures = most, least, measures
         self._heads: list[Head] = []
 
     def room(self, in_flight: int) -> int:
@@ -161,6 +168,8 @@ class FromReplay:
 
     def due(self) -> Iterator[Callable[[], None]]:
         """The updates that each fragment makes due."""
+        if self._stepper.owed:
+            yield self._learn_owed
         while self._heads:
             head = self._heads.pop(0)
             yield lambda head=head: self._learn(head)  # type: ignore[misc]
@@ -173,9 +182,12 @@ class FromReplay:
         self._measures.used(head, self._stepper.counters.global_step - head.version)
         self._stepper.count(head.timesteps)
         _tell(self._session, None)
+        self._learn_owed()
+        self._episodes.tell(head)
+
+    def _learn_owed(self) -> None:
         with contextlib.suppress(NoBatchError):  # until shards can fill a batch again updates are skipped
             self._session.monitor.learn()
-        self._episodes.tell(head)
 
 
 class Episodes:

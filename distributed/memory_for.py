@@ -32,7 +32,8 @@ def memory_for(cluster: Settings, memory: Any) -> Any:
             "memory",
             memory,
         )
-    return ShardedReplay(memory, cluster.replay_shards, saves=cluster.save_replay)
+    lanes = [len(actors) * cluster.envs_per_actor for actors in actors_of_shards(cluster)]
+    return ShardedReplay(memory, lanes, saves=cluster.save_replay)
 
 
 def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:

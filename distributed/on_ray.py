@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..contracts import Array, State
+from ..errors import ClusterError
 from .collecting import Collecting
 from .connecting import Connection
 from .events import Collected, Event, Gone, Started
@@ -25,6 +26,11 @@ from .settings import Settings
 logger = logging.getLogger("axonrl")
 _IDLE_S: Final = 0.1
 """How long to sleep where nobody was asked for anything."""
+_PLACED_S: Final = 5.0
+"""Ray starts what it has room for in less, as a rule."""
+_LOOK_S: Final = 1.0
+_SAY_S: Final = 60.0
+"""Between two messages of what waits."""
 _FETCH_S: Final = 60.0
 """For what is ready, and may have to come from another node."""
 
@@ -38,6 +44,9 @@ class _Actor:
 
     handle: Any
     incarnation: int
+    since: float
+    created: Any
+    """Is there when the process is."""
     pid: int | None = None
     answers: deque[tuple[Any, Any]] = dataclasses.field(default_factory=deque)
 
@@ -63,6 +72,7 @@ class OnRay:
         self._events: list[Event] = []
         self._program: tuple[int, Any] | None = None
         self._placing: Any = None
+        self._begun = self._say_at = time.monotonic()
         every, prefetch = (0.0, 0) if settings.lockstep else (PUBLISH_S, settings.prefetch)
         timeout = settings.fragment_timeout_s
         try:
@@ -115,7 +125,8 @@ class OnRay:
         options = {"num_cpus": cpus, "scheduling_strategy": self._strategy(made.actor)}
         process = self._remote(ActorProcess, f"actor-{made.actor}-{made.incarnation}", **options).remote()
         alone: Any = dataclasses.replace(made, program=None)  # type: ignore[arg-type]
-        actor = self._actors[made.actor] = _Actor(process, made.incarnation)
+        created = process.__ray_ready__.remote()
+        actor = self._actors[made.actor] = _Actor(process, made.incarnation, time.monotonic(), created)
         actor.answers.append((process.begin.remote(alone, self._program[1], self._weights.store), None))
 
     # -- asking and waiting -------------------------------------------------------------------------------------------
@@ -149,6 +160,7 @@ class OnRay:
 
         self._connection.check()
         self._flush()
+        self._say_what_waits()
         if self._weights.pending is not None:
             timeout = min(timeout, PUBLISH_S)
         oldest = [actor.answers[0][0] for actor in self._actors.values() if actor.answers]
@@ -164,6 +176,40 @@ class OnRay:
             self._events += self._shards.arrived(ready)
         events, self._events = self._events, []
         return events
+
+    def _say_what_waits(self) -> None:
+        """Once a minute, for what Ray has not started: in a cluster of others there may be no processor for it."""
+        import ray
+
+        now, settings = time.monotonic(), self._settings
+        if now < self._say_at or self._connection.is_local:
+            return
+        self._say_at = now + _LOOK_S
+        pending = [
+            (f"actor {index}", actor.created)
+            for index, actor in self._actors.items()
+            if actor.pid is None and now - actor.since > _PLACED_S
+        ]
+        if self._shards is not None and now - self._begun > _PLACED_S:
+            pending += self._shards.created()
+        placed = ray.wait([one for _, one in pending], num_returns=len(pending), timeout=0)[0] if pending else []
+        names = [name for name, created in pending if created not in placed]
+        if not names:
+            return
+        self._say_at = now + _SAY_S
+        available, total = (resources().get("CPU", 0.0) for resources in _resources())
+        wanted = [settings.shard_cpus if name.startswith("shard") else settings.actor_cpus for name in names]
+        none = "no processor of the Ray cluster is free" if available < min(wanted) else "Ray is slow"
+        logger.warning(
+            "%s: %s have not started, and want %g processors; %g of %g are free. They start when others end; this run"
+            " ends if nothing moves for %g s (stall_timeout_s)",
+            none,
+            " and ".join(names),
+            sum(wanted),
+            available,
+            total,
+            settings.stall_timeout_s,
+        )
 
     def _take(self, ready: set[Any]) -> None:
         """Answers of each actor in order, as far as they have come; all in one fetch."""
@@ -224,6 +270,11 @@ class OnRay:
 
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Hand back what :meth:`states` returned."""
+        until = time.monotonic() + self._settings.stall_timeout_s
+        while not self._with_shards.are_created(timeout=1.0):
+            self._say_what_waits()
+            if time.monotonic() > until:
+                raise ClusterError(f"Ray has not started the replay shards for {self._settings.stall_timeout_s:g} s")
         return self._with_shards.load(states)
 
     @property
@@ -256,6 +307,13 @@ class OnRay:
         finally:
             self._program = None  # in the object store, perhaps in one file with what others have let go of
             self._connection.close()
+
+
+def _resources() -> tuple[Any, Any]:
+    """Functions of Ray without types: what is free, and what there is."""
+    import ray
+
+    return ray.available_resources, ray.cluster_resources
 
 
 def _fetched(references: list[Any]) -> list[Any]:

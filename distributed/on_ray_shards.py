@@ -218,6 +218,17 @@ class RayShards:
         handle = self._launch(self._plans[index], incarnation)
         return _Shard(handle, incarnation, handle.pid.remote())
 
+    def created(self) -> list[tuple[str, Any]]:
+        """Of each its name, and what is there when its process is."""
+        return [(f"shard {index}", shard.pid) for index, shard in enumerate(self._shards)]
+
+    def are_created(self, timeout: float) -> bool:
+        """Are all processes there? Waits so long for them."""
+        import ray
+
+        pids = [pid for _, pid in self.created()]
+        return len(ray.wait(pids, num_returns=len(pids), timeout=timeout)[0]) == len(pids)
+
     def processes(self) -> dict[str, int]:
         """Ids of those that have reported theirs."""
         import ray

@@ -115,9 +115,8 @@ class Planner:
 
     def __init__(self, rules: Rules, now: float, incarnations: tuple[int, ...] = ()) -> None:
         self.rules = rules
-        self.actors = [ActorState(index) for index in range(rules.actors)]
-        for actor, before in zip(self.actors, incarnations, strict=False):
-            actor.incarnation = before
+        self._before = incarnations
+        self.actors = [self._new(index) for index in range(rules.actors)]
         self.counts: Counter[str] = Counter()
         """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked
         for in vain), ``restarts``."""
@@ -156,7 +155,7 @@ class Planner:
 
     def resize(self, actors: int, now: float) -> None:
         """From now on so many: new ones are to start; those of the highest indices end, see :meth:`to_end`."""
-        self.actors += [ActorState(index) for index in range(len(self.actors), actors)]
+        self.actors += [self._new(index) for index in range(len(self.actors), actors)]
         for actor in self.actors:
             actor.leaving = actor.index >= actors
             if actor.status == LEFT and not actor.leaving:
@@ -165,6 +164,11 @@ class Planner:
                 actor.last = None
                 self._become(actor, ABSENT, now)
         self.rules = dataclasses.replace(self.rules, actors=actors)
+
+    def incarnations(self) -> list[int]:
+        """The newest one of each actor that the run has had, also of those that it has no more."""
+        now = [actor.incarnation for actor in self.actors]
+        return [*now, *self._before[len(now) :]]
 
     def to_end(self, now: float) -> list[ActorState]:
         """Actors that leave and of which nothing is awaited any more; they count as left."""
@@ -302,6 +306,9 @@ class Planner:
             doing = "waits for a request" if not actor.asked else f"asked {now - actor.asked[0][1]:.0f} s ago"
         end = "" if actor.last is None else f"; last end: {actor.last.kind}: {actor.last.message}"
         return f"  actor {actor.index}, incarnation {actor.incarnation}: {doing}{end}"
+
+    def _new(self, index: int) -> ActorState:
+        return ActorState(index, incarnation=self._before[index] if index < len(self._before) else -1)
 
     def _become(self, actor: ActorState, status: str, now: float) -> None:
         actor.status, actor.since, actor.answered_at = status, now, now

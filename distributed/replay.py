@@ -197,21 +197,22 @@ class ShardedReplay:
     same chance as in one memory.
 
     Args:
-        memory: of the whole, not built: what each shard has a part of.
-        number: of shards.
+        memory: of the whole: what each shard has a part of.
+        lanes: of each shard.
         saves: is what they hold in checkpoints?
     """
 
     fills_and_empties = False
 
-    def __init__(self, memory: ReplayMemory, number: int, *, saves: bool = True) -> None:
+    def __init__(self, memory: ReplayMemory, lanes: Sequence[int], *, saves: bool = True) -> None:
+        number = len(lanes)
         if memory.size % number:
             raise ArgumentError(
                 f"the size of the memory must be a multiple of replay_shards={number}, got {memory.size}",
                 "memory",
                 memory.size,
             )
-        self.whole, self.number, self._saves = memory, number, saves
+        self.whole, self.lanes, self.number, self._saves = memory, lanes, number, saves
         self.size, self.batch_size, self.discount = memory.size, memory.batch_size, memory.discount
         self.shards: Shards | None = None
         self.held = [NOTHING] * number
@@ -231,14 +232,13 @@ class ShardedReplay:
         """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
         return 0 if self.shards is None else self.shards.ignored
 
-    def part(self) -> ReplayMemory:
-        """A new memory, of one shard."""
-        part: ReplayMemory = like(self.whole, size=self.size // self.number, path=None)
-        return part
+    def part(self, shard: int) -> ReplayMemory:
+        """A new memory, of one shard: its part of the size, or a little more, since all lanes have the same."""
+        return _sized(self.whole, self.size // self.number, self.lanes[shard])
 
     def trial_copy(self) -> Any:
-        """A copy of the whole memory, to look at a batch of it."""
-        return self.whole.trial_copy()
+        """A memory like the whole, to look at a batch of it."""
+        return _sized(self.whole, self.size, sum(self.lanes))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """Keep the generator, which draws shards; they are built elsewhere."""
@@ -310,8 +310,8 @@ class ShardedReplay:
         """Keep what was saved, of shards or of one memory, for the shards that will be made."""
         self._loaded = state
 
-    def connect(self, shards: Shards, lanes: Sequence[int]) -> None:
-        """These are the shards, with so many lanes each; they take over what was saved.
+    def connect(self, shards: Shards) -> None:
+        """These are the shards; they take over what was saved.
 
         As it is, where as many shards of as many lanes were saved; else it is dealt out anew.
         """
@@ -319,11 +319,11 @@ class ShardedReplay:
         if loaded is None or loaded.get("shards") == {}:
             return
         saved = list(loaded.get("shards", {}).values())
-        if [int(one["memory"]["num_envs"]) for one in saved] == list(lanes):
+        if [int(one["memory"]["num_envs"]) for one in saved] == list(self.lanes):
             self.held = shards.load(saved)
             return
-        targets = [self.part() for _ in lanes]
-        for target, number in zip(targets, lanes, strict=True):
+        targets = [self.part(index) for index in range(self.number)]
+        for target, number in zip(targets, self.lanes, strict=True):
             target.build(self._specs, number, np.random.default_rng(0))
         deal(saved_parts(self.whole, loaded, self._specs), targets)
         self.held = shards.load([{"memory": target.state_dict()} for target in targets])
@@ -332,3 +332,9 @@ class ShardedReplay:
         if self.shards is None:
             raise ClusterError("the replay shards are gone")
         return self.shards
+
+
+def _sized(memory: ReplayMemory, size: int, lanes: int) -> ReplayMemory:
+    """A new one of the next size that lanes divide."""
+    made: ReplayMemory = like(memory, size=-(-size // lanes) * lanes, path=None)
+    return made

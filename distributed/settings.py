@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -121,6 +122,17 @@ class Settings:
         if address is not None and self.backend == "inline":
             message = f"Cluster.address is of Ray; backend='inline' joins none, got {address!r}"
             raise ArgumentError(message, "Cluster.address", address)
+
+    def cpus(self, shards: int) -> float:
+        """Processors of the actors and of so many replay shards."""
+        return self.actors * self.actor_cpus + shards * self.shard_cpus
+
+    def scarcity(self, shards: int, there: int) -> str | None:
+        """What to say of a cluster of one's own on a machine of so many processors; None if these suffice."""
+        wanted = math.ceil(self.cpus(shards))
+        if self.backend != "ray" or self.address is not None or wanted <= there:
+            return None
+        return f"actors and shards want {wanted} processors, and there are {there}: they share them"
 
     def rules(self) -> Rules:
         """What the planner goes by."""

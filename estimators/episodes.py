@@ -190,6 +190,13 @@ class Episodes:
         self._num_actions, self._begins = 0, -state["lengths"]
         self._keep(state["actions"], state["actions"].dtype)
 
+    def follow(self, state: Mapping[str, Any]) -> None:
+        """Go on where another number of environments stopped: with new episodes, none of which has had its seed."""
+        self.cut()
+        self.index[:] = np.max(state["index"])
+        self._keep(self._actions[:0], self._actions.dtype)
+        self._begins[:] = 0
+
     def _as_taken(self, actions: Array) -> ArrayTree:
         """Logged actions [N, ...] as they were recorded."""
         if self._parts is None:

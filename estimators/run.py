@@ -31,6 +31,7 @@ from ..runs.seeding import draw_seed
 from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
 from ..runtimes.tracing.signature import check_signature, describe
 from .failures import refuse_non_finite
+from .state import lanes_of
 
 logger = logging.getLogger("axonrl")
 
@@ -188,11 +189,14 @@ class Run:
         self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
 
     def refuse_other_count(self, num_envs: int) -> None:
-        """A run keeps its number of environments."""
-        if self.record is not None and self.record.num_envs != num_envs:
+        """A run keeps its number of environments, unless it has been in a cluster: that has dealt out its memory."""
+        if self.record is None or self.record.num_envs == num_envs:
+            return
+        loaded = self.load()
+        if loaded is None or not loaded[1].get("cluster"):
             raise ValueError(
                 f"{self.model_dir} was started with {self.record.num_envs} environments, got {num_envs}:"
-                " its memory and its running episodes belong to that number"
+                " its memory and its running episodes belong to that number (a cluster takes it over with any)"
             )
 
     # -- recording ----------------------------------------------------------------------------------------------------
@@ -349,6 +353,7 @@ class Run:
         if not (self.model_dir / record.FILE).exists():
             raise CheckpointError(f"{self.model_dir} was removed while in use: {record.FILE} is missing")
         self.store.save(content)
+        self._record(num_envs=lanes_of(content))  # not before: a run that is killed meanwhile goes on as it was
         self.current = self.store.newest()
 
     def load(self) -> tuple[int, Mapping[str, Any]] | None:

@@ -134,22 +134,36 @@ class TrainingState:
         with as_views():
             return self.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a checkpoint.
+    def load_state_dict(self, state: Mapping[str, Any]) -> int:
+        """Take over a checkpoint. If it is of another number of lanes, new episodes begin in all of them.
+
+        Returns:
+            Of how many lanes it is.
 
         Raises:
             ValueError: it is another model's or another memory's.
         """
-        self.stepper.load_state_dict(state)
-        self.episodes.load_state_dict(state["episodes"])
-        self.observation = from_mapping(state["observation"])
+        lanes = lanes_of(state)
+        if lanes == self.stepper.lanes:
+            self.stepper.load_state_dict(state)
+            self.episodes.load_state_dict(state["episodes"])
+            self.observation = from_mapping(state["observation"])
+            self.environment, self.waiting = state.get("environment"), state.get("waiting")
+        else:
+            self.stepper.load_state_dict(state, other_lanes=True)
+            self.episodes.follow(state["episodes"])
+            self.observation = self.environment = self.waiting = None
         self.hooks = state["hooks"]
         self.statistics = state["statistics"]
-        self.environment = state.get("environment")
-        self.waiting = state.get("waiting")
         self.cluster = state.get("cluster", {})
         offline = state.get("offline", {"steps": 0, "stored": []})
         self.offline_steps, self.stored = offline["steps"], list(offline["stored"])
+        return lanes
+
+
+def lanes_of(state: Mapping[str, Any]) -> int:
+    """Of how many lanes a checkpoint is."""
+    return len(state["episodes"]["running"])
 
 
 def _rows_equal(a: Any, b: Any, rows: Array) -> bool:

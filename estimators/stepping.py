@@ -326,16 +326,21 @@ class Stepper:
                 "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
             }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, other_lanes: bool = False) -> None:
         """Take over what :meth:`state_dict` returned.
+
+        Args:
+            state: what it returned.
+            other_lanes: was it of another number of lanes? Then what belongs to a lane begins anew (the recurrent
+                state, that of the exploration), and what the memory holds is dealt out; a rollout is left out.
 
         Raises:
             ValueError: it is another model's or another memory's.
         """
         with self.lock:
-            self._take_over(state)
+            self._take_over(state, other_lanes)
 
-    def _take_over(self, state: Mapping[str, Any]) -> None:
+    def _take_over(self, state: Mapping[str, Any], other_lanes: bool) -> None:
         kind = self._kind
         if state["memory"]["kind"] != kind:
             raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
@@ -346,10 +351,13 @@ class Stepper:
                 f" {', '.join(sorted(has - had)) or 'none'} only in the model"
             )
         self.executor.set_weights(state["weights"])
-        restore(self.memory, state["memory"]["state"])
-        self.behaviour.load_state_dict(state)
+        restore(self.memory, state["memory"]["state"], other_lanes=other_lanes)
+        if other_lanes:
+            self.behaviour.begin(np.ones(self.lanes, np.bool_))
+        else:
+            self.behaviour.load_state_dict(state)
         self.counters = Counters(**state["counters"])
-        self.owed = state["owed"]
+        self.owed = 0 if other_lanes and self.memory.fills_and_empties else state["owed"]
         for name, generator_state in state["generators"].items():
             self.generators[name].bit_generator.state = generator_state
 

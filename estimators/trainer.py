@@ -20,7 +20,9 @@ from ..environments.statistics import names_of, statistics_of, taken_over
 from ..errors import ArgumentError, CheckpointError
 from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
+from ..memories.dealing import timesteps_in
 from ..memories.describing import arguments_of as memory_arguments
+from ..memories.describing import like
 from ..policies.executors import Executor, check_weights
 from ..policies.reasons import Choice
 from ..runs import record
@@ -205,11 +207,18 @@ class Trainer:
     @contextlib.contextmanager
     def using(self, memory: Memory) -> Iterator[None]:
         """Train with this memory for a while; before and afterwards all is built anew, from the checkpoint."""
-        before, self.memory, self._built, self._run.current = self.memory, memory, None, None
+        self._build_anew()
+        before, self.memory = self.memory, memory
         try:
             yield
         finally:
             self.memory, self._built, self._run.current = before, None, None
+
+    def _build_anew(self) -> None:
+        """Before the next session all is built anew, from the checkpoint; a memory is built once, so it is another."""
+        if self._built is not None:
+            self.memory = like(self.needed_memory())
+        self._built = self._run.current = None
 
     def use_schedule(self, asked: Schedule) -> None:
         """Update by this schedule; what was not given is what the run has recorded, or else waits for a batch.
@@ -260,17 +269,11 @@ class Trainer:
 
     def _prepare(self, lanes: Lanes, schedule: Schedule | None) -> _Built:
         """Build what trains, and load the newest checkpoint, if there is one."""
-        run, memory = self._run, self.needed_memory()
-        run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
-        try:
-            run.take_spaces(lanes.observation_space, lanes.action_space)
-        except ValueError:
-            if (policy := run.newest_policy()) is not None:
-                lanes.refuse_others(policy.statistics)  # a wrapper that is missing says more than spaces that differ
-            raise
-        run.refuse_other_count(lanes.number)
-        if run.record is not None:
-            refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
+        run = self._run
+        self._refuse_others(lanes)
+        if self._built is not None and self._built.state.stepper.lanes != lanes.number:
+            self._build_anew()
+        memory = self.needed_memory()
         if lanes.masks is not None and hasattr(memory, "drop_surplus"):
             memory.drop_surplus()
         newest = run.store.newest()
@@ -300,6 +303,21 @@ class Trainer:
         if lanes.offline:
             store(lanes, state, self._built.transition)
         return self._built
+
+    def _refuse_others(self, lanes: Lanes) -> None:
+        """What the run cannot go on with."""
+        run = self._run
+        run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
+        try:
+            run.take_spaces(lanes.observation_space, lanes.action_space)
+        except ValueError:
+            if (policy := run.newest_policy()) is not None:
+                lanes.refuse_others(policy.statistics)  # a wrapper that is missing says more than spaces that differ
+            raise
+        if lanes.like is None:
+            run.refuse_other_count(lanes.number)
+        if run.record is not None:
+            refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
 
     def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None) -> _Built:
         run, program = self._run, self._model.program
@@ -342,13 +360,21 @@ class Trainer:
             return
         index, content = loaded
         try:
-            state.load_state_dict(content)
+            before, now = state.load_state_dict(content), state.stepper.lanes
         except (KeyError, ValueError) as error:
             raise ValueError(
                 f"checkpoint {index} of {run.model_dir} does not fit this Agent: {error}; pass the model_fn, params"
                 " and memory that it was trained with, or another model_dir"
             ) from error
         run.current = newest
+        if before != now:
+            why = (
+                f"it had {before} environments until timestep {state.counters.global_timestep}, and goes on in {now}:"
+                " new episodes begin in all of them, explorations and recurrent states begin anew"
+            )
+            if self.needed_memory().fills_and_empties and (left := timesteps_in(content["memory"]["state"])):
+                why += f"; {left} timesteps of a rollout are left out"
+            run.mark_not_exact(why)
 
     def _start(self, built: _Built, lanes: Lanes, schedule: Schedule | None) -> None:
         """The run starts: its record and its first checkpoint are written."""

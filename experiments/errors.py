@@ -132,7 +132,7 @@ class ChangedExperimentError(RunFolderError):
         super().__init__(
             folder,
             f"Run folder {folder} cannot be resumed with a changed experiment: {', '.join(changes)}. Only train.max_*,"
-            " learn.max_steps, evaluate, tracker and submit may change. Use --model-dir for a new run.",
+            " learn.max_steps, distributed, evaluate, tracker and submit may change. Use --model-dir for a new run.",
         )
         self.changes = list(changes)
 

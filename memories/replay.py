@@ -175,17 +175,29 @@ class ReplayMemory(Memory):
         self.sampler.put(self._ring.places_of(tickets[stored]), errors[stored])
         return int(len(tickets) - np.count_nonzero(stored))
 
-    def lanes(self) -> Iterator[tuple[dict[str, Any], Array]]:
-        """Of each lane its timesteps, oldest first: what was stored [T, ...], and the priorities [T] (NaN: unknown)."""
+    def episode_ends(self) -> Iterator[tuple[int, Array]]:
+        """Of each lane the number of its oldest timestep, and those after the last ones of its episodes, int64 [E].
+
+        The last one is that after its newest timestep, where an episode may go on.
+        """
         self._require_built()
-        self._tell_sampler()
-        ring, first = self._ring, np.zeros(self.num_envs, np.int64)
-        first[:] = ring.begin
+        begin: Array = np.zeros(self.num_envs, np.int64)
+        begin[:] = self._ring.begin
+        terminated, truncated = (np.asarray(self._ring.columns[key]) for key in FLAGS)
         for lane, end in enumerate(self.next_numbers().tolist()):
-            places = ring.places_of(np.arange(first[lane], end) * self.num_envs + lane)
-            rows = ring.gather(places, places)
-            flags = {key: np.asarray(rows[key]) > 0 for key in FLAGS}
-            yield {**rows, **flags}, self.sampler.priorities(places)
+            numbers = np.arange(begin[lane], end)
+            places = self._ring.places_of(numbers * self.num_envs + lane)
+            ends = (take(terminated, places) + take(truncated, places)) > 0
+            ends[-1:] = True
+            yield int(begin[lane]), numbers[ends] + 1
+
+    def timesteps(self, lane: int, numbers: Array) -> tuple[dict[str, Any], Array]:
+        """What was stored at timesteps [T] of a lane, [T, ...], and the priorities [T] (NaN where there is none)."""
+        self._tell_sampler()
+        places = self._ring.places_of(numbers * self.num_envs + lane)
+        rows = self._ring.gather(places, places)
+        flags = {key: np.asarray(rows[key]) > 0 for key in FLAGS}
+        return {**rows, **flags}, self.sampler.priorities(places)
 
     def drawable(self) -> int:
         """How many transitions may be drawn now."""

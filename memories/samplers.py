@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -78,6 +78,9 @@ class Sampler:
     def priorities(self, places: Array) -> Array:
         """Those of the transitions at these places, float64 [n]; NaN where there are none."""
         return np.full(len(places), np.nan)
+
+    def follow(self, others: Sequence[Sampler]) -> None:
+        """Go on from where others of the same settings were, but for the priorities of what they drew from."""
 
     def total(self) -> float:
         """How likely a candidate of this memory is to be drawn, beside another memory's: the sum of all priorities."""
@@ -216,6 +219,13 @@ class Prioritized(Sampler):
         if self.alpha == 0:
             return np.full(len(values), np.nan)
         return np.where(values > 0, values ** (1 / self.alpha), np.nan)
+
+    def follow(self, others: Sequence[Sampler]) -> None:
+        """The maximum is that of all others, and the schedule of ``beta`` goes on where that of one was furthest."""
+        self._apply_update()
+        for state in [other.state_dict() for other in others]:
+            self._maximum = max(self._maximum, float(state["maximum"]))
+            self._num_batches = max(self._num_batches, int(state["num_batches"]))
 
     def total(self) -> float:
         """The sum of all priorities to the power of alpha."""

@@ -245,8 +245,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     existing.add_argument(
         "--resume",
         action="store_true",
-        help="continue the existing run; in the file, only train.max_*, learn.max_steps, evaluate, tracker and submit"
-        " may have changed",
+        help="continue the existing run; in the file, only train.max_*, learn.max_steps, distributed, evaluate, tracker"
+        " and submit may have changed",
     )
     existing.add_argument(
         "--auto-resume",

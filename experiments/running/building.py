@@ -64,6 +64,7 @@ def build(experiment: Experiment, document: Document, member: Member | None = No
         if agent.memory is None:
             raise document.error(("agent", "memory"), "this key is required for training")
         memory = _make("memory", agent.memory, ("agent", "memory"), document)
+        _check_spread(experiment, memory, document)
     for index, hook in enumerate(experiment.hooks):
         with findings.collecting():
             hooks.append(_make("hook", hook, ("hooks", index), document))
@@ -94,6 +95,21 @@ def opened(experiment: Experiment, document: Document, member: Member | None = N
             env = stack.enter_context(environment_of(wanted, wanted.num_envs, document))
         findings.raise_all()
         yield parts, env
+
+
+def _check_spread(experiment: Experiment, memory: Any, document: Document) -> None:
+    """Refuse a memory that the actors of a cluster cannot fill, as the training itself would."""
+    if experiment.distributed is None:
+        return
+    from ...distributed.memory_for import memory_for
+    from ...distributed.settings import Settings
+
+    try:
+        memory_for(Settings(**experiment.distributed), memory)
+    except ArgumentError as error:
+        section, _, name = error.argument.rpartition(".")
+        at: Keys = ("distributed", name) if section else ("agent", "memory")
+        raise document.error(at, str(error)) from error
 
 
 def check_named(kind: str, named: Named, at: Keys, document: Document) -> None:

@@ -60,9 +60,9 @@ def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, fol
             part: {"runtime": runtime, "why": summary.why.get(part, "")} for part, runtime in summary.runtimes.items()
         },
         "learn": None if learn is None else learn.model_dump(),
-        "distributed": None if experiment.distributed is None else _cluster(experiment.distributed),
+        "distributed": None if experiment.distributed is None else _cluster(experiment.distributed, memory),
         "train": None if train is None else {**limits, **_updates(train, memory, num_envs, summary.schedule)},
-        "warnings": [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)],
+        "warnings": _warnings(experiment, memory),
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
         "hooks": [_plain(hook) for hook in experiment.hooks],
         "tracker": None if disabled_by() else _trackers(experiment),
@@ -98,11 +98,24 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
     return {label: text for label, text in lines.items() if text}
 
 
-def _cluster(given: Mapping[str, Any]) -> dict[str, Any]:
+def _cluster(given: Mapping[str, Any], memory: Memory) -> dict[str, Any]:
     """What a cluster is asked for; ``cpus`` of all roles, that of the learner included."""
     settings = Settings(**given)
-    cpus = settings.actors * settings.actor_cpus + settings.replay_shards * settings.shard_cpus + 1
-    return {**settings.as_settings(), "cpus": cpus}
+    return {**settings.as_settings(), "cpus": settings.cpus(_shards(settings, memory)) + 1}
+
+
+def _shards(settings: Settings, memory: Memory) -> int:
+    return 0 if memory.fills_and_empties else settings.replay_shards
+
+
+def _warnings(experiment: Experiment, memory: Memory) -> list[dict[str, Any]]:
+    """What a run would say before it begins; of schedules with their numbers."""
+    found = [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)]
+    if experiment.distributed is not None:
+        settings = Settings(**experiment.distributed)
+        if (scarce := settings.scarcity(_shards(settings, memory), processors())) is not None:
+            found.append({"message": scarce})
+    return found
 
 
 def _cluster_told(found: Mapping[str, Any] | None) -> str:

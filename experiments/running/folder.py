@@ -33,6 +33,7 @@ SEARCH: Final = "search.yml"
 MAY_CHANGE: Final = (
     "seeds",
     "learn.max_steps",
+    "distributed",
     "train.max_steps",
     "train.max_episodes",
     "train.max_timesteps",
@@ -268,6 +269,8 @@ def changes(before: Experiment, after: Experiment) -> list[str]:
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
     may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # it may go on in the environment
+    if before.distributed is not None or after.distributed is not None:  # which deals out anew what there is
+        may = (*may, "environment.num_envs")
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in may)]
     # Of a mapping that is empty on one side, only the entries on the other side are listed.
     told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]

@@ -1,6 +1,8 @@
 """Training by fragments, with every role in this process."""
 
 import functools
+import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +88,60 @@ def test_ape_x_updates_as_often_as_in_one_process(tmp_path: Path) -> None:
     assert level == pytest.approx((0.4 + 0.04716 + 0.005559 + 0.0006554) / 4, rel=1e-3)
 
 
-def test_what_shards_hold_goes_on_in_other_shards_and_in_one_memory(tmp_path: Path) -> None:
-    """Of 200 timesteps of 4 lanes with n = 3, in 2 shards; then in 1; then in the memory of this process."""
-    agent = replay(tmp_path)
-    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=160)
-    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE), max_timesteps=200)
-    agent.train(make("CartPole-v1", 4), 60, 8, max_timesteps=204)
-    memory: Any = agent.memory
-    assert len(memory) == 200  # as many as fit: of 204
-    assert agent.global_step == 1 + (204 - 60) // 8
+@pytest.mark.parametrize("anew", [False, True])  # an Agent of its own for each, as after a crash
+@pytest.mark.parametrize(("make_agent", "lanes"), [(agents.replay, (1, 4, 6, 2)), (rollouts, (1, 4, 4, 2))])
+def test_a_run_goes_from_one_process_to_clusters_and_back(
+    make_agent: Any, lanes: tuple[int, ...], anew: bool, tmp_path: Path
+) -> None:
+    """In 1 environment, by 2 actors with 2 shards, by 3 with one, in 2 environments; nothing that is stored is lost."""
+    replays, agent = make_agent is agents.replay, make_agent(tmp_path)
+    two, three = (Cluster(**{**INLINE, "actors": actors}, replay_shards=4 - actors) for actors in (2, 3))
+    seen = []
+    for env, where, end in (
+        (make("CartPole-v1"), {}, 50),  # 10 timesteps of a rollout are left out
+        ("CartPole-v1", {"cluster": two}, 90),
+        ("CartPole-v1", {"cluster": three}, 170),
+        (make("CartPole-v1", 2), {}, 190),
+    ):
+        agent = make_agent(tmp_path) if anew else agent
+        agent.train(env, 50, 8, **where, max_timesteps=end)
+        seen.append(json.loads((tmp_path / "run.json").read_text()))
+    assert tuple(one["num_envs"] for one in seen) == lanes
+    assert agent.global_timestep == 190
+    assert agent.global_step == (1 + (190 - 50) // 8 if replays else 1 + 1 + 2)
+    told = [one["not_exact"][len(before["not_exact"]) :] for before, one in itertools.pairwise(seen)]
+    assert "had 1 environments until timestep 50, and goes on in 4" in told[0][0]
+    assert ("; 10 timesteps of a rollout are left out" in told[0][0]) != replays
+    assert "actors (2 -> 3)" in told[1][-1]
+    assert f"had {lanes[2]} environments until timestep 170, and goes on in 2" in told[2][0]
+    assert len(agent.memory) == (190 if replays else 20)
+
+
+def test_what_does_not_fill_a_rollout_is_not_waited_for(tmp_path: Path) -> None:
+    agent = rollouts(tmp_path)
+    agent.train("CartPole-v1", cluster=Cluster(**INLINE, stall_timeout_s=2), max_timesteps=50)
+    assert (agent.global_timestep, agent.global_step) == (80, 2)
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Path) -> None:
+    """It is killed at the checkpoint of an evaluation, where a rollout is full, or updates are due."""
+    cluster = Cluster(**INLINE, lockstep=True)
+    evaluates = At("after_timestep", 120, lambda session: session.evaluate(episodes=1))
+
+    class Killed(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            if session.global_timestep == 120:
+                raise KeyError("killed")
+
+    whole, parts = make_agent(tmp_path / "whole"), make_agent(tmp_path / "parts")
+    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=evaluates)
+    with pytest.raises(KeyError):
+        parts.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=[evaluates, Killed()])
+    parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
+    assert parts.global_step == whole.global_step
+    for name, value in parts.get_weights().items():
+        np.testing.assert_array_equal(value, whole.get_weights()[name])
 
 
 @pytest.mark.parametrize("make_agent", [rollouts, replay])

@@ -1,5 +1,6 @@
 """Training with actors and replay shards in processes of Ray. One cluster for all tests of this file."""
 
+import dataclasses
 import importlib
 import os
 import signal
@@ -112,6 +113,40 @@ def test_too_small_clusters_and_other_versions_are_told_before_training(
     monkeypatch.setattr(on_ray, "versions", lambda: {"axonrl": "0.0.0", "ai-edge-litert": "9"})
     with pytest.raises(ClusterError, match=r"'axonrl': '0\.0\.0'"):
         rollouts(tmp_path / "versions").train("CartPole-v1", cluster=Cluster(**QUICK), timesteps=40)
+
+
+class Holder:
+    def there(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("make_agent", "role"), [(rollouts, "actor 0 and actor 1"), (replay, "shard 0")])
+def test_a_full_cluster_is_told_of(
+    cluster: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    make_agent: Any,
+    role: str,
+) -> None:
+    """Another one has both processors. Shards wait before the others: they take over what was saved."""
+    import ray
+
+    monkeypatch.setattr(on_ray, "_PLACED_S", 0.5)
+    monkeypatch.setattr(on_ray, "_LOOK_S", 0.1)
+    agent, settings = make_agent(tmp_path), Cluster(**{**QUICK, "stall_timeout_s": 2})
+    if make_agent is replay:
+        agent.train("CartPole-v1", 60, 8, cluster=dataclasses.replace(settings, backend="inline"), timesteps=80)
+    holder: Any = ray.remote(Holder).options(num_cpus=2).remote()
+    try:
+        assert ray.get(holder.there.remote(), timeout=30)
+        with pytest.raises(ClusterError, match=r"nothing has moved|has not started"):
+            agent.train("CartPole-v1", cluster=settings, timesteps=80)
+    finally:
+        ray.kill(holder)
+    [told] = [text for text in caplog.messages if text.startswith("no processor of the Ray cluster is free")]
+    assert f"free: {role} have not started" in told
+    assert "0 of 2 are free" in told
 
 
 def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
@@ -235,7 +270,8 @@ def test_a_cluster_is_joined_with_its_token_alone_and_left_running(cluster: Path
     assert refused.returncode == 1
     assert "Cluster.address" in refused.stderr
     assert "RAY_AUTH_TOKEN" in refused.stderr
-    joined = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    here = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"}  # Ray sends none then
+    joined = subprocess.run(command, check=False, env=here, capture_output=True, text=True, timeout=120)
     assert joined.returncode == 0, joined.stderr
     resources: Any = ray.cluster_resources  # without types
     assert resources()["CPU"] == 2

@@ -172,3 +172,13 @@ def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
     for which in {one[:2] for one in used}:  # of each incarnation the first so many, without a gap
         numbers = sorted(one.sequence for one in used if one[:2] == which)
         assert numbers == list(range(len(numbers)))
+
+
+def test_an_actor_that_comes_back_in_a_later_session_begins_with_a_new_incarnation() -> None:
+    """Else it would draw what it has drawn before: three actors, then two, and three again."""
+    planner = Planner(Rules(actors=2), 0.0, (0, 4, 1))
+    assert [actor.incarnation for actor in planner.to_start(0.0)] == [1, 5]
+    assert planner.incarnations() == [1, 5, 1]
+    planner.resize(3, 0.0)
+    assert [actor.incarnation for actor in planner.to_start(0.0)] == [2]
+    assert planner.incarnations() == [1, 5, 2]

@@ -17,6 +17,7 @@ from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import Prioritized, ReplayMemory
+from axonrl.memories.dealing import deal
 from axonrl.policies.modes import PredictMode
 
 F32 = np.float32
@@ -166,6 +167,75 @@ def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypa
         np.testing.assert_array_equal(first.tickets, second.tickets)
         for key, value in first.batch.items():
             np.testing.assert_array_equal(value, second.batch[key])
+
+
+SHORT: dict[str, Any] = {key: ArraySpec((), F32) if "observation" in key else spec for key, spec in TRANSITION.items()}
+
+
+def told(memory: ReplayMemory) -> list[list[tuple[float, bool, bool, float]]]:
+    """Of each lane what is stored: observation, terminated, truncated, priority."""
+    found = []
+    for lane, (begin, ends) in enumerate(memory.episode_ends()):
+        rows, priorities = memory.timesteps(lane, np.arange(begin, ends[-1]))
+        columns = (rows["observation"], rows["terminated"], rows["truncated"], priorities)
+        found.append([(float(x), bool(a), bool(b), round(float(p), 3)) for x, a, b, p in zip(*columns, strict=True)])
+    return found
+
+
+def numbered(size: int, *lengths: int) -> ReplayMemory:
+    """Of one lane: timesteps 0, 1, ... with priorities 1, 2, ..., of episodes so long; the last one goes on."""
+    made, ends = memory(size, n_step=1), np.cumsum(lengths)
+    made.build(SHORT, 1, np.random.default_rng(0))
+    for x in range(ends[-1]):
+        ended = x + 1 in ends[:-1]
+        made.step(
+            observation=F32(x),
+            next_observation=F32(x + 1 + 0.5 * ended),
+            action=0,
+            reward=0.0,
+            terminated=ended,
+            truncated=False,
+        )
+    made.prioritize(np.arange(ends[-1]), np.arange(1.0, ends[-1] + 1))
+    return made
+
+
+def empty(size: int, lanes: int) -> ReplayMemory:
+    made = memory(size, n_step=1)
+    made.build(SHORT, lanes, np.random.default_rng(0))
+    return made
+
+
+def test_what_one_lane_held_is_dealt_out_to_two_and_to_one_again() -> None:
+    """Episodes 0 1 2, 3 4 and 5 6 7: each goes to the lane that lacks most of its 4, and 7 where one is lacking."""
+    source, two, one, small = numbered(8, 3, 2, 3), empty(8, 2), empty(8, 1), empty(8, 1)
+    for _ in range(5):
+        source.sample()
+    source.sampler._maximum = 99.0  # type: ignore[attr-defined]
+    deal([source], [two])
+    no, end, cut = (False, False), (True, False), (False, True)
+    assert told(two) == [
+        [(0, *no, 1), (1, *no, 2), (2, *end, 3), (7, *cut, 8)],
+        [(3, *no, 4), (4, *end, 5), (5, *no, 6), (6, *cut, 7)],
+    ]
+    sampler: Any = two.sampler
+    assert (sampler._maximum, sampler._num_batches) == (99.0, 5)  # what comes next, and the schedule of beta
+    deal([two], [one])
+    assert sorted(told(one)[0]) == sorted(row for lane in told(two) for row in lane)
+    deal([numbered(12, 3, 2, 7)], [small])  # the oldest is left out
+    assert [row[0] for row in told(small)[0]] == list(range(4, 12))
+
+
+def test_a_larger_memory_goes_to_shards_and_back_whole() -> None:
+    lengths = np.random.default_rng(1).integers(5, 60, 40).tolist()
+    source, number = numbered(sum(lengths), *lengths), sum(lengths)
+    shards, back = [empty(504, 4), empty(504, 8), empty(504, 2)], empty(number, 1)
+    deal([source], shards)
+    assert number == 1266
+    counts = [len(lane) for shard in shards for lane in told(shard)]
+    assert counts == [126] * 4 + [63] * 8 + [129] * 2  # where there is room for 126, for 63 and for 252
+    deal(shards, [back])
+    assert sorted((x, p) for x, _, _, p in told(back)[0]) == [(x, x + 1) for x in range(number)]
 
 
 def test_tickets_outlive_their_transitions() -> None:

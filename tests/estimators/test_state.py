@@ -19,7 +19,7 @@ from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.policies.modes import PredictMode, TrainMode
 from axonrl.runs.arrays import join_state, split_state
-from axonrl.runs.seeding import generators
+from axonrl.runs.seeding import episode_seed, generators
 from axonrl.runs.snapshot import Counters
 
 ACTION = ArraySpec((), np.int32)
@@ -123,6 +123,28 @@ def test_a_state_comes_back_whole() -> None:
         name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.stepper.generators.items()
     } == drawn
     assert len({tuple(one) for one in drawn.values()}) == 3  # three generators, each its own
+
+
+def test_a_state_of_two_lanes_goes_on_in_three() -> None:
+    """What belongs to a lane begins anew; all else is kept, and the memory has been dealt out."""
+    state = fresh(memory=ReplayMemory(12, 2))
+    fill(state)
+    state.stepper.counters, state.stepper.owed = Counters(11, 22, 33), 4
+    state.episodes.begin(np.array([True, False]))
+    state.episodes.begin(np.array([True, True]))
+    state.observation = np.zeros((2, 2), np.float32)
+    state.stepper.behaviour.recurrent = {"hidden": np.ones((2, 1), np.float32)}
+    state.stepper.generators["exploration"].random(3)
+    content = stored(state.state_dict())
+    other = fresh(3, memory=ReplayMemory(12, 2))
+    other.stepper.behaviour.recurrent = {"hidden": np.ones((3, 1), np.float32)}  # of a session before
+    assert (other.load_state_dict(content), other.stepper.lanes) == (2, 3)
+    assert (other.counters, other.stepper.owed, len(other.stepper.memory)) == (Counters(11, 22, 33), 4, 2)
+    assert other.stepper.behaviour.recurrent["hidden"].tolist() == [[0.0]] * 3
+    assert (other.observation, other.episodes.running.tolist()) == (None, [False] * 3)
+    assert other.episodes.begin(np.ones(3, np.bool_)) == [episode_seed(7, i, 2) for i in range(3)]  # none twice
+    assert other.episodes.lengths.tolist() == [0, 0, 0]
+    assert other.stepper.generators["exploration"].random() == state.stepper.generators["exploration"].random()
 
 
 def test_another_memory_or_model_is_refused() -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from axonrl.estimators.limits import Schedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.experiments.language.schema import load
-from axonrl.experiments.running import runner
+from axonrl.experiments.running import explain, runner
 from axonrl.experiments.running.explain import described, early_ends, explanation, rows
 from axonrl.experiments.running.report import Result, table
 from axonrl.memories import BatchMemory, ReplayMemory
@@ -27,10 +27,11 @@ def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYAXON_NO_OP")
 
 
-def explained(folder: Path, memory: Any, num_envs: int = 1, **train: int) -> dict[str, Any]:
+def explained(folder: Path, memory: Any, num_envs: int = 1, *, cluster: str = "null", **train: Any) -> dict[str, Any]:
     file = folder / "file.yml"
     file.write_text(FILE)
-    experiment = load(file, sets={f"train.{name}": str(value) for name, value in train.items()})[0]
+    sets = {f"train.{name}": str(value) for name, value in train.items()} | {"distributed": cluster}
+    experiment = load(file, sets=sets)[0]
     schedule = Schedule() if experiment.train is None else Schedule(**experiment.train.schedule)
     parts = {"q": Part(3, 2, True)}
     outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, schedule, {}, {})
@@ -49,9 +50,27 @@ def explained(folder: Path, memory: Any, num_envs: int = 1, **train: int) -> dic
         (1, {}, 35, None),
     ],
 )
-def test_the_schedule(tmp_path: Path, num_envs: int, train: dict[str, int], first: int, updates: int | None) -> None:
+def test_the_schedule(tmp_path: Path, num_envs: int, train: dict[str, Any], first: int, updates: int | None) -> None:
     found = explained(tmp_path, ReplayMemory(100, batch_size=10), num_envs, **train)["train"]
     assert (found["first_update_at"], found["timesteps_per_update"], found["updates"]) == (first, 10, updates)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "memory", "wanted"),
+    [
+        ("{actors: 4}", ReplayMemory(100, 10), 5),  # and half of one for the shard
+        ("{actors: 4}", BatchMemory(40), None),
+        ("{actors: 9, address: auto}", ReplayMemory(100, 10), None),  # nobody knows
+        ("{actors: 9, backend: inline}", ReplayMemory(100, 10), None),
+    ],
+)
+def test_more_actors_than_processors(
+    cluster: str, memory: Any, wanted: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain, "processors", lambda: 4)
+    told = [one["message"] for one in explained(tmp_path, memory, cluster=cluster)["warnings"]]
+    they_share = f"actors and shards want {wanted} processors, and there are 4: they share them"
+    assert told == ([] if wanted is None else [they_share])
 
 
 def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:

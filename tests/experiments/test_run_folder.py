@@ -99,12 +99,22 @@ def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
     assert changes(tmp_path, make(seed=1)) == [f"seed ({begun.seed} -> 1)"]
 
 
+def test_a_run_may_go_on_in_a_cluster_and_come_back(tmp_path: Path) -> None:
+    environment = {"id": "CartPole-v1", "num_envs": 4}
+    records.prepare(tmp_path, make(seed=1, environment=environment), resume=False)
+    for actors in (2, 3):
+        records.prepare(tmp_path, make(seed=1, distributed={"actors": actors}), resume=True)
+    records.prepare(tmp_path, make(seed=1, environment=environment), resume=True)
+    assert changes(tmp_path, make(seed=1)) == ["environment.num_envs (4 -> 1)"]
+
+
 def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
     records.prepare(tmp_path, make(seed=1, config={"keep_checkpoint_max": 5}), resume=False)
     caught = raised(ChangedExperimentError, records.prepare, tmp_path, make(seed=1), resume=True)
     assert str(caught) == (
         f"Run folder {tmp_path} cannot be resumed with a changed experiment: config.keep_checkpoint_max (5 -> absent)."
-        " Only train.max_*, learn.max_steps, evaluate, tracker and submit may change. Use --model-dir for a new run."
+        " Only train.max_*, learn.max_steps, distributed, evaluate, tracker and submit may change."
+        " Use --model-dir for a new run."
     )
 
 

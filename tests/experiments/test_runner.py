@@ -92,6 +92,21 @@ def test_check_names_the_key(file: Path, name: str, value: str, key: str, messag
     assert message in str(caught)
 
 
+@pytest.mark.parametrize(
+    ("distributed", "memory", "key"),
+    [
+        ("{fragment: 10, envs_per_actor: 2}", "{kind: batch, size: 50}", "agent.memory"),
+        ("{fragment: 10, envs_per_actor: 2, max_lag: 1}", "{kind: batch, size: 20}", "distributed.max_lag"),
+        ("{replay_shards: 2}", "{kind: replay, size: 201, batch_size: 8}", "agent.memory"),
+        ("{}", "{kind: sequence, size: 200, batch_size: 4, length: 4}", "agent.memory"),
+    ],
+)
+def test_check_names_what_a_cluster_would_refuse(file: Path, distributed: str, memory: str, key: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        runner.check(*load(file, sets={"distributed": distributed, "agent.memory": memory}), Path("out"))
+    assert caught.value.key == key
+
+
 def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) -> None:
     """Also in a file with other errors."""
     sets = {
