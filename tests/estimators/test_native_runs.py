@@ -69,4 +69,4 @@ def test_it_resumes_without_a_replay_to_the_weights_of_copies_stepped_one_by_one
     best = [(tmp_path / name / "best.safetensors").read_bytes() for name in ("sync", "native")]
     assert best[0] == best[1]
     assert record(tmp_path / "native")["not_exact"] == []
-    assert record(tmp_path / "native")["environment"]["vectorization"] == "native"
+    assert "vectorization" not in record(tmp_path / "native")["environment"]  # what it was trained in at last

@@ -149,7 +149,7 @@ def rules(space: Callable[[str], Space], text: str) -> Rules:
 
 
 def policy(space: Callable[[str], Space], text: str, value: float = 100, optimization: str = "maximize") -> Rules:
-    text = f"kind: metric_early_stopping, metric: r, value: {value}, optimization: {optimization}, policy: {{{text}}}"
+    text = f"kind: metric_early_stopping, metric: rollout/return, value: {value}, optimization: {optimization}, policy: {{{text}}}"
     return rules(space, text)
 
 
@@ -169,15 +169,15 @@ def policy(space: Callable[[str], Space], text: str, value: float = 100, optimiz
 )
 def test_policies(made: str, value: float, optimization: str, stopped: set[int], space: Any) -> None:
     found = policy(space, made, value, optimization)
-    assert set(found.stopped("r", SERIES, [0, 1, 2, 3])) == stopped
-    assert found.stopped("r", SERIES, [0, 1, 2, 3]) == {}  # each value is judged once
-    assert found.end_by_metric("r", SERIES) == ""
+    assert set(found.stopped("rollout/return", SERIES, [0, 1, 2, 3])) == stopped
+    assert found.stopped("rollout/return", SERIES, [0, 1, 2, 3]) == {}  # each value is judged once
+    assert found.end_by_metric("rollout/return", SERIES) == ""
 
 
 def test_a_metric_without_a_policy_and_failures_end_the_search(space: Any) -> None:
-    found = rules(space, "kind: metric_early_stopping, metric: r, value: 5, optimization: maximize")
-    assert found.end_by_metric("r", {1: [4.0, 4.5]}) == ""
-    assert found.end_by_metric("r", SERIES) == "r of trial 0 reached 5"
-    assert found.stopped("r", SERIES, [0, 1]) == {}
+    found = rules(space, "kind: metric_early_stopping, metric: rollout/return, value: 5, optimization: maximize")
+    assert found.end_by_metric("rollout/return", {1: [4.0, 4.5]}) == ""
+    assert found.end_by_metric("rollout/return", SERIES) == "rollout/return of trial 0 reached 5"
+    assert found.stopped("rollout/return", SERIES, [0, 1]) == {}
     found = rules(space, "kind: failure_early_stopping, percent: 30")
     assert [bool(found.end_by_failures(failed, 10)) for failed in (0, 2, 3, 10)] == [False, False, True, True]
