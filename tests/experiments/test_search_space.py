@@ -149,8 +149,8 @@ def rules(space: Callable[[str], Space], text: str) -> Rules:
 
 
 def policy(space: Callable[[str], Space], text: str, value: float = 100, optimization: str = "maximize") -> Rules:
-    text = f"kind: metric_early_stopping, metric: rollout/return, value: {value}, optimization: {optimization}, policy: {{{text}}}"
-    return rules(space, text)
+    rule = f"metric: rollout/return, value: {value}, optimization: {optimization}, policy: {{{text}}}"
+    return rules(space, f"kind: metric_early_stopping, {rule}")
 
 
 @pytest.mark.parametrize(
