@@ -99,7 +99,7 @@ def run_blocks(page: str) -> None:
 
 def capped(agent: Agent, method: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
     """Call a method with what a page says, but not for as long."""
-    caps = {"timesteps": 600, "max_timesteps": 600, "max_steps": 600, "episodes": 5}
+    caps = {"timesteps": 600, "max_timesteps": 600, "max_steps": 600, "episodes": 10}
     shorter = {name: min(value, caps[name]) for name, value in limits.items() if name in caps and value is not None}
     return method(agent, *arguments, **{**limits, **shorter})
 

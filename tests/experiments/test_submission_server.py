@@ -1,6 +1,7 @@
 """Submitting to a real Polyaxon server: a run is created, run by an agent, asked for, stopped, and shown."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from axonrl.tests.polyaxon_agent import carry_out
 from axonrl.tests.polyaxon_server import PolyaxonServer
 from axonrl.tests.serving.browser import browsing
 
-PROJECT = "submissions"
+PROJECT = f"submissions-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"  # each process makes its own
 EXPERIMENT = """\
 name: my.pole
 params:
