@@ -25,11 +25,11 @@ def test_a_bucket() -> None:
 
 
 def test_buckets_are_one_for_each_key() -> None:
-    buckets = Buckets("things")
+    buckets = Buckets("too many things")
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
     refused = raised(ProblemError, buckets.take, "a", 1 / 10, 1.0, now=2.0)
-    assert (refused.code, refused.retry_after) == ("rate_limited", 9)
+    assert (refused.code, refused.detail, refused.retry_after) == ("rate_limited", "too many things", 9)
     for _ in range(100):
         buckets.take("a", 0.0, 0.0, now=2.0)  # 0 is no limit
 
