@@ -12,8 +12,8 @@ from .address import Address
 from .calls import login
 from .connections import Connections
 from .credentials import Login, Secret
-from .errors import AuthenticationError
-from .messages import Request, carried_out
+from .errors import AuthenticationError, ServiceError
+from .messages import Answer, Request, carried_out
 
 Verify: TypeAlias = "bool | str | os.PathLike[str]"
 
@@ -112,12 +112,11 @@ def log_in(address: Address, verify: Verify, account: Login, timeout: float, dea
         ServiceError: the login was refused, or not answered.
     """
     connections = Connections(address, verify)
+
+    def exchange(request: Request) -> Answer | ServiceError:
+        return connections.exchange(request, None, timeout, deadline, hide=account.password)
+
     try:
-        flow = login(account.username, account.password)
-        return Secret(
-            carried_out(
-                flow, lambda request: connections.exchange(request, None, timeout, deadline, hide=account.password)
-            )
-        )
+        return Secret(carried_out(login(account.username, account.password), exchange))
     finally:
         connections.close()

@@ -35,10 +35,10 @@ _ROUNDED: Final = 1e-15
 """The square of a gradient that is smaller may be 0 in float32."""
 _MOST_RECORDED: Final = 1e18
 """Of what is recorded with an action: float32 holds its square."""
-LOG_PROB: Final = "log_prob"
+_LOG_PROB: Final = "log_prob"
 _AT_ONCE: Final = 1000
 _APART: Final = 40.0
-"""How far a log-probability may be from that of the policy of now: float32 holds the square of the ratio."""
+"""How far a log-probability may be below that of the policy of now: float32 holds the square of the ratio."""
 _MOST_METRICS: Final = 100
 
 
@@ -239,10 +239,8 @@ def _check_recorded(stepper: Stepper, columns: Columns) -> None:
         except (ValueError, NonFiniteError) as error:
             raise invalid("encoded_buffer", f"action: {error}") from None
         for name, value in found.items():
-            given, most = np.asarray(some[name], np.float64), _MOST_RECORDED
-            if name == LOG_PROB:
-                given, most = given - value, _APART
-            if not bool((np.abs(given) <= most).all()):
+            given = np.asarray(some[name], np.float64)
+            if bool((np.abs(given) > _MOST_RECORDED).any() or (name == _LOG_PROB and (value - given > _APART).any())):
                 raise invalid("encoded_buffer", f"{name} is none that this agent's policy could have recorded")
 
 
