@@ -27,7 +27,7 @@ from .values import FLOAT32_MAX, Where, fields, place
 
 _MOST: Final = 1 << 48
 """Of whatever is counted: at 1,000 a second, that takes 8,900 years."""
-_NOT_NEGATIVE: Final = ("_velocity", "_accumulator", "_norm", "_accumulated_grad", "_accumulated_delta_var")
+_NOT_NEGATIVE: Final = ("velocity", "accumulator", "_norm", "accumulated_grad", "accumulated_delta_var")
 """Ends of names of what Keras' optimizers sum squares or sizes in, whose root is taken."""
 _MOST_MEAN: Final = 8.0
 """Of Adam and its like: 7.3 by Cauchy and Schwarz, with beta_1 = 0.9 and beta_2 = 0.999."""
