@@ -34,8 +34,8 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
         "token_expired": "likewise, since its time is over",
         "forbidden_scope": "the token is not for this: make one with that scope",
         "quota_exceeded": (
-            "the account has as many agents or bytes as it may: remove some, "
-            "or `axonrl service set-quota`"
+            "the account has as many agents, bytes, tokens or logins as it may: "
+            "remove some, or `axonrl service set-quota`"
         ),
         "not_found": (
             "there is no such agent, user or path, or it is somebody else's"
@@ -60,8 +60,8 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
             "the same key with another body: use a new key for each request"
         ),
         "rate_limited": (
-            "too many requests, steps, creations or logins; repeat after "
-            "`Retry-After`"
+            "too many requests, steps, creations or logins; `detail` says which "
+            "limit it is and what helps; repeat after `Retry-After`"
         ),
         "internal": "a defect of ours: the log has it under `request_id`",
         "agent_busy": (

@@ -202,18 +202,21 @@ class Accounts(Tokens):
         """
         accept(names.name("user", user), new)
         by = by or By(user)
-        known = self._verified("user.change_password", by, user, current)
+        known = self._verified("user.change_password", by, user, current, holder=True)
         changed = self._passwords.hash(new)
         with self._audit.recorded("user.change_password", by, user) as session:
             row = self._still(session, user, known)
             row.password_hash = changed
             revoke_all(session, row, self._clock(), made=False, keep=keep)
 
-    def _verified(self, what: str, by: By, name: str, password: str) -> str:
-        """The hash that this password matched; it is renewed where its parameters are no longer those of now."""
+    def _verified(self, what: str, by: By, name: str, password: str, *, holder: bool = False) -> str:
+        """The hash that this password matched; it is renewed where its parameters are no longer those of now.
+
+        ``holder``: whoever gives it has a token of the account.
+        """
         key = name if names.is_name(name) else ""
         try:
-            self._limits.begin(key, by.address)
+            tried = self._limits.begin(key, by.address, holder=holder)
         except RefusedError as error:
             if count := self._limited.due():  # not each of them: a flood must not fill the disk
                 self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
@@ -223,14 +226,14 @@ class Accounts(Tokens):
             known = None if user is None else user.password_hash
             matches = self._passwords.matches(known, password)
         except RefusedError:
-            self._limits.undo(key, by.address)  # nothing was compared: a database that is away shuts nobody out
+            self._limits.undo(tried)  # nothing was compared: a database that is away shuts nobody out
             raise
         if not matches or user is None or known is None or user.disabled_at is not None:
             # A name that does not exist may be a password in the wrong place.
             who = By("unknown" if user is None else user.name, by.address, by.request_id)
             self._audit.write(what, who, who.who if user else "", "invalid_credentials")
             raise _invalid()
-        self._limits.succeeded(key, by.address)
+        self._limits.succeeded(tried)
         if self._passwords.is_outdated(known):
             renewed = self._passwords.hash(password)
             with self._database.writing() as session:

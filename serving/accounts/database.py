@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from . import schema
 from .errors import UNAVAILABLE, RefusedError, UnusableError
+from .folder import space
 
 _WAIT: Final = 5
 """Seconds that anything waits for a lock, a connection or a place in the pool."""
@@ -60,7 +61,8 @@ class Database:
                 schema.upgrade(engine, migrations)
         except exc.SQLAlchemyError as error:
             engine.dispose()
-            raise UnusableError(f"Database {shown(url)} cannot be opened: {_reason(error)}") from None
+            left = space(Path(str(url.database))) if url.get_backend_name() == "sqlite" else ""
+            raise UnusableError(f"Database {shown(url)} cannot be opened: {_reason(error)}{left}") from None
         except BaseException:
             engine.dispose()
             raise
@@ -112,6 +114,9 @@ class Database:
 
         Args:
             target: a new file.
+
+        Raises:
+            UnusableError: it cannot be read, or the copy not be written; there is none then.
         """
         _copy(Path(str(self._engine.url.database)), target)
 
@@ -207,9 +212,12 @@ def _copy(path: Path, target: Path) -> None:
         ):
             source.backup(copy)
         os.fsync(descriptor)
+        temporary.replace(target)
+    except sqlite3.Error as error:
+        raise UnusableError(f"Database {path} cannot be copied to {target}: {error}{space(target)}") from None
     finally:
         os.close(descriptor)
-    temporary.replace(target)
+        temporary.unlink(missing_ok=True)
 
 
 def _how_to_migrate(url: URL, current: str | None, wanted: str) -> str:

@@ -15,12 +15,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import UnusableError
+from .errors import UNAVAILABLE, RefusedError, UnusableError
 
 AGENTS: Final = "agents"
 DATABASE: Final = "service.db"
 _IDENTITY: Final = "identity.json"
 _LOCK: Final = "lock"
+_LEAST_FREE: Final = 8 * 2**20
 _ASKING: Final = 0.1
 _PATIENCE: Final = 0.5
 """Seconds for which a held lock is tried again: asking who holds it holds it for a moment."""
@@ -58,6 +59,43 @@ def prepare(folder: Path) -> Path:
             f"Data folder {folder} cannot be used: {error.strerror}. Choose another one with --data"
         ) from None
     return folder
+
+
+@contextlib.contextmanager
+def named(folder: Path) -> Iterator[None]:
+    """What the operating system refuses is told with its path, and a database that is not available with the folder's.
+
+    Raises:
+        UnusableError: in the place of an OSError, or of ``database_unavailable``.
+    """
+    try:
+        yield
+    except ConnectionError:  # whoever reads the output has gone
+        raise
+    except RefusedError as error:
+        if error.code != UNAVAILABLE:
+            raise
+        raise UnusableError(f"{error} (data folder {folder}{space(folder)})") from error
+    except OSError as error:
+        where = error.filename or folder
+        raise UnusableError(f"{where} cannot be used: {error.strerror or error}{space(folder)}") from error
+
+
+def space(path: Path) -> str:
+    """What a message says of the disk of a path, or of the folder that it is to be in: that it is full, if it is."""
+    there = next((one for one in (path, *path.parents) if one.is_dir()), path)
+    with contextlib.suppress(OSError):
+        return f": the disk of {there} is full" if is_full(there) else ""
+    return ""
+
+
+def is_full(folder: Path) -> bool:
+    """Is so little left on the disk of a folder that nothing is to be expected to fit?
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    return shutil.disk_usage(folder).free < _LEAST_FREE
 
 
 @contextlib.contextmanager

@@ -23,6 +23,10 @@ from .tables import Clock, Token, User, WebLogin, now
 MAX_DAYS: Final = 365
 _MOST_MADE: Final = 100
 _MOST_LOGINS: Final = 1000
+_WAY_OUT: Final = (
+    ". One ends by RemoteAgent.close() or POST /logout, or when it is idle; all end with another password. For "
+    "programs that start often, make one token: axonrl service create-token"
+)
 _MOST_AGENTS: Final = 1000
 """Of one token: a database takes only so many names in one query."""
 _MOST_EXPIRED: Final = 10_000
@@ -210,21 +214,21 @@ class Tokens:
         return text, row
 
     def _login_token(self, session: Session, owner: User) -> str:
-        """A new login's token; of too many, the oldest ends."""
+        """A new login's token. One too many is refused: programs use the others."""
+        if len(self._alive(session, owner.id, LOGIN)) >= _MOST_LOGINS:
+            raise RefusedError("quota_exceeded", f"{owner.name} has {_MOST_LOGINS:,} logins{_WAY_OUT}")
         scopes = SCOPES if owner.role == ADMIN else ORDINARY
         text, row = self._made(owner, tokens.LOGIN, LOGIN, LOGIN, list(scopes))
         row.expires_at = row.created_at + dt.timedelta(days=self.lifetimes.login_days)
         row.idle_until = row.created_at + self._idle
-        for old in self._alive(session, owner.id, LOGIN)[_MOST_LOGINS - 1 :]:
-            session.execute(update(Token).where(Token.id == old).values(revoked_at=row.created_at))
         session.add(row)
         return text
 
     def _alive(self, session: Session, user_id: str, kind: str) -> Sequence[str]:
-        """The ids of a user's tokens that have not ended, the newest first."""
-        good = (Token.user_id == user_id, Token.kind == kind, Token.revoked_at.is_(None))
-        query = select(Token.id).where(*good, Token.expires_at > self._clock()).order_by(Token.created_at.desc())
-        return session.scalars(query).all()
+        """The ids of a user's tokens that have not ended."""
+        time, good = self._clock(), (Token.user_id == user_id, Token.kind == kind, Token.revoked_at.is_(None))
+        used = or_(Token.idle_until.is_(None), Token.idle_until > time)
+        return session.scalars(select(Token.id).where(*good, Token.expires_at > time, used)).all()
 
     def _token(self, token_id: str) -> Token:
         with self._database.reading() as session:

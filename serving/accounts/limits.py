@@ -14,24 +14,31 @@ from .errors import RefusedError
 
 
 class Limit(NamedTuple):
-    """The most within how many seconds."""
+    """The most within how many seconds, of what."""
 
     most: int
     seconds: float
+    what: str = "logins"
 
 
-PER_NAME_AND_ADDRESS: Final = Limit(5, 15 * 60)
-PER_ADDRESS: Final = Limit(20, 60)
-PER_ACCOUNT: Final = Limit(60, 60)
+PER_NAME_AND_ADDRESS: Final = Limit(5, 15 * 60, "wrong passwords for this name from this address")
+PER_ADDRESS: Final = Limit(20, 60, "wrong passwords from this address")
+PER_ACCOUNT: Final = Limit(
+    60, 60, "logins of this account: a process needs one, and a program that starts often a token that was made"
+)
 _MOST_KEYS: Final = 100_000
 _Key = tuple[str, str, str]
+Try = tuple[_Key, ...]
+"""What a try counts as, while it may be of a wrong password."""
 
 
 class LoginLimits:
-    """Counts failures by name and address, failures by address, and logins by account.
+    """Counts wrong passwords by name and address, and by address; and logins by account.
 
-    Only an account's own logins count against it, so nobody can lock another's. A try counts as a failure until it has
-    succeeded: many at the same time are no way around.
+    Only an account's own logins count against it, so nobody can lock another's. A try counts as wrong until it has
+    succeeded: many at the same time are no way around. Wrong passwords from an address do not count against an account
+    that has logged in from there, but for those that were for it; and those of holders of its tokens, who want another
+    password, are counted apart from all others.
 
     Args:
         clock: seconds, which never go back.
@@ -41,43 +48,54 @@ class LoginLimits:
         self._clock, self._lock = clock, threading.Lock()
         self._times: dict[_Key, collections.deque[float]] = {}
 
-    def begin(self, name: str, address: str) -> None:
+    def begin(self, name: str, address: str, *, holder: bool = False) -> Try:
         """A try begins.
+
+        Args:
+            name: whose password.
+            address: who tries.
+            holder: whoever tries has one of the account's tokens.
 
         Raises:
             RefusedError: ``rate_limited``; the try does not count.
         """
+        where = network(address)
         with self._lock:
-            keys = self._failures(name, address)
-            waits = [self._wait(key, limit) for key, limit in keys.items()]
-            if any(waits):
-                raise _limited(max(waits))
+            keys: dict[_Key, Limit] = {("holder" if holder else "name", name, where): PER_NAME_AND_ADDRESS}
+            if not holder and ("known", name, where) not in self._times:
+                keys["address", "", where] = PER_ADDRESS
+            waits = [(self._wait(key, limit), limit) for key, limit in keys.items()]
+            wait, limit = max(waits)
+            if wait:
+                raise _limited(wait, limit)
             for key in keys:
-                self._times.setdefault(key, collections.deque()).append(self._clock())
+                self._count(key)
+        return tuple(keys)
 
-    def undo(self, name: str, address: str) -> None:
+    def undo(self, tried: Try) -> None:
         """The try came to nothing: it does not count."""
         with self._lock:
-            for key in self._failures(name, address):
+            for key in tried:
                 if times := self._times.get(key):
                     times.pop()
 
-    def succeeded(self, name: str, address: str) -> None:
-        """It was the right password: the try was no failure, but a login.
+    def succeeded(self, tried: Try) -> None:
+        """It was the right password: the try was not wrong, but a login.
 
         Raises:
             RefusedError: ``rate_limited``: the account has logged in too often.
         """
-        self.undo(name, address)
+        self.undo(tried)
+        _, name, where = tried[0]
+        account = "account", name, ""
         with self._lock:
-            key = ("account", name, "")
-            if wait := self._wait(key, PER_ACCOUNT):
-                raise _limited(wait)
-            self._times.setdefault(key, collections.deque()).append(self._clock())
+            self._times["known", name, where] = collections.deque([self._clock()])
+            if wait := self._wait(account, PER_ACCOUNT):
+                raise _limited(wait, PER_ACCOUNT)
+            self._count(account)
 
-    def _failures(self, name: str, address: str) -> dict[_Key, Limit]:
-        where = network(address)
-        return {("name", name, where): PER_NAME_AND_ADDRESS, ("address", "", where): PER_ADDRESS}
+    def _count(self, key: _Key) -> None:
+        self._times.setdefault(key, collections.deque()).append(self._clock())
 
     def _wait(self, key: _Key, limit: Limit) -> float:
         """Seconds until one more is allowed; 0 for now."""
@@ -114,6 +132,7 @@ def network(address: str) -> str:
     return str(parsed)
 
 
-def _limited(wait: float) -> RefusedError:
-    seconds = max(math.ceil(wait), 1)
-    return RefusedError("rate_limited", f"Too many logins. Try again in {seconds} seconds", retry_after=seconds)
+def _limited(wait: float, limit: Limit) -> RefusedError:
+    seconds, span = max(math.ceil(wait), 1), "a minute" if limit.seconds == 60 else f"{limit.seconds / 60:g} minutes"
+    message = f"{limit.most} within {span} are the most {limit.what}. Try again in {seconds} seconds"
+    return RefusedError("rate_limited", message, retry_after=seconds)

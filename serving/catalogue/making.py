@@ -170,7 +170,11 @@ def _one_norm(given: Given) -> None:
 
 
 def _refuse_name(model: str, key: str, value: Any) -> None:
-    """Say what is wrong with a name that the model does not take; one update at a time may be said."""
+    """Say what is wrong with a name that the model does not take; one update at a time, and the model, may be said."""
+    if key == "agent_model":
+        if not isinstance(value, str) or value.lower() != model:
+            raise ArgumentError(f"agent_model must be {model}, as model is, got {checks.shortened(value)}", key, value)
+        return
     if key == "number_updates":
         if isinstance(value, bool) or value != 1:
             raise ArgumentError(f"number_updates must be 1 until agents can do more, got {value!r}", key, value)

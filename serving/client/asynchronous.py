@@ -9,11 +9,10 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import credentials
-from .calls import login
+from . import values
 from .connections import tls_context
-from .credentials import Login, Secret
-from .errors import ServiceError
+from .credentials import Secret
+from .errors import AuthenticationError, ServiceError
 from .experience import Action
 from .messages import Answer, Flow, Lost, Request, advance, conclude, seconds
 from .retries import attempts
@@ -54,7 +53,7 @@ class AsyncRemoteAgent:
     def __init__(
         self,
         agent_name: str,
-        description: str = "",
+        description: str | None = "",
         *,
         access_token: str | None = None,
         username: str | None = None,
@@ -70,10 +69,8 @@ class AsyncRemoteAgent:
             agent_name, description, url, timeout, retry_deadline, environment, verify, hyperparameters
         )
         self._calls = self._settings.calls
-        self._credentials = credentials.find(access_token, username, password)
-        self._token = self._credentials if isinstance(self._credentials, Secret) else None
+        self._token, self._login = self._settings.credentials(access_token, username, password)
         self._turns = asyncio.Lock()
-        self._logging_in = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -103,12 +100,14 @@ class AsyncRemoteAgent:
         agent_model: str | None = None,
         active: bool = True,
         *,
+        obs_size: Size | None = None,
         discrete: bool | None = None,
         action_low: Any = None,
         action_high: Any = None,
         observation_space: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Create the agent; when this returns, it acts. See ``RemoteAgent.create_agent``; actions are in 0 .. 1."""
+        state_size = values.either(state_size, obs_size, "state_size", "obs_size")
         settings = {"discrete": discrete, "observation_space": observation_space}
         settings |= {"action_low": action_low, "action_high": action_high}
         return await self._do(self._calls.create(state_size, action_size, agent_model, active, settings))
@@ -183,23 +182,27 @@ class AsyncRemoteAgent:
         """The last finished episodes."""
         return await self._do(self._calls.episodes(last))
 
-    async def act(self, state: Any, noise: float = 0, *, explore: bool | None = None) -> Action:
+    async def act(self, state: Any = None, noise: float = 0, *, explore: bool | None = None, obs: Any = None) -> Action:
         """Choose an action; see ``RemoteAgent.act``."""
-        return await self._in_order(self._calls.act(state, noise, explore))
+        return await self._in_order(self._calls.act(values.either(state, obs, "state", "obs"), noise, explore))
 
     async def step(
         self,
-        state: Any,
-        action: Any,
-        reward: float,
-        next_state: Any,
-        done: bool,
+        state: Any = None,
+        action: Any = None,
+        reward: float | None = None,
+        next_state: Any = None,
+        done: bool | None = None,
         *,
         truncated: bool = False,
         key: str | None = None,
+        obs: Any = None,
+        next_obs: Any = None,
     ) -> bool:
         """Report what came of an action; see ``RemoteAgent.step``."""
-        return await self._in_order(self._calls.step(state, action, reward, next_state, done, truncated, key))
+        before = values.either(state, obs, "state", "obs")
+        after = values.either(next_state, next_obs, "next_state", "next_obs")
+        return await self._in_order(self._calls.step(before, action, reward, after, done, truncated, key))
 
     async def act_batch(
         self, states: Any, noise: float = 0, *, explore: bool | None = None, environments: Any = None
@@ -231,10 +234,13 @@ class AsyncRemoteAgent:
         self, username: str | None = None, password: str | None = None, access_token: str | None = None
     ) -> str:
         """A token; see ``RemoteAgent.get_access_token``."""
-        return (await self._authenticate(credentials.find(access_token, username, password))).reveal()
+        return (await asyncio.to_thread(self._settings.new_token, access_token, username, password)).reveal()
 
     async def close(self) -> None:
-        """Close the connections. The agent stays."""
+        """Close the connections, and log out; see ``RemoteAgent.close``."""
+        if self._login is not None:
+            self._token = None
+            await asyncio.to_thread(self._login.leave, self, self._settings.timeout)
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -256,30 +262,35 @@ class AsyncRemoteAgent:
         async with self._turns:
             return await self._do(flow)
 
-    async def _do(self, flow: Flow[_Result], hide: Secret | None = None) -> _Result:
+    async def _do(self, flow: Flow[_Result]) -> _Result:
         """Do what a flow asks for; its result, or what it raised."""
         found = advance(flow)
         while isinstance(found, Request):
-            if not found.login:
-                hide = await self._authenticated()
-            found = advance(flow, await self._exchange(found, hide))
+            found = advance(flow, await self._exchange(found))
         result: _Result = found.value
         return result
 
-    async def _authenticated(self) -> Secret:
-        """The token; got now if it is to be got."""
-        if self._token is None:
-            async with self._logging_in:
-                if self._token is None:
-                    self._token = await self._authenticate(self._credentials)
-        return self._token
+    async def _exchange(self, request: Request) -> Answer | ServiceError:
+        """What comes of a request; with another token, where the first one has expired."""
+        login, token = self._login, self._token
+        if login is None:
+            return await self._repeated(request, token)
+        limits = self._settings.timeout, self._settings.retry_deadline
+        try:
+            if token is None:
+                token = self._token = await asyncio.to_thread(login.join, self, *limits)
+            outcome = await self._repeated(request, token)
+            if isinstance(outcome, AuthenticationError):
+                other = await asyncio.to_thread(login.instead_of, token, outcome, self, *limits)
+                if other is not None:
+                    self._token = other
+                    outcome = await self._repeated(request, other)
+        except ServiceError as error:  # of a login
+            return error
+        return outcome
 
-    async def _authenticate(self, found: Secret | Login) -> Secret:
-        if isinstance(found, Login):
-            return Secret(await self._do(login(found.username, found.password), found.password))
-        return found
-
-    async def _exchange(self, request: Request, hide: Secret | None) -> Answer | ServiceError:
+    async def _repeated(self, request: Request, token: Secret | None) -> Answer | ServiceError:
+        """What comes of a request, which is repeated when that is right."""
         if request.after:
             await asyncio.sleep(request.after)
         tries = attempts(self._settings.retry_deadline, time.monotonic, random.random)
@@ -287,18 +298,17 @@ class AsyncRemoteAgent:
         while True:
             if wait:
                 await asyncio.sleep(wait)
-            outcome = await self._send(request)
             try:
-                wait = tries.send(outcome)
+                wait = tries.send(await self._send(request, token))
             except StopIteration as end:
-                return conclude(request, end.value, () if hide is None else (hide.reveal(),))
+                return conclude(request, end.value, () if token is None else (token.reveal(),))
 
-    async def _send(self, request: Request) -> Answer | Lost:
+    async def _send(self, request: Request, token: Secret | None) -> Answer | Lost:
         """The answer, whatever its status; or why there is none."""
         import aiohttp  # the only part that needs it
 
         limit = self._settings.timeout_of(request)
-        headers = {"Accept-Encoding": "identity", **request.headers(self._token)}
+        headers = {"Accept-Encoding": "identity", **request.headers(token)}
         try:
             sent = self._opened().request(
                 request.method,

@@ -30,17 +30,20 @@ class Calls:
         environment: the stream of experience that steps belong to.
     """
 
-    def __init__(self, name: str, description: str, hyperparameters: Mapping[str, Any], environment: str) -> None:
+    def __init__(
+        self, name: str, description: str | None, hyperparameters: Mapping[str, Any], environment: str
+    ) -> None:
         if not isinstance(name, str) or name in ("", ".", ".."):
             raise ArgumentError(f"agent_name must be a name, got {name!r}", "agent_name")
+        description = "" if description is None else description
         if not isinstance(description, str):
             raise ArgumentError(f"description must be a string, got {description!r}", "description")
         self.name = name
         self.description = description
         self.environment = checked_environment(environment)
         config = dict(hyperparameters)
-        obs_size = config.pop("obs_size", None)
-        state_size = config.pop("state_size", obs_size)
+        state_size, obs_size = config.pop("state_size", None), config.pop("obs_size", None)
+        state_size = values.either(state_size, obs_size, "state_size", "obs_size")
         action_size, model = config.pop("action_size", None), config.pop("agent_model", None)
         self._first = known.from_arguments(
             _model(model) if model is not None else None,
@@ -112,15 +115,18 @@ class Calls:
         active: bool,
         settings: Mapping[str, Any],
     ) -> Flow[dict[str, Any]]:
-        """Create it, and wait until it acts. ``settings``: of this call; None leaves out, and they beat the others."""
-        config = dict(self.given)
-        model = _model(agent_model)
+        """Create it, and wait until it acts.
+
+        ``settings``: of this call; None leaves out. What is given here beats what the constructor was told.
+        """
+        config, first = dict(self.given), self._first
+        model = _model(first.model if agent_model is None else agent_model)
         config |= {name: values.setting(value, name) for name, value in settings.items() if value is not None}
         if config.get("observation_space") is None:
-            config["state_size"] = values.size(state_size, "state_size")
+            config["state_size"] = values.size(first.state_size if state_size is None else state_size, "state_size")
         elif state_size is not None:
             raise ArgumentError("state_size and observation_space exclude each other", "state_size")
-        config["action_size"] = values.size(action_size, "action_size")
+        config["action_size"] = values.size(first.action_size if action_size is None else action_size, "action_size")
         active = values.flag(active, "active")
         body = {"name": self.name, "model": model, "description": self.description, "config": config}
         sent = values.encode({**body, "is_active": active})

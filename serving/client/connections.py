@@ -6,17 +6,20 @@ import collections
 import contextlib
 import http.client
 import os
+import random
 import select
 import socket
 import ssl
+import time
 import weakref
 from pathlib import Path
 from typing import Final
 
 from .address import Address
 from .credentials import Secret
-from .errors import ArgumentError
-from .messages import Answer, Lost, Request, seconds
+from .errors import ArgumentError, ServiceError
+from .messages import Answer, Lost, Request, conclude, seconds
+from .retries import attempts
 
 _KEPT: Final = 16
 
@@ -35,6 +38,31 @@ class Connections:
         self._tls = tls_context(verify) if address.secure else None
         self._process = os.getpid()
         weakref.finalize(self, _close, self._idle)  # __del__ may come after that of the sockets, which complain
+
+    def exchange(
+        self, request: Request, token: Secret | None, timeout: float, deadline: float, hide: Secret | None = None
+    ) -> Answer | ServiceError:
+        """What comes of a request, which is repeated when that is right.
+
+        Args:
+            request: what is asked.
+            token: who asks.
+            timeout: seconds of an attempt.
+            deadline: seconds after which no further attempt begins.
+            hide: a secret to keep out of errors, if it is another than the token.
+        """
+        if request.after:
+            time.sleep(request.after)
+        hidden = [secret.reveal() for secret in (token, hide) if secret is not None]
+        tries = attempts(deadline, time.monotonic, random.random)
+        wait = next(tries)
+        while True:
+            if wait:
+                time.sleep(wait)
+            try:
+                wait = tries.send(self.send(request, token, timeout))
+            except StopIteration as end:
+                return conclude(request, end.value, hidden)
 
     def send(self, request: Request, token: Secret | None, timeout: float) -> Answer | Lost:
         """The answer, whatever its status; or why there is none. Redirects are answers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from .credentials import Secret
@@ -116,6 +116,20 @@ def advance(flow: Flow[Any], outcome: Answer | ServiceError | None = None) -> Re
         return Done(end.value)
 
 
+def carried_out(flow: Flow[Result], exchange: Callable[[Request], Answer | ServiceError]) -> Result:
+    """The result of a flow, or what it raised.
+
+    Args:
+        flow: the call.
+        exchange: does what comes of a request.
+    """
+    found = advance(flow)
+    while isinstance(found, Request):
+        found = advance(flow, exchange(found))
+    result: Result = found.value
+    return result
+
+
 def seconds(text: str | None) -> float | None:
     """The value of ``Retry-After``, if it is whole seconds."""
     text = (text or "").strip()
@@ -181,6 +195,8 @@ def failure(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) 
             message += f"; {item['where']}: {item['what']}"
     if request_id:
         message += f" (request {request_id})"
+    if outcome.retry_after is not None:
+        message += f"; to be repeated after {outcome.retry_after:g} s, later than retry_deadline allows"
     kind = _kind(outcome.status, code, request.login)
     return kind(message, outcome.status, code, detail, request_id, errors, outcome.retry_after)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from . import values
 from .experience import Action
 from .session import Session, Settings
 from .state import EncodedAgentState
@@ -25,15 +26,17 @@ class RemoteAgent(Session):
         agent_name: in the service, one of the account's own.
         description: for :meth:`create_agent`.
         access_token: a token of the service.
-        username: to get a token with, at construction.
+        username: to get a token with, at construction, and another one when it has expired. Objects of one process
+            with the same service, name and password have one login together.
         password: the same.
         url: of the service; else ``AXONRL_URL``, ``AGENTS_BAR_URL``, ``http://127.0.0.1:8000``.
         timeout: seconds that an attempt may take; :meth:`create_agent` and states may take 120.
         retry_deadline: seconds after which no further attempt begins.
         environment: the stream of experience that steps belong to; a random one by default.
         verify: check the service's certificate; a path for authorities of one's own.
-        hyperparameters: all other keywords, for :meth:`create_agent`; and ``state_size``, ``action_size`` and
-            ``agent_model`` where they are known without asking.
+        hyperparameters: all other keywords, for :meth:`create_agent`; and ``state_size`` (or ``obs_size``),
+            ``action_size`` and ``agent_model``, which :meth:`create_agent` need not be told then, and which are known
+            without asking.
 
     Raises:
         ValueError: no credentials, an invalid argument, or a keyword that looks like a credential.
@@ -44,7 +47,7 @@ class RemoteAgent(Session):
     def __init__(
         self,
         agent_name: str,
-        description: str = "",
+        description: str | None = "",
         *,
         access_token: str | None = None,
         username: str | None = None,
@@ -68,6 +71,7 @@ class RemoteAgent(Session):
         agent_model: str | None = None,
         active: bool = True,
         *,
+        obs_size: Size | None = None,
         discrete: bool | None = None,
         action_low: Any = None,
         action_high: Any = None,
@@ -76,10 +80,12 @@ class RemoteAgent(Session):
         """Create the agent; when this returns, it acts.
 
         Args:
-            state_size: how many numbers an observation has; a tuple for a shape.
+            state_size: how many numbers an observation has; a tuple for a shape. It, ``action_size`` and
+                ``agent_model`` are what the constructor was told where they are left out.
             action_size: how many actions there are, or how many numbers an action has; a tuple for a shape.
             agent_model: one of ``SUPPORTED_MODELS`` or ``OTHER_MODELS``.
             active: whether it acts and learns at once.
+            obs_size: another name of ``state_size``.
             discrete: whether actions are integers, for models that can do either.
             action_low: bound of the numbers of an action, or a list with one for each; 0 unless it is given, here or
                 to the constructor.
@@ -94,6 +100,7 @@ class RemoteAgent(Session):
             Conflict: the name is taken, or the quota used up.
             InvalidRequest: a hyperparameter is invalid.
         """
+        state_size = values.either(state_size, obs_size, "state_size", "obs_size")
         settings = {"discrete": discrete, "observation_space": observation_space}
         settings |= {"action_low": action_low, "action_high": action_high}
         return self._do(self._calls.create(state_size, action_size, agent_model, active, settings))
@@ -203,7 +210,7 @@ class RemoteAgent(Session):
 
     # -- experience ---------------------------------------------------------------------------------------------------
 
-    def act(self, state: Any, noise: float = 0, *, explore: bool | None = None) -> Action:
+    def act(self, state: Any = None, noise: float = 0, *, explore: bool | None = None, obs: Any = None) -> Action:
         """Choose an action.
 
         Args:
@@ -211,6 +218,7 @@ class RemoteAgent(Session):
             noise: 0 .. 1: the probability of a random action, or a standard deviation in half-ranges; no effect where
                 actions are drawn from the policy.
             explore: True for the agent's own exploration, False for none, whatever ``noise`` is.
+            obs: another name of ``state``.
 
         Returns:
             An integer for discrete actions, else a list of floats within the bounds; lists of lists of them where
@@ -220,18 +228,20 @@ class RemoteAgent(Session):
             ValueError: another size, a number that is not finite, ``noise`` out of range; nothing was sent.
             Conflict: the agent is inactive.
         """
-        return self._in_order(self._calls.act(state, noise, explore))
+        return self._in_order(self._calls.act(values.either(state, obs, "state", "obs"), noise, explore))
 
     def step(
         self,
-        state: Any,
-        action: Any,
-        reward: float,
-        next_state: Any,
-        done: bool,
+        state: Any = None,
+        action: Any = None,
+        reward: float | None = None,
+        next_state: Any = None,
+        done: bool | None = None,
         *,
         truncated: bool = False,
         key: str | None = None,
+        obs: Any = None,
+        next_obs: Any = None,
     ) -> bool:
         """Report what came of an action. When this returns, the service keeps it.
 
@@ -243,6 +253,8 @@ class RemoteAgent(Session):
             done: the episode has ended for good.
             truncated: it was cut off.
             key: a name of this step; with the same one it is applied only once.
+            obs: another name of ``state``.
+            next_obs: another name of ``next_state``.
 
         Returns:
             True.
@@ -251,7 +263,9 @@ class RemoteAgent(Session):
             ValueError: an invalid value; nothing was counted.
             Conflict: the agent is inactive or failed.
         """
-        return self._in_order(self._calls.step(state, action, reward, next_state, done, truncated, key))
+        before = values.either(state, obs, "state", "obs")
+        after = values.either(next_state, next_obs, "next_state", "next_obs")
+        return self._in_order(self._calls.step(before, action, reward, after, done, truncated, key))
 
     def act_batch(
         self, states: Any, noise: float = 0, *, explore: bool | None = None, environments: Any = None

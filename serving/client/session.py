@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import random
 import secrets
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from . import address, credentials, values
-from .calls import login
+from . import address, credentials, logins, values
 from .connections import Connections
 from .credentials import Login, Secret
-from .errors import ServiceError
+from .errors import AuthenticationError, ServiceError
 from .experience import Experience
-from .messages import Answer, Flow, Request, advance, conclude
-from .retries import attempts
+from .logins import SharedLogin
+from .messages import Answer, Flow, Request, carried_out
 from .turns import Turns
 
 _Result = TypeVar("_Result")
@@ -33,7 +30,7 @@ class Settings:
     def __init__(
         self,
         agent_name: str,
-        description: str,
+        description: str | None,
         url: str | None,
         timeout: float,
         retry_deadline: float,
@@ -53,6 +50,26 @@ class Settings:
     def timeout_of(self, request: Request) -> float:
         """Seconds."""
         return max(self.timeout, SLOW) if request.slow else self.timeout
+
+    def credentials(
+        self, access_token: str | None, username: str | None, password: str | None
+    ) -> tuple[Secret | None, SharedLogin | None]:
+        """The token that was given, or the login that gets one.
+
+        Raises:
+            ArgumentError: there are no credentials.
+        """
+        found = credentials.find(access_token, username, password)
+        if isinstance(found, Login):
+            return None, logins.shared(self.address, self.verify, found)
+        return found, None
+
+    def new_token(self, access_token: str | None, username: str | None, password: str | None) -> Secret:
+        """The token that was given, or one of a login of its own; raises as :func:`logins.log_in` does."""
+        found = credentials.find(access_token, username, password)
+        if isinstance(found, Login):
+            return logins.log_in(self.address, self.verify, found, self.timeout, self.retry_deadline)
+        return found
 
     def arguments(self) -> dict[str, Any]:
         """To build the same once more."""
@@ -85,8 +102,9 @@ class Session:
         self._connections = Connections(settings.address, settings.verify)
         self._turns = Turns()
         self._process = os.getpid()
-        self._token: Secret | None = None
-        self._token = self._authenticate(credentials.find(access_token, username, password))
+        self._token, self._login = settings.credentials(access_token, username, password)
+        if self._login is not None:
+            self._token = self._login.join(self, settings.timeout, settings.retry_deadline)
 
     @property
     def agent_name(self) -> str:
@@ -113,14 +131,22 @@ class Session:
     ) -> str:
         """A token: the one given, or a new one for username and password; without them, by the environment.
 
+        A new one is the caller's: :meth:`close` does not end it.
+
         Raises:
             ValueError: no credentials.
             AuthenticationError: they were refused.
         """
-        return self._authenticate(credentials.find(access_token, username, password)).reveal()
+        return self._settings.new_token(access_token, username, password).reveal()
 
     def close(self) -> None:
-        """Close the connections. The agent stays; a later call connects anew."""
+        """Close the connections, and log out, unless another object of this process uses the same login.
+
+        The agent stays; a later call connects and logs in anew.
+        """
+        if self._login is not None:
+            self._token = None
+            self._login.leave(self, self._settings.timeout)
         self._connections.close()
 
     def __enter__(self: _Self) -> _Self:
@@ -142,11 +168,6 @@ class Session:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def _authenticate(self, found: Secret | Login) -> Secret:
-        if isinstance(found, Login):
-            return Secret(self._do(login(found.username, found.password), hide=found.password))
-        return found
-
     def _in_order(self, flow: Flow[_Result]) -> _Result:
         """Do a call of this environment, after those that were begun before."""
         if self._process != os.getpid():  # a fork: another environment, and a lock that its parent may hold
@@ -157,47 +178,35 @@ class Session:
         with self._turns:
             return self._do(flow)
 
-    def _do(
-        self,
-        flow: Flow[_Result],
-        *,
-        hide: Secret | None = None,
-        timeout: float | None = None,
-        retry_deadline: float | None = None,
-    ) -> _Result:
+    def _do(self, flow: Flow[_Result], *, timeout: float | None = None, retry_deadline: float | None = None) -> _Result:
         """Do what a flow asks for; its result, or what it raised.
 
         Args:
             flow: the call.
-            hide: another secret than the token to keep out of errors.
             timeout: seconds, for another one than the session's.
             retry_deadline: seconds, likewise.
         """
-        hidden = hide if hide is not None else self._token
         deadline = self._settings.retry_deadline if retry_deadline is None else retry_deadline
-        found = advance(flow)
-        while isinstance(found, Request):
-            found = advance(flow, self._exchange(found, hidden, timeout, deadline))
-        result: _Result = found.value
-        return result
+        return carried_out(flow, lambda request: self._exchange(request, timeout, deadline))
 
-    def _exchange(
-        self, request: Request, hide: Secret | None, timeout: float | None, deadline: float
-    ) -> Answer | ServiceError:
-        """What comes of a request, which is repeated when that is right."""
+    def _exchange(self, request: Request, timeout: float | None, deadline: float) -> Answer | ServiceError:
+        """What comes of a request; with another token, where the first one has expired."""
         seconds = self._settings.timeout_of(request) if timeout is None else timeout
-        if request.after:
-            time.sleep(request.after)
-        tries = attempts(deadline, time.monotonic, random.random)
-        wait = next(tries)
-        while True:
-            if wait:
-                time.sleep(wait)
-            outcome = self._connections.send(request, self._token, seconds)
-            try:
-                wait = tries.send(outcome)
-            except StopIteration as end:
-                return conclude(request, end.value, () if hide is None else (hide.reveal(),))
+        login, token = self._login, self._token
+        if login is None:
+            return self._connections.exchange(request, token, seconds, deadline)
+        try:
+            if token is None:
+                token = self._token = login.join(self, seconds, deadline)
+            outcome = self._connections.exchange(request, token, seconds, deadline)
+            if isinstance(outcome, AuthenticationError):
+                other = login.instead_of(token, outcome, self, seconds, deadline)
+                if other is not None:
+                    self._token = other
+                    outcome = self._connections.exchange(request, other, seconds, deadline)
+        except ServiceError as error:  # of a login
+            return error
+        return outcome
 
 
 def random_environment() -> str:

@@ -32,6 +32,19 @@ def shortened(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def either(value: Any, other: Any, where: str, name: str) -> Any:
+    """An argument that has a second name, which the interface that this one follows gives it; None where it is missing.
+
+    Raises:
+        ArgumentError: it is given under both names.
+    """
+    if other is None:
+        return value
+    if value is not None:
+        raise ArgumentError(f"{name} is another name of {where}: give one of them", name)
+    return other
+
+
 def state(value: Any, size: Size | None, where: str = "state") -> Any:
     """An observation as JSON carries it.
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...errors import ArgumentError
 from ...policies import compiled
 from ...runs.files import sync_folder
-from ..accounts import AgentRows, Database, UnusableError, folder
+from ..accounts import AgentRows, Database, RefusedError, UnusableError, folder
 from ..accounts.accounts import REMOVING
 from ..accounts.tables import Agent
 from ..hosting.copying import MovedError, copy_agent, link_tree
@@ -30,9 +30,9 @@ def backup(service: Service) -> int:
     """Carry it out: 1 if the copy is there, but something in it is damaged."""
     target: Path = service.arguments.directory.expanduser().absolute()
     _check(service, target)
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir(mode=0o700)
         with for_nobody_else():
             rows = _copied(service, temporary)
@@ -42,8 +42,8 @@ def backup(service: Service) -> int:
             target.rmdir()  # an empty one
         temporary.replace(target)
         sync_folder(target.parent)
-    except (OSError, MovedError) as error:
-        raise UnusableError(f"The backup {target} cannot be written: {error}") from error
+    except (OSError, MovedError, RefusedError) as error:
+        raise UnusableError(f"The backup {target} cannot be written: {error}{folder.space(target)}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     for one in damages:

@@ -32,8 +32,6 @@ from .context import FAILED, USAGE
 
 DISK: Final = "disk"
 _FILES: Final = 65_536
-_LEAST_FREE: Final = 8 * 2**20
-"""Bytes on the disk of the data folder, below which ``/readyz`` says that it is full."""
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -49,7 +47,10 @@ def carry_out(arguments: argparse.Namespace) -> int:
         settings = _settings(arguments)
         _check_shared(arguments)
         path = folders.prepare(arguments.data)
-        with folders.holding(path, "axonrl serve", described(path, arguments.database), shared=arguments.shared):
+        about = "axonrl serve", described(path, arguments.database)
+        with folders.named(path), folders.holding(path, *about, shared=arguments.shared):
+            if full := folders.space(path):
+                print(f"axonrl: warning: not ready until there is space{full}", file=sys.stderr)
             return _serve(arguments, settings, path)
     except (ArgumentError, SettingsError, UnusableError) as error:
         return _told(arguments, error, USAGE)
@@ -182,7 +183,6 @@ def _worker_settings(arguments: argparse.Namespace, settings: Settings) -> Worke
 def _storage(path: Path) -> str:
     """What is wrong with the disk; empty: nothing."""
     try:
-        found = os.statvfs(path)
+        return "full" if folders.is_full(path) else ""
     except OSError as error:
         return f"{errno.errorcode.get(error.errno or 0, 'error')}"
-    return "full" if found.f_bavail * found.f_frsize < _LEAST_FREE else ""

@@ -45,10 +45,11 @@ def carry_out(arguments: argparse.Namespace) -> int:
         The exit code: 0; 1 for what was refused; 2 for invalid arguments, or a folder or database that is not usable.
     """
     try:
-        if arguments.service_command == "migrate":
-            return _migrate(arguments)
-        with _opened(arguments) as database:
-            return COMMANDS[arguments.service_command](Service(arguments, database))
+        with folder.named(arguments.data.expanduser()):
+            if arguments.service_command == "migrate":
+                return _migrate(arguments)
+            with _opened(arguments) as database:
+                return COMMANDS[arguments.service_command](Service(arguments, database))
     except (RefusedError, ArgumentError, UnusableError) as error:
         if arguments.debug:
             traceback.print_exception(error)

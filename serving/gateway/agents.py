@@ -40,7 +40,7 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
         rule = "must be 1 to 64 letters, digits, '.', '_' or '-', of which the first is a letter or a digit"
         raise invalid("name", rule)
     gateway.check_agent(grant, body.name)
-    check_description(gateway, body.description)
+    check_description(gateway, body.description or "")
     gateway.charge_creation(grant)
     config = dict(body.config)
     has_obs = "obs_size" in config
@@ -170,7 +170,7 @@ async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, A
     """The new row, if the account may have one more."""
     gateway, grant = call.gateway, call.grant
     return await gateway.threads.call(
-        gateway.rows.add, grant.user_id, body.name, recipe.model, body.description, config,
+        gateway.rows.add, grant.user_id, body.name, recipe.model, body.description or "", config,
         is_active=body.is_active, most=gateway.limit(grant, "agents"), most_bytes=gateway.limit(grant, "bytes"),
         by=call.by,
     )  # fmt: skip

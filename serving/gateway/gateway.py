@@ -20,7 +20,7 @@ from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..logs import LOGGER
 from .incoming import Network
-from .limits import Buckets, PerMinute
+from .limits import Buckets, PerMinute, beyond
 from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
 from .problems import ProblemError, being_created, not_found, of_failure
@@ -90,8 +90,10 @@ class Gateway:
         self.under_way: set[tuple[str, str]] = set()
         """Requests with an ``Idempotency-Key`` that are being carried out: user's id and key."""
         self.stopping = False
-        self._requests, self._steps = Buckets("requests"), Buckets("steps of this agent")
-        self._creations, self._transfers = PerMinute("creations"), PerMinute("transfers of this agent's state")
+        self._requests = Buckets(beyond("requests_per_minute", "requests"))
+        self._steps = Buckets(beyond("steps_per_second", "steps of this agent"))
+        self._creations = PerMinute(beyond("creations_per_minute", "creations"))
+        self._transfers = PerMinute(beyond("transfers_per_minute", "transfers of this agent's state"))
         self._refusals, self._unrecorded = PerMinute("refusals"), collections.Counter[str]()
 
     # -- limits -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,12 @@ _FULL_AFTER: Final = 3600.0
 _MINUTE: Final = 60.0
 
 
+def beyond(quota: str, what: str) -> str:
+    """What is said of a request beyond a quota: which it is, and how it is raised."""
+    raised = f"axonrl service set-quota USER {quota}=NUMBER"
+    return f"too many {what}: the account's quota is {quota}, which an administrator raises by {raised}"
+
+
 class Bucket:
     """Tokens that come at a rate, up to a burst. The rate is given with each use: a quota may change meanwhile."""
 
@@ -46,11 +52,11 @@ class Buckets:
     """Buckets by key. A rate of 0 switches them off.
 
     Args:
-        what: what is limited, for the message.
+        refusal: what is said where there is no token.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
         self._buckets: dict[Hashable, Bucket] = {}
         self._swept = time.monotonic()
 
@@ -74,7 +80,7 @@ class Buckets:
             bucket = self._buckets[key] = Bucket(max(burst, 1.0), now)
         wait = bucket.take(rate, max(burst, 1.0), now)
         if wait:
-            raise ProblemError("rate_limited", f"too many {self._what}", retry_after=int(wait) + 1)
+            raise ProblemError("rate_limited", self._refusal, retry_after=int(wait) + 1)
 
     def owe(self, key: Hashable, count: float) -> None:
         """Take what was used already, where there is a bucket."""
@@ -92,11 +98,11 @@ class PerMinute:
     """At most so many within any minute, by key. It remembers when each of them was: for limits of a few.
 
     Args:
-        what: what is limited, for the message.
+        refusal: what is said of one too many.
     """
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
         self._times: dict[Hashable, collections.deque[float]] = {}
         self._swept = time.monotonic()
 
@@ -121,7 +127,7 @@ class PerMinute:
             times.popleft()
         if len(times) >= most:
             wait = times[-most] + _MINUTE - now
-            raise ProblemError("rate_limited", f"too many {self._what}", retry_after=math.ceil(wait))
+            raise ProblemError("rate_limited", self._refusal, retry_after=math.ceil(wait))
         times.append(now)
 
     def _sweep(self, now: float) -> None:

@@ -24,7 +24,7 @@ class NewAgent(Body):
 
     name: str
     model: str
-    description: str = ""
+    description: str | None = ""
     config: dict[str, Any] = Field(default_factory=dict)
     """Sizes and hyperparameters: see `GET /models`."""
     is_active: bool = True

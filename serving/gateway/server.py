@@ -9,10 +9,12 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import uvicorn
@@ -59,9 +61,10 @@ def serve(
         The signal's number.
 
     Raises:
-        SettingsError: the address cannot be listened at.
+        SettingsError: the address cannot be listened at, or the certificate and its key cannot be used.
         RefusedError: the database is down.
     """
+    _check_certificate(settings.listen.tls_cert, settings.listen.tls_key)
     bound = listening(settings.listen.host, settings.listen.port)
     handler = logs.configure(settings.log.level)
     try:
@@ -69,6 +72,22 @@ def serve(
     finally:
         bound.close()
         logs.unconfigure(handler)
+
+
+def _check_certificate(cert: str | None, key: str | None) -> None:
+    if cert is None or key is None:
+        return
+    try:
+        for path in (cert, key):
+            Path(path).read_bytes()
+    except OSError as error:
+        what = f"{error.filename}: the certificate or its key cannot be read: {error.strerror}"
+        raise SettingsError(what, "listen.tls_cert") from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")  # it asks for none
+    except OSError as error:
+        what = f"{cert} and {key} must be a certificate and its key, in PEM and without a passphrase: {error}"
+        raise SettingsError(what, "listen.tls_cert") from None
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -126,17 +126,22 @@ def recorded_anew(stepper: Stepper, observation: ArrayTree, action: Array) -> di
     Raises:
         ValueError: the action's probability is 0, or cannot be told.
     """
-    predictions, _ = stepper.executor.act(stacked([observation]))
+    return {name: value[0] for name, value in recorded_for(stepper, stacked([observation]), action[None]).items()}
+
+
+def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[str, Array]:
+    """As :func:`recorded_anew`, of observations [N, ...] and actions [N, ...]."""
+    predictions, _ = stepper.executor.act(observations)
     exploration: Any = stepper.exploration
-    found: dict[str, Any] = {}
+    found: dict[str, Array] = {}
     for name in stepper.behaviour.recorded:
         if name in predictions:
-            found[name] = predictions[name][0]
+            found[name] = predictions[name]
             continue
-        value = exploration.log_prob_of(predictions, action[None])
+        value = exploration.log_prob_of(predictions, actions)
         if not np.isfinite(value).all():
             raise ValueError("has no probability in the agent's policy")
-        found[name] = value[0]
+        found[name] = value
     return found
 
 

@@ -20,7 +20,7 @@ Where: TypeAlias = tuple[Any, ...]
 
 _NUMBERS: Final = {int, float}
 _WITH_BOOLS: Final = {int, float, bool}
-_FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
+FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
 _SHORT: Final = 64
 
 
@@ -73,7 +73,7 @@ class Reader:
         except OverflowError:
             return None
         # A comparison with NaN is false, so this finds it as well.
-        return exact.astype(spec.dtype) if np.abs(exact).max(initial=0.0) <= _FLOAT32_MAX else None
+        return exact.astype(spec.dtype) if np.abs(exact).max(initial=0.0) <= FLOAT32_MAX else None
 
     def _leaf(self, index: int, value: Any, where: Where) -> Array:
         leaf = self._leaves[index]
@@ -144,8 +144,8 @@ def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
         raise invalid(place(where), "has an integer that is too large") from None
     # A comparison with NaN is false, so this finds it as well.
     if spec.dtype.kind == "f":
-        if not np.abs(exact).max(initial=0.0) <= _FLOAT32_MAX:
-            raise invalid(_first(~(np.abs(exact) <= _FLOAT32_MAX), where), "must be a finite number in float32's range")
+        if not np.abs(exact).max(initial=0.0) <= FLOAT32_MAX:
+            raise invalid(_first(~(np.abs(exact) <= FLOAT32_MAX), where), "must be a finite number in float32's range")
         return exact.astype(np.float32)
     info: Any = np.iinfo(spec.dtype) if spec.dtype.kind in "iu" else None
     low, high = (0, 1) if info is None else (info.min, info.max)
@@ -157,7 +157,7 @@ def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
 
 def _are_few(value: list[Any]) -> bool:
     """Few numbers, all in float32's range; NumPy would take longer to see that. JSON that was read has no NaN."""
-    return 0 < len(value) <= _SHORT and min(value) >= -_FLOAT32_MAX and max(value) <= _FLOAT32_MAX
+    return 0 < len(value) <= _SHORT and min(value) >= -FLOAT32_MAX and max(value) <= FLOAT32_MAX
 
 
 def boolean(value: Any, where: Where) -> bool:
@@ -176,7 +176,7 @@ def number(value: Any, where: Where, low: float, high: float) -> float:
 
 def reward(value: Any, where: Where) -> float:
     """A number that float32 holds."""
-    if type(value) not in _NUMBERS or not abs(value) <= _FLOAT32_MAX:
+    if type(value) not in _NUMBERS or not abs(value) <= FLOAT32_MAX:
         raise invalid(place(where), f"must be a finite number in float32's range, got {shortened(value)}")
     return float(value)
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from axonrl.serving import RemoteAgent
+from axonrl.serving.client import logins
 
 AGENT = {
     "id": "1",
@@ -39,6 +40,11 @@ class Asked(NamedTuple):
     def key(self) -> str | None:
         found: str | None = self.headers.get("Idempotency-Key")
         return found
+
+    @property
+    def token(self) -> str | None:
+        found: str | None = self.headers.get("Authorization")
+        return found and found.removeprefix("Bearer ")
 
 
 class Reply(NamedTuple):
@@ -76,6 +82,8 @@ class Stub:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.ended: dict[str | None, str] = {}
+        """Tokens that are refused, and with which code."""
         self.replies: deque[Reply] = deque()
         self.default: Callable[[Asked], Reply] = lambda asked: problem(500, "internal")
         self.arrived = threading.Semaphore(0)
@@ -98,7 +106,9 @@ class Stub:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 asked = Asked(self.command, self.path, self.headers, body)
                 stub.asked.append(asked)
+                refused = stub.ended.get(asked.token)
                 reply = stub.replies.popleft() if stub.replies else stub.default(asked)
+                reply = reply if refused is None else problem(401, refused)
                 stub.arrived.release()
                 if reply.after is not None:
                     reply.after.wait(60)
@@ -153,6 +163,7 @@ def running() -> Iterator[Stub]:
         stub.server.shutdown()
         thread.join()
         stub.server.server_close()
+        logins._OPEN.clear()  # the next one may have its port
 
 
 def connect(stub: Stub, **more: Any) -> RemoteAgent:

@@ -66,9 +66,9 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert known.hash("a third one") == "a third one"
 
 
-def wait(limits: LoginLimits, name: str, address: str) -> int | None:
+def wait(limits: LoginLimits, name: str, address: str, *, holder: bool = False) -> int | None:
     try:
-        limits.begin(name, address)
+        limits.begin(name, address, holder=holder)
     except RefusedError as error:
         return error.retry_after if error.code == "rate_limited" else None
     return 0
@@ -99,11 +99,21 @@ def test_twenty_failures_a_minute_for_an_address() -> None:
 def test_success_is_no_failure_but_sixty_a_minute_are_too_many() -> None:
     limits = LoginLimits(Clock())
     for number in range(60):
-        limits.begin("alice", f"10.0.0.{number % 3}")
-        limits.succeeded("alice", f"10.0.0.{number % 3}")
-    limits.begin("alice", "10.0.0.1")
-    error = raised(RefusedError, limits.succeeded, "alice", "10.0.0.1")
+        limits.succeeded(limits.begin("alice", f"10.0.0.{number % 3}"))
+    error = raised(RefusedError, limits.succeeded, limits.begin("alice", "10.0.0.1"))
     assert (error.code, error.retry_after) == ("rate_limited", 60)
+    assert "60 within a minute" in str(error)
+
+
+def test_whom_wrong_passwords_from_an_address_shut_out_there() -> None:
+    limits, there = LoginLimits(Clock()), "10.0.0.1"
+    limits.succeeded(limits.begin("alice", there))
+    assert [wait(limits, f"user{number}", there) for number in range(20)] == [0] * 20
+    assert [wait(limits, name, there) for name in ("bob", "alice")] == [60, 0]  # she has logged in from there
+    assert [wait(limits, "alice", there) for _ in range(5)] == [0] * 4 + [900]  # for her
+    assert [wait(limits, name, there, holder=True) for name in ("alice", "bob")] == [0, 0]
+    assert [wait(limits, "alice", there, holder=True) for _ in range(5)] == [0] * 4 + [900]
+    assert [wait(limits, name, "10.0.0.2") for name in ("alice", "bob")] == [0, 0]
 
 
 @pytest.mark.parametrize(

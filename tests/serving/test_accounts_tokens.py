@@ -153,6 +153,22 @@ def test_an_account_has_a_hundred_tokens(accounts: Accounts) -> None:
     accounts.create_token("alice", "one more")
 
 
+def test_a_login_too_many_is_refused_and_ends_no_other(
+    accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(granting, "_MOST_LOGINS", 2)
+    first, second = (tokens.digest(accounts.login("alice", PASSWORD, "")) for _ in range(2))
+    refused = raised(RefusedError, accounts.login, "alice", PASSWORD, "")
+    assert refused.code == "quota_exceeded"
+    assert "POST /logout" in str(refused)
+    assert set(accounts.active_tokens()) == {first, second}
+    clock.move(hours=7)
+    accounts.used({second: clock()})
+    clock.move(hours=7)  # the first is idle
+    third = tokens.digest(accounts.login("alice", PASSWORD, ""))
+    assert set(accounts.active_tokens()) == {second, third}
+
+
 def test_logins_that_ended_long_ago_are_forgotten(accounts: Accounts, clock: Hands) -> None:
     accounts.login("alice", PASSWORD, "")
     accounts.create_token("alice", "game", expires_in=60)

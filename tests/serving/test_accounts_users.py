@@ -5,7 +5,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, RefusedError, passwords, tokens
+from axonrl.serving.accounts import Accounts, AgentRows, Audit, By, Database, RefusedError, passwords, tokens
 from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, Hands, on_both, with_alice
@@ -140,6 +140,7 @@ def test_six_wrong_logins_shut_out_one_address_and_not_another(accounts: Account
         assert error.value.retry_after is not None
         assert 14 * 60 < error.value.retry_after <= 15 * 60
     assert accounts.login("alice", PASSWORD, "10.0.0.2")
+    accounts.change_password("alice", PASSWORD, "another horse battery", by=By("alice", "10.0.0.1"))  # has a token
 
 
 def test_no_file_has_a_secret(database: Database, tmp_path: Path) -> None:

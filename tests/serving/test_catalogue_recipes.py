@@ -75,7 +75,7 @@ def test_the_originals_names_and_axonrls_mean_the_same() -> None:
     assert "learning_rate" not in ours.config
     assert ours.config["hidden_layers"] == ours.params["hidden"] == [8]
     assert (ours.first_update, ours.update_frequency, ours.gathers) == (500, 4, True)
-    assert made("DQN", hidden_layers="(8,)", number_updates=1) == made("dqn", hidden=[8])
+    assert made("DQN", hidden_layers="(8,)", number_updates=1, agent_model="DQN") == made("dqn", hidden=[8])
 
 
 def test_a_first_update_finds_a_batch() -> None:
@@ -121,6 +121,7 @@ def test_a_programs_digest_has_the_versions_in_it(monkeypatch: pytest.MonkeyPatc
         ("dqn", {"tau": 0.1, "target_update_period": 5}, "tau", "target_update_period"),
         ("dqn", {"lr": [[[[[[[[[1]]]]]]]]]}, "lr", "nested"),
         ("dqn", {"number_updates": 2}, "number_updates", "1"),
+        ("dqn", {"agent_model": "ppo"}, "agent_model", "dqn"),
         ("dqn", {"lr": {"kind": "linear", "start": 1, "stop": 0, "over": "run"}}, "lr", "run"),
         ("dqn", {"lr": 10**400}, "lr", "2**64"),
         ("dqn", {"margin_weight": 1}, "margin_weight", "demonstrations"),

@@ -1,12 +1,14 @@
 """Where the service is, who calls, and what nobody sees."""
 
 import copy
+import itertools
 import logging
 import pickle
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -118,11 +120,61 @@ def test_username_and_password_log_in(stub: Stub) -> None:
     stub.replies.extend([Reply(200, {"access_token": TOKEN, "token_type": "bearer"}), Reply(200, AGENT)])
     with RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD) as agent:
         assert agent.exists
-    assert stub.paths == ["POST /login/access-token", "GET /agents/a"]
+    assert stub.paths == ["POST /login/access-token", "GET /agents/a", "POST /logout"]
     assert parse_qs(stub.asked[0].body.decode()) == {"username": ["alice"], "password": [PASSWORD]}
     assert stub.asked[0].headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert "Authorization" not in stub.asked[0].headers
     assert stub.asked[1].headers["Authorization"] == f"Bearer {TOKEN}"
+
+
+def account(stub: Stub) -> RemoteAgent:
+    sizes: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
+    return RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD, **sizes)
+
+
+def logging_in(stub: Stub) -> None:
+    """Its tokens are t1, t2, ..."""
+    numbers = itertools.count(1)
+    stub.default = lambda asked: Reply(
+        200, {"access_token": f"t{next(numbers)}"} if asked.path.endswith("/login/access-token") else AGENT
+    )
+
+
+def test_objects_of_a_process_have_one_login_until_the_last_is_closed(stub: Stub) -> None:
+    logging_in(stub)
+    account(stub)  # is dropped
+    first, second = account(stub), account(stub)
+    other = RemoteAgent("a", url=stub.url, username="bob", password=PASSWORD)
+    first.close()
+    assert second.exists
+    second.close()
+    assert second.exists  # logs in anew
+    assert [f"{asked.token} {path}" for asked, path in zip(stub.asked, stub.paths, strict=True)] == [
+        "None POST /login/access-token",
+        "None POST /login/access-token",
+        "t1 GET /agents/a",
+        "t1 POST /logout",
+        "None POST /login/access-token",
+        "t3 GET /agents/a",
+    ]
+    assert second.get_access_token("alice", PASSWORD) == "t4"  # the caller's
+    other.close()
+    second.close()
+    assert [asked.token for asked in stub.asked[-2:]] == ["t2", "t3"]
+
+
+def test_a_login_that_has_expired_is_renewed_for_all_and_one_that_was_revoked_is_not(stub: Stub) -> None:
+    logging_in(stub)
+    first, second = account(stub), account(stub)
+    stub.ended["t1"] = "token_expired"
+    first.step([1, 2, 3, 4], 0, 1.0, [1, 2, 3, 4], False)
+    assert second.exists
+    assert [asked.token for asked in stub.asked] == [None, "t1", None, "t2", "t1", "t2"]
+    assert stub.asked[1].key == stub.asked[3].key is not None
+    stub.ended["t2"] = "invalid_token"
+    assert [raised(AuthenticationError, one.info).code for one in (first, first, second)] == ["invalid_token"] * 3
+    assert account(stub).exists
+    assert [path for path in stub.paths if "login" in path] == ["POST /login/access-token"] * 3
 
 
 def test_a_refused_login_does_not_repeat_the_password(stub: Stub) -> None:

@@ -70,6 +70,25 @@ def test_create_with_a_space(stub: Stub) -> None:
     raised(ArgumentError, agent.act, [1, 2])
 
 
+def test_the_original_s_names_and_what_the_constructor_was_told(stub: Stub) -> None:
+    stub.default = lambda asked: Reply(200, {**AGENT, "action": [1]})
+    agent = connect(stub, description=None, state_size=4, action_size=np.int64(2), agent_model="DQN", environment="e")
+    agent.create_agent()
+    connect(stub, obs_size=3, action_size=5).create_agent(obs_size=4, action_size=2, agent_model="dqn")
+    created = [asked.json for asked in stub.asked]
+    assert [one["config"] for one in created] == [{"state_size": 4, "action_size": 2}] * 2
+    assert [(one["model"], one["description"]) for one in created] == [("dqn", "")] * 2
+    assert agent.act(obs=[1, 2, 3, 4]) == 1
+    agent.step(obs=[1, 2, 3, 4], action=1, reward=0.5, next_obs=[5, 6, 7, 8], done=False)
+    acted, stepped = (asked.json for asked in stub.asked[-2:])
+    assert acted == {"observation": [1, 2, 3, 4], "environment": "e"}
+    expected = {"state": [1, 2, 3, 4], "action": [1], "reward": 0.5, "next_state": [5, 6, 7, 8]}
+    assert stepped["step_data"] == {**expected, "done": False, "truncated": False, "environment": "e"}
+    assert raised(ArgumentError, agent.act, [1, 2, 3, 4], obs=[1, 2, 3, 4]).argument == "obs"
+    assert raised(ArgumentError, connect, stub, state_size=4, obs_size=4).argument == "obs_size"
+    assert raised(ArgumentError, agent.step, [1, 2, 3, 4], 1).argument == "reward"
+
+
 @pytest.mark.parametrize(
     ("arguments", "argument", "told"),
     [

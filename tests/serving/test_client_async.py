@@ -74,18 +74,22 @@ def test_a_life(stub: Stub) -> None:
     assert (stub.asked[2].headers["Authorization"], stub.connections) == ("Bearer axp_secret", 1)
 
 
-def test_it_logs_in_once_when_it_is_first_needed(stub: Stub) -> None:
+def test_it_logs_in_once_when_it_is_first_needed_and_again_when_that_has_expired(stub: Stub) -> None:
     stub.replies.append(Reply(200, {"access_token": "axl_t"}))
-    stub.default = lambda asked: Reply(200, AGENT)
+    stub.default = lambda asked: Reply(200, {**AGENT, "access_token": "axl_u"})
 
     async def ask() -> None:
         async with connect(stub, username="u", password="secret password") as agent:
             assert await asyncio.gather(*(agent.exists() for _ in range(4))) == [True] * 4
             assert "secret" not in repr(agent)
+            stub.ended["axl_t"] = "token_expired"
+            assert await agent.exists()
 
     asyncio.run(ask())
-    assert [path for path in stub.paths if "login" in path] == ["POST /login/access-token"]
-    assert {asked.headers.get("Authorization") for asked in stub.asked} == {None, "Bearer axl_t"}
+    assert stub.paths[0] == stub.paths[6] == "POST /login/access-token"
+    assert stub.paths[1:6] == ["GET /agents/a%2Fb"] * 5
+    assert [asked.token for asked in stub.asked] == [None, *["axl_t"] * 5, None, "axl_u", "axl_u"]
+    assert stub.paths[7:] == ["GET /agents/a%2Fb", "POST /logout"]
 
 
 def test_a_refused_login(stub: Stub) -> None:

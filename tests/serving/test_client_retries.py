@@ -7,7 +7,7 @@ import time
 import pytest
 
 from axonrl.serving import Conflict, InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
-from axonrl.serving.client import session
+from axonrl.serving.client import connections
 from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
 from axonrl.tests.raising import raised
@@ -22,7 +22,7 @@ STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(session, "time", clock)
+    monkeypatch.setattr(connections, "time", clock)
     return clock
 
 
@@ -73,9 +73,11 @@ def test_a_step_whose_answer_is_lost_is_sent_again_with_its_key(stub: Stub) -> N
 
 
 def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock) -> None:
-    stub.replies.append(problem(429, "rate_limited", retry_after=31))
+    stub.replies.append(problem(429, "rate_limited", "too many steps", retry_after=31))
     caught = raised(RateLimited, connect(stub).act, [1, 2, 3, 4])
     assert (caught.retry_after, caught.status) == (31.0, 429)
+    assert "too many steps" in str(caught)
+    assert str(caught).endswith("to be repeated after 31 s, later than retry_deadline allows")
     assert (clock.slept, len(stub.asked)) == ([], 1)
 
 

@@ -4,8 +4,10 @@ import base64
 import contextlib
 import dataclasses
 import json
+import resource
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 import safetensors.numpy
 
 from axonrl import Agent, RunConfig
+from axonrl.experiments.commands.cli import main
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 from axonrl.runs import record
@@ -220,6 +223,43 @@ def test_a_backup_does_not_replace_anything(commands: Commands, programs: Path, 
     assert commands("backup", str(tmp_path / "new"))[0] == 0
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new" / "service.db").stat().st_mode & 0o777 == 0o600
+
+
+@contextlib.contextmanager
+def files_of(size: int) -> Iterator[None]:
+    """No file of this process can be written beyond so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_files_and_disks_that_cannot_be_used_are_named_and_keep_what_they_had(
+    commands: Commands, programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepared(commands.data, programs)
+    data, target, text, missing = commands.data, tmp_path / "new", tmp_path / "text.pem", tmp_path / "nosuch.pem"
+    text.write_text("no PEM")
+    before = {path: path.read_bytes() for path in data.iterdir() if path.is_file()}
+
+    def serve(*options: object) -> tuple[int, str]:
+        code = main(["serve", "--data", str(data), "--port", "0", *map(str, options)])
+        return code, capsys.readouterr().err
+
+    for cert, key, named in ((missing, text, missing), (text, tmp_path, tmp_path), (text, text, text)):
+        code, err = serve("--tls-cert", cert, "--tls-key", key)
+        assert (code, f"error: {named}" in err) == (2, True), err
+    with files_of(0):
+        told = [serve(), commands("verify")[::2]]
+    with files_of(60_000):  # the database has more
+        told += [commands("backup", str(target))[::2]]
+    for (code, err), path in zip(told, (data, data, target.name), strict=True):
+        assert (code, str(path) in err) == (2, True), err
+    assert [path.name for path in tmp_path.iterdir() if target.name in path.name] == []
+    assert {path: path.read_bytes() for path in before} == before
+    assert commands.json("verify") == {"agents": 0, "damages": []}
 
 
 def test_postgresql_is_left_to_its_own_tool(commands: Commands, postgresql: PostgreSQL, tmp_path: Path) -> None:

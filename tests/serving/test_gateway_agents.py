@@ -24,8 +24,9 @@ def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
 
 
 def test_obs_size_is_answered_where_it_was_given(service: Service) -> None:
-    made = service("POST", AGENTS, {"name": "a", "model": "dqn", "config": {"obs_size": 4, "action_size": 2}})
-    assert made.json["config"]["obs_size"] == 4
+    config = {"obs_size": 4, "action_size": 2}
+    made = service("POST", AGENTS, {"name": "a", "model": "dqn", "description": None, "config": config})
+    assert (made.json["config"]["obs_size"], made.json["description"]) == (4, "")
     assert "state_size" not in made.json["config"]
     assert json.loads(service.pool.asked[0][2])["config"]["state_size"] == 4
     state = service("GET", "/api/v1/snapshots/a").json

@@ -24,6 +24,7 @@ def test_quotas_and_creations_per_minute(clock: Clock) -> None:
         assert create(service, "b").code == "quota_exceeded"
         refused = create(service, "b")
         assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
+        assert "axonrl service set-quota USER creations_per_minute=" in refused.json["detail"]
         assert create(service, "b", user="bob").status == 201
         clock.now += 60
         assert create(service, "b").code == "quota_exceeded"

@@ -19,11 +19,11 @@ def test_buckets() -> None:
     assert [bucket.take(0.5, 2.0, 1000.0) for _ in range(3)] == [0.0, 0.0, 2.0]
     bucket.owe(3.0)
     assert bucket.take(0.5, 2.0, 1001.0) == (1.0 - (0.5 - 3.0)) / 0.5
-    buckets = Buckets("things")
+    buckets = Buckets("too many things")
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
     refused = raised(ProblemError, buckets.take, "a", 1 / 10, 1.0, now=2.0)
-    assert (refused.code, refused.retry_after) == ("rate_limited", 9)
+    assert (refused.code, refused.detail, refused.retry_after) == ("rate_limited", "too many things", 9)
     for _ in range(100):
         buckets.take("a", 0.0, 0.0, now=2.0)  # 0 is no limit
 

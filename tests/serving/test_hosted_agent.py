@@ -308,8 +308,17 @@ CONFIGS: list[tuple[str, Any]] = [
     ("environments.0.length", 1 << 53),
     ("environments.0.waiting", 32),
     ("environments.0.environment", "e1"),
+    ("environments.0.length", 30),  # with the one of the other environment more than it was told
+    ("environments.0.running", False),
     ("environments.0.episode_return", "1"),
+    ("environments.0.episode_return", 1e39),
     ("counters.global_step", -1),
+    ("counters.global_step", 1 << 48),
+    ("counters.global_timestep", (1 << 53) - 1),
+    ("counters.global_episode", 31),
+    ("learning", {"loss": 1e39}),
+    ("generators.noise.state.inc", 2),
+    ("generators.memory.has_uint32", 7),
 ]
 
 
@@ -333,6 +342,54 @@ def test_a_state_with_a_value_that_no_agent_has_is_refused(
     assert error.code == "invalid_value"
     assert error.errors[0][0].startswith("encoded_config." + where.replace(".0", "")[:8])
     assert untouched.get_state().value == state
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "arrays"),
+    [
+        (
+            "dqn",
+            {**DQN, "n_steps": 3, "sampler": {"kind": "prioritized"}},
+            [
+                ("encoded_network", "iteration", -1),
+                ("encoded_network", "iteration", 1 << 48),
+                ("encoded_network", "kernel_velocity", -1e-9),
+                ("encoded_network", "kernel_momentum", 1e3),
+                ("encoded_network", "dense1/bias", 3e38),
+                ("encoded_buffer", "memory/reward", 3e38),
+                ("encoded_buffer", "memory/priority", 1e308),
+                ("encoded_buffer", "waiting/observation", 1e20),
+            ],
+        ),
+        (
+            "ppo",
+            {**PPO, "discrete": False},
+            [
+                ("encoded_network", "policy/log_std", -1e3),
+                ("encoded_buffer", "memory/log_prob", -1e3),
+                ("encoded_buffer", "memory/value", 3e38),
+            ],
+        ),
+    ],
+)
+def test_a_state_with_an_array_with_which_an_agent_would_fail_is_refused(
+    built: Built, host: Host, model: str, config: dict[str, Any], arrays: list[tuple[str, str, float]]
+) -> None:
+    agent = host.open("a", built(model, config))
+    for k in range(41):  # some of which wait
+        action = [k / 41, 0.5] if model == "ppo" else [k % 2]
+        agent.step(body(k, f"e{k % 2}", action=action), None)
+    state = agent.get_state().value
+    agent.check_state(to_bytes(state), host.stepper_of)
+    for field, ending, value in arrays:
+        found = safetensors.numpy.load(base64.b64decode(state[field]))
+        name = next(one for one in sorted(found) if one.endswith(ending))
+        found[name] = found[name].copy()
+        found[name].reshape(-1)[-1:] = value
+        sent = {**state, field: base64.b64encode(safetensors.numpy.save(found)).decode()}
+        error = refused(lambda: agent.check_state(to_bytes(sent), host.stepper_of))  # noqa: B023
+        assert error.code == "invalid_value", name
+        assert error.errors[0][0] in ("encoded_network", "encoded_buffer"), name
 
 
 def test_a_rollout_that_is_full_has_been_learned_from_and_is_no_state(built: Built, host: Host) -> None:

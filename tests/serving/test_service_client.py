@@ -98,6 +98,8 @@ def test_what_commands_change_holds_while_the_service_runs(server: Service, comm
     assert again.exists is False
     for one in (carol, bob, game, other, again):
         one.close()
+    tokens = json.loads(command("list-tokens", "carol", "--json"))
+    assert [one["name"] for one in tokens if one["revoked_at"] is None] == ["another"]  # closed logins have ended
 
 
 def is_refused(client: RemoteAgent) -> bool:

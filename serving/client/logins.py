@@ -1,0 +1,122 @@
+"""Logins: the objects of a process with the same service, name and password have one together."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import weakref
+from typing import Final, TypeAlias
+
+from .address import Address
+from .calls import login
+from .connections import Connections
+from .credentials import Login, Secret
+from .errors import AuthenticationError, ServiceError
+from .messages import Answer, Request, carried_out
+
+Verify: TypeAlias = "bool | str | os.PathLike[str]"
+
+
+class SharedLogin:
+    """A token for a name and a password, until the last object that uses it is closed.
+
+    One that is dropped without being closed leaves the token to the next. A fork goes on with its parent's token, and
+    never ends it. Threads may share it: one logs in, and the others wait.
+
+    Args:
+        address: of the service.
+        verify: see ``RemoteAgent``.
+        account: the name and the password.
+    """
+
+    def __init__(self, address: Address, verify: Verify, account: Login) -> None:
+        self._address, self._verify, self._account = address, verify, account
+        self._users: weakref.WeakSet[object] = weakref.WeakSet()
+        self._token: Secret | None = None
+        self._lock, self._process, self._inherited = threading.Lock(), os.getpid(), False
+
+    def join(self, user: object, timeout: float, deadline: float, expired: Secret | None = None) -> Secret:
+        """The token; logs in where there is none.
+
+        Args:
+            user: uses it from now on.
+            timeout: seconds of an attempt.
+            deadline: seconds after which no further attempt begins.
+            expired: a token that has ended.
+
+        Raises:
+            ServiceError: the login was refused, or not answered.
+        """
+        with self._turn():
+            if self._token is None or self._token is expired:
+                self._forget()
+                self._token = log_in(self._address, self._verify, self._account, timeout, deadline)
+                self._inherited = False
+                _OPEN.add(self)
+            self._users.add(user)
+            return self._token
+
+    def instead_of(
+        self, token: Secret, refused: AuthenticationError, user: object, timeout: float, deadline: float
+    ) -> Secret | None:
+        """Another token for one that has expired, as :meth:`join`.
+
+        One that was revoked stays so for its users: there is none instead, and whoever joins from now on logs in.
+        """
+        if refused.code == "token_expired":
+            return self.join(user, timeout, deadline, expired=token)
+        with self._turn():
+            if refused.code == "invalid_token" and self._token is token:
+                self._forget()
+        return None
+
+    def leave(self, user: object, timeout: float) -> None:
+        """End the login if nobody else uses it. Without an answer of the service it ends when it has been idle."""
+        with self._turn():
+            self._users.discard(user)
+            if self._token is None or self._users:
+                return
+            if not self._inherited:
+                connections = Connections(self._address, self._verify)
+                connections.exchange(Request("POST", "/logout"), self._token, timeout, 0.0)
+                connections.close()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._token = None
+        _OPEN.discard(self)
+
+    def _turn(self) -> threading.Lock:
+        if self._process != os.getpid():  # a fork: its parent may hold the lock
+            self._lock, self._process, self._inherited = threading.Lock(), os.getpid(), True
+        return self._lock
+
+
+_KNOWN: Final[weakref.WeakValueDictionary[object, SharedLogin]] = weakref.WeakValueDictionary()
+_OPEN: Final[set[SharedLogin]] = set()
+"""Those with a token, also where no object uses it."""
+
+
+def shared(address: Address, verify: Verify, account: Login) -> SharedLogin:
+    """The login of this process for an account."""
+    password = hashlib.sha256(account.password.reveal().encode("utf-8", "surrogatepass")).digest()
+    key = address, str(verify), account.username, password
+    return _KNOWN.setdefault(key, SharedLogin(address, verify, account))
+
+
+def log_in(address: Address, verify: Verify, account: Login, timeout: float, deadline: float) -> Secret:
+    """A new token.
+
+    Raises:
+        ServiceError: the login was refused, or not answered.
+    """
+    connections = Connections(address, verify)
+
+    def exchange(request: Request) -> Answer | ServiceError:
+        return connections.exchange(request, None, timeout, deadline, hide=account.password)
+
+    try:
+        return Secret(carried_out(login(account.username, account.password), exchange))
+    finally:
+        connections.close()
