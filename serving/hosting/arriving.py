@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from ...estimators.stepping import Stepper
 from ...memories.columns import FLAGS
 from ...memories.replay import PRIORITY
 from ..catalogue.recipes import Recipe
+from ..catalogue.sizes import MAX_NUMBERS
 from .failures import RefusedError, invalid
 from .learning import Learning
-from .requests import environment_name, parsed
+from .requests import environment_name, parsed, values_in
 from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, State
 from .streams import FRAGMENT, MOST, Stream
 from .tensors import decoded
 from .values import Where, fields, place
+
+_MOST_VALUES: Final = 2 * MAX_NUMBERS + 200 * MOST + 10_000
+"""Bounds of a space as lists, and what is told of each environment, with names that have commas."""
 
 
 class Arrived:
@@ -129,6 +133,9 @@ class Arrived:
 def _config(content: bytes) -> dict[str, Any]:
     """The JSON of a state, with every value of its kind."""
     where = "encoded_config"
+    if values_in(content) > _MOST_VALUES:
+        what = f"may have {_MOST_VALUES:,} values, by its commas and brackets"
+        raise RefusedError("unsafe_state", f"{where} {what}", [(where, what)])
     try:
         value = fields(parsed(content), (where,), CONFIG)
     except RefusedError as error:

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from ...errors import CheckpointError
@@ -60,9 +61,10 @@ class Answering:
         do = head["do"]
         is_file = head.get("form") == "safetensors"
         if do == "put_state":
+            body = Path(head["file"]).read_bytes() if "file" in head else body
             answer = agent.put_state(body, self._agents.stepper_of, is_file=is_file)
         elif do == "get_state":
-            answer = agent.get_state(as_file=is_file)
+            answer = agent.get_state(as_file=is_file, has_obs="obs_size" in head)
         else:
             answer = _ASKED[do](agent, head, body)
         more = {"replayed": True} if answer.replayed else {}

@@ -115,24 +115,6 @@ def test_a_revoked_token_ends_at_once(service: Service) -> None:
     assert service("DELETE", f"{API}/tokens/nosuch").code == "not_found"
 
 
-def test_administration_is_for_administrators(service: Service) -> None:
-    for method, path, body in [
-        ("GET", "/users", None),
-        ("POST", "/users", {"name": "eve", "password": NEW}),
-        ("GET", "/users/alice", None),
-        ("PATCH", "/users/alice", {"quotas": {"agents": 0}}),
-        ("DELETE", "/users/bob", None),
-        ("GET", "/users/alice/agents", None),
-        ("GET", "/users/alice/agents/cart", None),
-        ("DELETE", "/users/alice/agents/cart", None),
-        ("GET", "/audit", None),
-    ]:
-        assert service(method, API + path, body).code == "forbidden_scope", path
-    without_scope = service.token("root", "read", "manage")
-    assert service("GET", f"{API}/users", user=without_scope).code == "forbidden_scope"
-    assert [user.name for user in service.rooms.accounts.users()] == ["alice", "bob", "root"]
-
-
 def test_an_administrator_adds_changes_and_removes_users(service: Service) -> None:
     added = service("POST", f"{API}/users", {"name": "eve", "password": PASSWORD}, user="root")
     assert (added.status, added.json["role"], added.json["disabled"]) == (201, "user", False)

@@ -73,6 +73,17 @@ def test_an_agent_that_cannot_learn_fails_alone(worker: Asked, recipe: bytes, mo
     assert json.loads(worker.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 1}
 
 
+def test_a_state_may_come_in_a_file_with_either_name_of_its_size(worker: Asked, recipe: bytes, tmp_path: Path) -> None:
+    worker.ask("a", "open", recipe)
+    state = json.loads(worker.ask("a", "get_state", obs_size=True).body)
+    assert (state["obs_size"], "state_size" in state) == (4, False)
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(state))
+    assert statuses([worker.ask("a", "put_state", file=str(file))]) == [200]
+    file.write_text(json.dumps({**state, "state_size": 4}))
+    assert statuses([worker.ask("a", "put_state", file=str(file))]) == [422]
+
+
 def test_an_agent_that_cannot_be_saved_does_not_keep_others_from_it(
     worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
