@@ -17,7 +17,7 @@ from .gateway import API, NAME, Gateway, info_of
 from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
-from .problems import being_created, invalid, of_error
+from .problems import ProblemError, being_created, invalid, of_error
 
 router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
 
@@ -50,17 +50,21 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
     recipe = _recipe(gateway, body.model, config)
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
     row = await _added(call, body, recipe, stored)
+    gateway.creating.add(row.id)
     try:
         made = json.dumps(recipe.to_json()).encode()
         opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
         row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")
-        await gateway.threads.call(gateway.rows.set_status, row.id, READY)
+        if not await gateway.threads.call(gateway.rows.set_status, row.id, READY):
+            raise ProblemError("not_found", "the agent was removed while it was being created")
     except BaseException:
+        gateway.creating.discard(row.id)
         # What cannot be undone now is done in a moment, or at the next start.
         await asyncio.shield(gateway.remove(row, call.by))
         raise
+    gateway.creating.discard(row.id)
     row.status = READY
     return joined(row, info_of(opened))
 

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import hashlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,6 +30,7 @@ _OF_ALL: Final = 4
 """Bodies of the largest size that are held at once."""
 _OF_ONE: Final = 2
 """Those of an account, and of an address."""
+_LIST: Final = re.compile(rb"\s*\[")
 _HAS_FILES: Final = sys.platform == "linux"
 """Can another process open a file that has no name?"""
 
@@ -41,11 +43,18 @@ class Bodies:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._memory = _Held(limits.batch_bytes, "limits.batch_bytes")
+        largest = max(limits.batch_bytes, limits.body_bytes) if limits.batch_bytes and limits.body_bytes else 0
+        self._memory = _Held(largest, "limits.batch_bytes")
         self._files = _Held(limits.state_bytes, "limits.state_bytes")
 
     async def read(
-        self, receive: Receive, head: Head, most: int, values: int, clients: Callable[[], Sequence[str]]
+        self,
+        receive: Receive,
+        head: Head,
+        most: int,
+        values: int,
+        clients: Callable[[], Sequence[str]],
+        in_list: int = 0,
     ) -> bytes:
         """A body, in memory.
 
@@ -55,14 +64,18 @@ class Bodies:
             most: bytes; 0: no limit, here and below.
             values: of JSON.
             clients: tells the account and the address that it counts for.
+            in_list: values of a body that is a list; 0: as many.
 
         Raises:
             ProblemError: it is too large, or too much is held already.
             DisconnectedError: the client went away.
         """
         message = await _first(receive, head, most)
-        if not message.get("more_body"):
-            body: bytes = message.get("body", b"")
+        body: bytes = message.get("body", b"")
+        more = message.get("more_body")
+        if in_list and (more or len(body) > in_list) and _LIST.match(body):
+            values = in_list
+        if not more:
             if most and len(body) > most:
                 raise _too_large(most)
             if values and len(body) > values and values_in(body) > values:
@@ -72,11 +85,11 @@ class Bodies:
                 head.holds.add(len(body))
             return body
         share = head.holds = _Share(self._memory, clients())
-        pieces = []
+        content = bytearray()  # parts may be of one byte each
         async for part in _parts(receive, message, most, values):
             share.add(len(part))
-            pieces.append(part)
-        return b"".join(pieces)
+            content += part
+        return bytes(content)
 
     async def keep(
         self, receive: Receive, head: Head, most: int, values: int, clients: Callable[[], Sequence[str]]
@@ -88,18 +101,17 @@ class Bodies:
         """
         message = await _first(receive, head, most)
         share = head.holds = _Share(self._files, clients())
-        digest, pieces, waiting = hashlib.sha256(), list[bytes](), 0
+        digest, content = hashlib.sha256(), bytearray()
         async for part in _parts(receive, message, most, values):
             share.add(len(part))
             digest.update(part)
-            pieces.append(part)
-            waiting += len(part)
-            if waiting > _PIECE and _HAS_FILES:
-                await share.write(pieces)
-                pieces, waiting = [], 0
+            content += part
+            if len(content) > _PIECE and _HAS_FILES:
+                await share.write(content)
+                content = bytearray()
         if share.file is None:
-            return b"".join(pieces), None
-        await share.write(pieces)
+            return bytes(content), None
+        await share.write(content)
         return b"", Upload(f"/proc/{os.getpid()}/fd/{share.file.fileno()}", digest.digest())
 
 
@@ -170,12 +182,12 @@ class _Share:
         self._held.take(self._clients, size)
         self._size += size
 
-    async def write(self, pieces: Sequence[bytes]) -> None:
+    async def write(self, content: bytearray) -> None:
         """Append to the file, which has no name, so that nothing of it stays; raises ProblemError."""
         try:
             if self.file is None:
                 self.file = tempfile.TemporaryFile()  # noqa: SIM115 # until the request is done
-            await asyncio.to_thread(_write, self.file, pieces)
+            await asyncio.to_thread(_write, self.file, content)
         except OSError as error:
             what = f"the body cannot be kept in {tempfile.gettempdir()}: {error.strerror}"
             raise ProblemError("storage_full", what).closing() from None
@@ -187,8 +199,8 @@ class _Share:
             self.file.close()
 
 
-def _write(file: IO[bytes], pieces: Sequence[bytes]) -> None:
-    file.writelines(pieces)
+def _write(file: IO[bytes], content: bytearray) -> None:
+    file.write(content)
     file.flush()
 
 

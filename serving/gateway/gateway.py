@@ -22,7 +22,7 @@ from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..hosting.requests import most_values
 from ..logs import LOGGER
-from .bodies import Bodies
+from .bodies import FEW, Bodies
 from .incoming import Head, Network, address_of
 from .limits import Buckets, PerMinute
 from .meters import Gauges, Meters
@@ -71,13 +71,7 @@ class Rooms:
 
 
 class Known(NamedTuple):
-    """An agent that acts and steps.
-
-    Args:
-        id: of its row.
-        step_values: of JSON that the body of one step may have.
-        batch_values: that of as many steps, or observations, as there may be.
-    """
+    """An agent that acts and steps, and how many values of JSON the body of a step, and of a batch, may have."""
 
     id: str
     step_values: int
@@ -104,6 +98,8 @@ class Gateway:
         self.bodies = Bodies(settings.limits)
         self.known: dict[tuple[str, str], Known] = {}
         """Agents that are ready and active, by their owner's id and their name."""
+        self.creating: set[str] = set()
+        """Agents whose creation is under way here: who creates one that is removed meanwhile finishes its removal."""
         self.used: dict[str, float] = {}
         """When agents acted or stepped since this was last noted in the database."""
         self.under_way: set[tuple[str, str]] = set()
@@ -171,7 +167,8 @@ class Gateway:
             raise being_created()
         if not row.is_active:
             raise ProblemError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
-        known = self.known[grant.user_id, name] = Known(row.id, *await asyncio.to_thread(most_values, row.config))
+        values = await asyncio.to_thread(most_values, row.config)
+        known = self.known[grant.user_id, name] = Known(row.id, *(max(one, FEW) for one in values))
         return known
 
     def check_agent(self, grant: Grant, name: str) -> None:
@@ -212,7 +209,9 @@ class Gateway:
         await self.finish_removal(row.id)
 
     async def finish_removal(self, agent: str) -> None:
-        """Remove the folder and the row of an agent that is marked."""
+        """Remove the folder and the row of an agent that is marked, unless its creation here will see that."""
+        if agent in self.creating:
+            return
         self.forget(agent)
         answer = await self.pool.ask(agent, "remove")
         if answer.status >= 400 and answer.status != 404:

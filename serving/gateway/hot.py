@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from ..accounts import Grant
-from .bodies import FEW
 from .gateway import API, Gateway
 from .incoming import Head, parameters
 from .ports import Answer
@@ -87,8 +86,9 @@ async def done(
     if hot.is_step:
         gateway.charge_step(grant, agent)
     values = known.batch_values if hot.is_batch else known.step_values
+    most = expected.most(gateway.limits)
     body = await gateway.bodies.read(
-        receive, head, expected.most(gateway.limits), max(values, FEW), lambda: gateway.clients(scope, head, grant)
+        receive, head, most, values, lambda: gateway.clients(scope, head, grant), known.step_values
     )
     gateway.used[agent] = time.time()
     answer = await gateway.pool.ask(agent, do, body, **asked)

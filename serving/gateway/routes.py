@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from ..accounts import Grant
 from ..accounts.grants import ADMIN, WEB
 from ..catalogue.sizes import MAX_NUMBERS
+from ..workers.messages import MAX_BODY
 from . import agents, states
 from .bodies import FEW
 from .calls import Call
@@ -63,17 +64,18 @@ class Route(NamedTuple):
             raise ProblemError("forbidden_scope", "the token is for some agents only, this is about the account")
 
 
-_FORM_BYTES: Final = 8192
+FORM_BYTES: Final = 2**14
+"""A password has up to 1,024 characters of up to 4 bytes, of which each has three characters in a form."""
 _OF_SPACE: Final = 2 * MAX_NUMBERS
 """The bounds of a space as lists."""
 _OF_STATE: Final = 100
 """Six fields, of which one may be a list; what is large in them is text."""
 
-LOGIN: Final = Body((FORM_TYPE,), lambda limits: _FORM_BYTES)
-JSON: Final = Body((JSON_TYPE,), lambda limits: limits.body_bytes, FEW)
+LOGIN: Final = Body((FORM_TYPE,), lambda limits: FORM_BYTES)
+JSON: Final = Body((JSON_TYPE,), lambda limits: min(limits.body_bytes or MAX_BODY, MAX_BODY), FEW)
 AGENT: Final = JSON._replace(values=FEW + _OF_SPACE)
 STEP: Final = JSON._replace(values=0)
-BATCH: Final = STEP._replace(most=lambda limits: limits.batch_bytes)
+BATCH: Final = STEP._replace(most=lambda limits: min(limits.batch_bytes or MAX_BODY, MAX_BODY))
 SNAPSHOT: Final = Body((JSON_TYPE,), lambda limits: limits.state_bytes, _OF_STATE, is_state=True)
 FILE: Final = Body(STATE_TYPES, lambda limits: limits.state_bytes, is_state=True)
 

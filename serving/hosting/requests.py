@@ -24,8 +24,8 @@ _STATES: Final = ("state", "obs")
 _NEXT_STATES: Final = ("next_state", "next_obs")
 _COLUMNS: Final = ("observation", "next_observation")
 _LONGEST_NAME: Final = 128
-_OF_STEP: Final = 16
-"""More values of a step than it has fields and objects around them."""
+_OF_STEP: Final = 32
+"""More values than a step has fields, objects around them, and commas or brackets in its environment's name."""
 
 
 class Step(NamedTuple):
@@ -163,13 +163,12 @@ def most_values(config: Mapping[str, Any]) -> tuple[int, int]:
         config: sizes of an agent, as its recipe has them.
 
     Returns:
-        Numbers, texts, lists and objects, and as many more as names have characters: who counts commas and brackets
-        counts those in names too.
+        Numbers, texts, lists and objects, and some more: who counts commas and brackets counts those in names too.
     """
     space, _ = sizes.observation(config)
     size = config["action_size"]
     action = _of_shape(tuple(size) if isinstance(size, list) else (size,))
-    step = 2 * _of_space(space) + action + _OF_STEP + _LONGEST_NAME
+    step = 2 * _of_space(space) + action + _OF_STEP
     return step, MOST_AT_ONCE * step
 
 

@@ -16,7 +16,7 @@ from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.programs import ProgramMissingError
-from .messages import Head, cut, encode
+from .messages import MAX_BODY, Head, cut, encode
 from .slots import Slot, Slots
 
 logger = logging.getLogger("axonrl.serving")
@@ -69,6 +69,9 @@ class Answering:
             answer = _ASKED[do](agent, head, body)
         more = {"replayed": True} if answer.replayed else {}
         content = answer.value if isinstance(answer.value, bytes) else to_bytes(answer.value)
+        if len(content) > MAX_BODY:
+            what = f"the answer has {len(content):,} bytes, of which one may have {MAX_BODY:,}"
+            raise RefusedError("body_too_large", f"{what}: a state is smaller as a file than as six fields")
         return _frame(head, 200, content, **more)
 
     def _failure(self, name: str, slot: Slot, head: Head, error: Exception) -> bytes:

@@ -57,9 +57,12 @@ class FakePool:
         self.steps: dict[str, int] = {}
         self.keys: dict[str, int] = {}
         self.held: asyncio.Event | None = None
+        """What it waits for."""
+        self.asking = asyncio.Event()
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
         self.asked.append((agent, do, body, head))
+        self.asking.set()
         if self.held is not None:
             await self.held.wait()
         if do in self.answers:
@@ -237,6 +240,11 @@ class Service:
             "http_version": "1.1", "root_path": "",
         }  # fmt: skip
         return await _called(self.app, scope, receive)
+
+    def holds_nothing(self) -> bool:
+        """Is nothing of a body counted any more?"""
+        bodies = self.gateway.bodies
+        return not any(one._total or one._of for one in (bodies._memory, bodies._files))
 
     def close(self) -> None:
         self.run(_settled)

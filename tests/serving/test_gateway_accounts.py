@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from typing import Any
 
 import pytest
@@ -56,11 +57,17 @@ def test_refused_logins_are_all_the_same(service: Service) -> None:
     [
         (b"username=alice&password=a&password=b", FORM, "invalid_value"),
         (b"{}", {"Content-Type": "application/json"}, "unsupported_media_type"),
-        (b"username=" + b"a" * 9000, FORM, "body_too_large"),
+        (b"username=" + b"a" * 17_000, FORM, "body_too_large"),
     ],
 )
 def test_forms_that_are_none(service: Service, form: bytes, headers: Any, code: str) -> None:
     assert service("POST", f"{API}/login/access-token", form, user=None, headers=headers).code == code
+
+
+def test_the_longest_password_fits_a_form(service: Service) -> None:
+    longest = "\U0001f600" * 1024
+    assert service("PATCH", f"{API}/users/bob", {"password": longest}, user="root").status == 200
+    assert login(service, "bob", urllib.parse.quote(longest)).status == 200
 
 
 def test_another_password_ends_the_other_logins(service: Service) -> None:

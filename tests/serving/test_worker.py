@@ -19,6 +19,7 @@ from axonrl.policies import compiled
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.learning import Learning
+from axonrl.serving.workers import answering
 from axonrl.serving.workers.ending import hung_up, wait_for
 from axonrl.serving.workers.messages import BEAT, encode, read
 
@@ -82,6 +83,16 @@ def test_a_state_may_come_in_a_file_with_either_name_of_its_size(worker: Asked, 
     assert statuses([worker.ask("a", "put_state", file=str(file))]) == [200]
     file.write_text(json.dumps({**state, "state_size": 4}))
     assert statuses([worker.ask("a", "put_state", file=str(file))]) == [422]
+
+
+def test_an_answer_that_no_frame_holds_is_refused(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.ask("a", "open", recipe)
+    monkeypatch.setattr(answering, "MAX_BODY", 1000)
+    refused = worker.ask("a", "get_state")
+    assert (refused.head["status"], json.loads(refused.body)["code"]) == (413, "body_too_large")
+    assert statuses([worker.ask("a", "act", ACT)]) == [200]
 
 
 def test_an_agent_that_cannot_be_saved_does_not_keep_others_from_it(

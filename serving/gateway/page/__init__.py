@@ -15,6 +15,7 @@ from ..cookies import cookie_of, is_own, set_cookie
 from ..gateway import Gateway
 from ..incoming import FORM_TYPE, JSON_TYPE, Head, send_answer
 from ..problems import ProblemError, not_found
+from ..routes import FORM_BYTES
 from ..users import credentials, revoked
 
 LOGIN: Final = "/login"
@@ -37,7 +38,6 @@ _HEADERS: Final = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-_LOGIN_BYTES: Final = 8192
 
 
 class Page:
@@ -95,7 +95,11 @@ async def _log_out(scope: Scope, receive: Receive) -> str:
 
 
 async def _body(scope: Scope, receive: Receive, head: Head, gateway: Gateway) -> bytes:
-    return await gateway.bodies.read(receive, head, _LOGIN_BYTES, 0, lambda: gateway.clients(scope, head, None))
+    try:
+        return await gateway.bodies.read(receive, head, FORM_BYTES, 0, lambda: gateway.clients(scope, head, None))
+    finally:
+        if head.holds is not None:
+            head.holds.end()
 
 
 def _session(scope: Scope) -> bytes:
