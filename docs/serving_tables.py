@@ -48,7 +48,8 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
         ),
         "learning_off": "somebody has switched learning off",
         "body_too_large": (
-            "larger than `limits` allow: use batches, or raise the limit"
+            "larger than `limits` allow, or more values than the request can "
+            "mean: send less at once, or raise the limit"
         ),
         "unsupported_media_type": "another type than JSON, or compressed",
         "invalid_value": "`errors` names the place and what is wrong there",
@@ -60,8 +61,9 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
             "the same key with another body: use a new key for each request"
         ),
         "rate_limited": (
-            "too many requests, steps, creations or logins; `detail` says which "
-            "limit it is and what helps; repeat after `Retry-After`"
+            "too many requests, steps, creations or logins, or too much in bodies "
+            "at once; `detail` says which limit it is and what helps; repeat after "
+            "`Retry-After`"
         ),
         "internal": "a defect of ours: the log has it under `request_id`",
         "agent_busy": (
@@ -69,8 +71,8 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
             "due; repeat later"
         ),
         "unavailable": (
-            "a worker is being started again, or took over 10 s; repeat with "
-            "the same key"
+            "a worker is being started again, or took over 10 s, or too much "
+            "in bodies is under way; repeat with the same key"
         ),
         "database_unavailable": "the database is not reached; it mends itself",
         "storage_full": (

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ..accounts.tables import User
-from .calls import Administering
+from .calls import Called
 from .gateway import API, Gateway
 from .models import AgentObject, AuditObject, NewUser, Removed, UserChange, UserObject, time_text
 from .objects import agent_object, agent_objects
@@ -17,7 +17,7 @@ router = APIRouter(prefix=API, tags=["administration"])
 
 
 @router.get("/users")
-async def list_users(call: Administering) -> list[UserObject]:
+async def list_users(call: Called) -> list[UserObject]:
     """All users, by name."""
     found = await call.gateway.threads.call(call.gateway.accounts.users)
     await call.gateway.record("user.list", call.by)
@@ -25,14 +25,14 @@ async def list_users(call: Administering) -> list[UserObject]:
 
 
 @router.post("/users", status_code=201)
-async def add_user(call: Administering, body: NewUser) -> UserObject:
+async def add_user(call: Called, body: NewUser) -> UserObject:
     """Add a user."""
     add, admin = call.gateway.accounts.add_user, body.role == "admin"
     return _shown(await call.gateway.threads.hash(add, body.name, body.password, admin=admin, by=call.by))
 
 
 @router.get("/users/{name}")
-async def get_user(call: Administering, name: str) -> UserObject:
+async def get_user(call: Called, name: str) -> UserObject:
     """One user."""
     user = await _user(call.gateway, name)
     await call.gateway.record("user.read", call.by, name)
@@ -40,7 +40,7 @@ async def get_user(call: Administering, name: str) -> UserObject:
 
 
 @router.patch("/users/{name}")
-async def change_user(call: Administering, name: str, body: UserChange) -> UserObject:
+async def change_user(call: Called, name: str, body: UserChange) -> UserObject:
     """Set a user's password or quotas, disable or enable the user."""
     gateway, accounts = call.gateway, call.gateway.accounts
     user = await _user(gateway, name)
@@ -58,7 +58,7 @@ async def change_user(call: Administering, name: str, body: UserChange) -> UserO
 
 
 @router.delete("/users/{name}", status_code=202)
-async def remove_user(call: Administering, name: str) -> Removed:
+async def remove_user(call: Called, name: str) -> Removed:
     """Remove a user with all agents."""
     gateway = call.gateway
     if name == call.grant.user:
@@ -72,7 +72,7 @@ async def remove_user(call: Administering, name: str) -> Removed:
 
 @router.get("/users/{name}/agents")
 async def list_user_agents(
-    call: Administering, name: str, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
+    call: Called, name: str, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
     """A user's agents, by name."""
     user = await _user(call.gateway, name)
@@ -82,7 +82,7 @@ async def list_user_agents(
 
 
 @router.get("/users/{name}/agents/{agent}")
-async def get_user_agent(call: Administering, name: str, agent: str) -> AgentObject:
+async def get_user_agent(call: Called, name: str, agent: str) -> AgentObject:
     """One agent of a user."""
     user = await _user(call.gateway, name)
     row = await call.gateway.row(user.id, agent)
@@ -91,7 +91,7 @@ async def get_user_agent(call: Administering, name: str, agent: str) -> AgentObj
 
 
 @router.delete("/users/{name}/agents/{agent}", status_code=202)
-async def remove_user_agent(call: Administering, name: str, agent: str) -> Removed:
+async def remove_user_agent(call: Called, name: str, agent: str) -> Removed:
     """Remove an agent of a user."""
     user = await _user(call.gateway, name)
     await call.gateway.remove(await call.gateway.row(user.id, agent), call.by)
@@ -100,7 +100,7 @@ async def remove_user_agent(call: Administering, name: str, agent: str) -> Remov
 
 @router.get("/audit")
 async def get_audit(
-    call: Administering,
+    call: Called,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
 ) -> list[AuditObject]:

@@ -12,19 +12,19 @@ from fastapi import APIRouter, Query, Response
 from ...errors import ArgumentError
 from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
-from .calls import Call, Managing, Reading
+from .calls import Call, Called
 from .gateway import API, NAME, Gateway, info_of
 from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
-from .problems import being_created, invalid, of_error
+from .problems import ProblemError, being_created, invalid, of_error
 
 router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
 
 
 @router.get("")
 async def list_agents(
-    call: Reading, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
+    call: Called, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
     """One's own agents, by name; `after` is the last name of the page before."""
     grant, of = call.grant, call.gateway.rows.of
@@ -33,7 +33,7 @@ async def list_agents(
 
 
 @router.post("", status_code=201)
-async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
+async def create_agent(call: Called, body: NewAgent) -> AgentObject:
     """Create an agent. When this answers, the agent acts."""
     gateway, grant = call.gateway, call.grant
     if not NAME.fullmatch(body.name):
@@ -41,7 +41,6 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
         raise invalid("name", rule)
     gateway.check_agent(grant, body.name)
     check_description(gateway, body.description or "")
-    gateway.charge_creation(grant)
     config = dict(body.config)
     has_obs = "obs_size" in config
     if has_obs and "state_size" in config:
@@ -51,29 +50,33 @@ async def create_agent(call: Managing, body: NewAgent) -> AgentObject:
     recipe = _recipe(gateway, body.model, config)
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
     row = await _added(call, body, recipe, stored)
+    gateway.creating.add(row.id)
     try:
         made = json.dumps(recipe.to_json()).encode()
         opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
         row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")
-        await gateway.threads.call(gateway.rows.set_status, row.id, READY)
+        if not await gateway.threads.call(gateway.rows.set_status, row.id, READY):
+            raise ProblemError("not_found", "the agent was removed while it was being created")
     except BaseException:
+        gateway.creating.discard(row.id)
         # What cannot be undone now is done in a moment, or at the next start.
         await asyncio.shield(gateway.remove(row, call.by))
         raise
+    gateway.creating.discard(row.id)
     row.status = READY
     return joined(row, info_of(opened))
 
 
 @router.get("/{name}")
-async def get_agent(call: Reading, name: str) -> AgentObject:
+async def get_agent(call: Called, name: str) -> AgentObject:
     """One agent."""
     return await agent_object(call.gateway, await own(call, name))
 
 
 @router.patch("/{name}")
-async def change_agent(call: Managing, name: str, body: AgentChange) -> ChangedAgent:
+async def change_agent(call: Called, name: str, body: AgentChange) -> ChangedAgent:
     """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
     gateway, row, lost = call.gateway, await whole(call, name), 0
     if body.description is not None:
@@ -94,14 +97,14 @@ async def change_agent(call: Managing, name: str, body: AgentChange) -> ChangedA
 
 
 @router.delete("/{name}", status_code=202)
-async def remove_agent(call: Managing, name: str) -> Removed:
+async def remove_agent(call: Called, name: str) -> Removed:
     """Remove an agent. When this answers, it is gone."""
     await call.gateway.remove(await own(call, name), call.by)
     return Removed(removed=name)
 
 
 @router.get("/{name}/loss", response_model=dict[str, Any])
-async def get_loss(call: Reading, name: str) -> Response:
+async def get_loss(call: Called, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
     answer = await call.gateway.ask_once(await whole(call, name), "loss")
     return Response(answer.body, media_type="application/json")
@@ -109,7 +112,7 @@ async def get_loss(call: Reading, name: str) -> Response:
 
 @router.get("/{name}/episodes", response_model=list[dict[str, Any]])
 async def get_episodes(
-    call: Reading,
+    call: Called,
     name: str,
     after: Annotated[int | None, Query(ge=0)] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
@@ -118,6 +121,11 @@ async def get_episodes(
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
     answer = await call.gateway.ask_once(await whole(call, name), "episodes", **head)
     return Response(answer.body, media_type="application/json")
+
+
+async def charge_creation(call: Call, name: str) -> None:
+    """Count a creation before the body that says of what is read; ``rate_limited``."""
+    call.gateway.charge_creation(call.grant)
 
 
 async def own(call: Call, name: str) -> Agent:

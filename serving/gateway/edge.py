@@ -3,62 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import secrets
 import time
 from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..accounts import By, Grant
 from ..logs import LOGGER
 from . import replays
+from .bodies import checked_json
 from .calls import KEY, Call
 from .cookies import SECURE, cookie_of
 from .gateway import API, Gateway
 from .hot import HOT, done
-from .incoming import (
-    FORM_TYPE,
-    JSON_TYPE,
-    STATE_TYPES,
-    DisconnectedError,
-    Head,
-    adding,
-    address_of,
-    body_of,
-    checked_json,
-    replaying,
-    send_answer,
-    send_problem,
-    trusted,
-)
+from .incoming import DisconnectedError, Head, adding, address_of, replaying, send_answer, send_problem, trusted
 from .problems import ProblemError, invalid, not_found
 from .replays import Answered
+from .routes import PUBLIC, Body, found
 
-LOGIN: Final = f"{API}/login/access-token"
-_PUBLIC: Final = frozenset({LOGIN, f"{API}/openapi.json", f"{API}/docs"})
 ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
 _EXPOSED: Final = b"X-Request-Id, Retry-After, Idempotent-Replayed"
 _ALLOWED: Final = b"Authorization, Content-Type, Idempotency-Key"
 _METHODS: Final = b"GET, POST, PUT, PATCH, DELETE"
-_LOGIN_BYTES: Final = 8192
-_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_DROPPED: Final = 2**16
+"""Bytes of a body that nobody asked for, up to which its connection goes on."""
 _UNKNOWN: Final = "(none)"
 _REFUSALS: Final = frozenset({401, 403})
 
 Headers = list[tuple[bytes, bytes]]
-
-
-class _Route(NamedTuple):
-    """What a body of a typed route may be."""
-
-    types: tuple[bytes, ...]
-    limit: int
-    is_json: bool
 
 
 class Edge:
@@ -90,6 +69,8 @@ class Edge:
             route, status = await self._serve(scope, receive, watched, head, headers, request_id)
         except ProblemError as problem:
             route, status = _route_of(scope), problem.status
+            if not head.is_read and _is_large(head, scope):
+                problem.closing()
             if not watched.started:
                 await send_problem(receive, watched, problem, request_id, headers)
             if status in _REFUSALS:
@@ -101,6 +82,9 @@ class Edge:
             if watched.started:
                 raise
             await send_problem(receive, watched, ProblemError("internal", ""), request_id, headers)
+        finally:
+            if head.holds is not None:
+                head.holds.end()
         seconds = time.perf_counter() - begun
         self._gateway.meters.seen(route, status, seconds)
         if status >= 500:
@@ -127,7 +111,7 @@ class Edge:
             scope["raw_path"] = scope.get("raw_path", b"").removesuffix(b"/")
         if not path.startswith("/api/"):
             return await self._outside(scope, receive, send, head, headers, request_id)
-        if path in _PUBLIC:
+        if path in PUBLIC:
             return await self._typed_route(scope, receive, send, head, headers, request_id, None)
         grant = self._grant(scope, head)
         scope["axonrl.user"] = grant.user
@@ -136,7 +120,7 @@ class Edge:
         if len(parts) == 6 and parts[3] == "agents" and parts[5] in HOT and parts[2] == "v1":
             if method != "POST":
                 raise ProblemError("method_not_allowed", f"{parts[5]} takes POST", headers={"Allow": "POST"})
-            scope["axonrl.route"] = route = f"{API}/agents/{{name}}/{parts[5]}"
+            scope["axonrl.route"] = route = HOT[parts[5]].path
             answer = await done(self._gateway, scope, receive, head, grant, parts[4], parts[5])
             more = [(b"idempotent-replayed", b"true")] if answer.replayed else []
             await send_answer(send, answer.status, answer.body, [*more, *headers])
@@ -214,29 +198,31 @@ class Edge:
         self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str,
         grant: Grant | None,
     ) -> tuple[str, int]:  # fmt: skip
-        """A route of FastAPI: it gets a body that is known to be what it says."""
+        """A route of FastAPI: who asks may ask, and it gets a body that is known to be what it says."""
         gateway, method, path = self._gateway, scope["method"], scope["path"]
-        body = b""
-        if method in _WITH_BODY:
-            expected = self._expected(method, path)
-            head.check_type(expected.types)
-            body = await body_of(receive, head, expected.limit)
-            if body and expected.is_json:
-                checked_json(body, gateway.limits.json_depth)
-        address = address_of(scope, head, gateway.proxies)
-        by = By(grant.user if grant is not None else "unknown", address, request_id)
-        scope[KEY] = Call(gateway, grant, by, body)  # type: ignore[arg-type] # no public route asks for it
+        template, route, name = found(method, path)
+        scope["axonrl.route"] = API + template
+        if grant is not None:
+            route.check(grant)
+        by = By(grant.user if grant is not None else "unknown", address_of(scope, head, gateway.proxies), request_id)
+        call = Call(gateway, grant, by, b"")  # type: ignore[arg-type] # no public route asks for it
+        if route.admit is not None:
+            await route.admit(call, name)
+        if route.body is not None:
+            call = await self._with_body(call, route.body, scope, receive, head)
+        scope[KEY], body = call, call.body
         key = head.idempotency_key() if method == "POST" and grant is not None else None
 
         def run() -> Awaitable[Answered]:
             return _captured(self._typed, scope, replaying(body, receive))
 
+        asked = body if call.upload is None else call.upload.digest
         if key is None or grant is None:
             answered = await run()
         else:
             query = scope["query_string"]
             answered = await replays.once(
-                gateway, grant.user_id, key, f"{method} {path}?".encode() + query, body, run
+                gateway, grant.user_id, key, f"{method} {path}?".encode() + query, asked, run
             )  # fmt: skip
         await send({"type": "http.response.start", "status": answered.status, "headers": [*answered.headers, *headers]})
         await send({"type": "http.response.body", "body": answered.body})
@@ -244,15 +230,21 @@ class Edge:
             self._refused(scope, head, json.loads(answered.body)["code"], request_id)
         return _route_of(scope), answered.status
 
-    def _expected(self, method: str, path: str) -> _Route:
-        limits = self._gateway.limits
-        if path == LOGIN:
-            return _Route((FORM_TYPE,), _LOGIN_BYTES, False)
-        if path.startswith(f"{API}/snapshots/"):
-            return _Route((JSON_TYPE,), limits.state_bytes, False)
-        if method == "PUT" and path.endswith("/state"):
-            return _Route(STATE_TYPES, limits.state_bytes, False)
-        return _Route((JSON_TYPE,), limits.body_bytes, True)
+    async def _with_body(self, call: Call, expected: Body, scope: Scope, receive: Receive, head: Head) -> Call:
+        gateway, limits = self._gateway, self._gateway.limits
+        head.check_type(expected.types)
+        most = expected.most(limits)
+
+        def clients() -> list[str]:
+            return gateway.clients(scope, head, call.grant)
+
+        if expected.is_state:
+            body, upload = await gateway.bodies.keep(receive, head, most, expected.values, clients)
+            return dataclasses.replace(call, body=body, upload=upload)
+        body = await gateway.bodies.read(receive, head, most, expected.values, clients)
+        if body and expected.values:
+            checked_json(body, limits.json_depth)
+        return dataclasses.replace(call, body=body)
 
     def _refused(self, scope: Scope, head: Head, code: str, request_id: str) -> None:
         """Put a refusal into the audit log, after the answer."""
@@ -293,7 +285,11 @@ async def _captured(app: ASGIApp, scope: Scope, receive: Receive) -> Answered:
 
 def _route_of(scope: Scope) -> str:
     """The path of a request's route, in which names are not filled in."""
-    known: Any = scope.get("axonrl.route")
-    if known is None:
-        known = getattr(scope.get("route"), "path_format", None)
-    return str(known) if known is not None else _UNKNOWN
+    return str(scope.get("axonrl.route", _UNKNOWN))
+
+
+def _is_large(head: Head, scope: Scope) -> bool:
+    """Is what may still come with a request too much to be read and dropped?"""
+    if head.length.isdigit():
+        return int(head.length) > _DROPPED
+    return any(name == b"transfer-encoding" for name, _ in scope["headers"])

@@ -11,15 +11,19 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from starlette.types import Scope
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
 from ..accounts.audit import SERVICE
 from ..accounts.limits import network
 from ..accounts.tables import Agent
+from ..hosting.requests import most_values
 from ..logs import LOGGER
-from .incoming import Network
+from .bodies import FEW, Bodies
+from .incoming import Head, Network, address_of
 from .limits import Buckets, PerMinute, beyond
 from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
@@ -66,6 +70,14 @@ class Rooms:
     shared: bool = False
 
 
+class Known(NamedTuple):
+    """An agent that acts and steps, and how many values of JSON the body of a step, and of a batch, may have."""
+
+    id: str
+    step_values: int
+    batch_values: int
+
+
 class Gateway:
     """The rooms, and what the gateway itself keeps in memory.
 
@@ -83,8 +95,11 @@ class Gateway:
         self.threads = Threads(self.meters)
         self.tokens = Tokens(rooms.accounts, self.threads)
         self.proxies: list[Network] = [ipaddress.ip_network(one) for one in settings.listen.behind_proxy]
-        self.agent_ids: dict[tuple[str, str], str] = {}
-        """Of agents that are ready and active, by their owner's id and their name."""
+        self.bodies = Bodies(settings.limits)
+        self.known: dict[tuple[str, str], Known] = {}
+        """Agents that are ready and active, by their owner's id and their name."""
+        self.creating: set[str] = set()
+        """Agents whose creation is under way here: who creates one that is removed meanwhile finishes its removal."""
         self.used: dict[str, float] = {}
         """When agents acted or stepped since this was last noted in the database."""
         self.under_way: set[tuple[str, str]] = set()
@@ -125,6 +140,11 @@ class Gateway:
         """Count the transfer of an agent's state; ``rate_limited``."""
         self._transfers.take(agent, self.limit(grant, "transfers_per_minute"), time.monotonic())
 
+    def clients(self, scope: Scope, head: Head, grant: Grant | None) -> list[str]:
+        """Whom the body of a request counts for: an account, and an address."""
+        address = f"address {network(address_of(scope, head, self.proxies))}"
+        return [address] if grant is None else [f"account {grant.user_id}", address]
+
     # -- agents -------------------------------------------------------------------------------------------------------
 
     async def row(self, owner: str, name: str) -> Agent:
@@ -134,14 +154,14 @@ class Gateway:
             raise not_found("the agent")
         return found
 
-    async def agent_id(self, grant: Grant, name: str) -> str:
-        """The id of an agent that acts and steps; the database is asked for the first time only.
+    async def known_agent(self, grant: Grant, name: str) -> Known:
+        """An agent that acts and steps; the database is asked for the first time only.
 
         Raises:
             ProblemError: there is no such agent, it is still being created, or it is not active.
         """
         self.check_agent(grant, name)
-        found = self.agent_ids.get((grant.user_id, name))
+        found = self.known.get((grant.user_id, name))
         if found is not None:
             return found
         row = await self.row(grant.user_id, name)
@@ -149,8 +169,9 @@ class Gateway:
             raise being_created()
         if not row.is_active:
             raise ProblemError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
-        self.agent_ids[grant.user_id, name] = row.id
-        return row.id
+        values = await asyncio.to_thread(most_values, row.config)
+        known = self.known[grant.user_id, name] = Known(row.id, *(max(one, FEW) for one in values))
+        return known
 
     def check_agent(self, grant: Grant, name: str) -> None:
         """Hide the agents that a token is not for; ``not_found``."""
@@ -159,7 +180,7 @@ class Gateway:
 
     def forget(self, agent: str) -> None:
         """Forget which name an agent has."""
-        self.agent_ids = {key: id for key, id in self.agent_ids.items() if id != agent}
+        self.known = {key: one for key, one in self.known.items() if one.id != agent}
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
         """Have an agent do something.
@@ -190,7 +211,9 @@ class Gateway:
         await self.finish_removal(row.id)
 
     async def finish_removal(self, agent: str) -> None:
-        """Remove the folder and the row of an agent that is marked."""
+        """Remove the folder and the row of an agent that is marked, unless its creation here will see that."""
+        if agent in self.creating:
+            return
         self.forget(agent)
         answer = await self.pool.ask(agent, "remove")
         if answer.status >= 400 and answer.status != 404:

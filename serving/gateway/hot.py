@@ -9,37 +9,48 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from ..accounts import Grant
-from .calls import check_scope
-from .gateway import Gateway
-from .incoming import JSON_TYPE, Head, body_of, parameters
+from .gateway import API, Gateway
+from .incoming import Head, parameters
 from .ports import Answer
 from .problems import invalid, of_failure
+from .routes import ROUTES, Body, Route
 
 
 class Hot(NamedTuple):
     """One of the calls.
 
     Args:
-        scope: that a token must have.
-        is_batch: the body may be large, the steps are counted when they are done.
+        path: of its route.
+        route: who may call.
+        body: what it takes.
+        is_batch: of many observations, or of many steps, which are counted when they are done.
         is_step: counts as a step.
     """
 
-    scope: str
+    path: str
+    route: Route
+    body: Body
     is_batch: bool = False
     is_step: bool = False
 
 
+def _hot(do: str, **more: bool) -> Hot:
+    path = f"/agents/{{name}}/{do}"
+    route = ROUTES[path]["POST"]
+    if route.body is None:
+        raise ValueError(f"{path} must take a body")
+    return Hot(API + path, route, route.body, **more)
+
+
 HOT: Final = {
-    "act": Hot("act", is_batch=True),
-    "step": Hot("learn", is_step=True),
-    "steps": Hot("learn", is_batch=True, is_step=True),
-    "end_episode": Hot("learn"),
+    "act": _hot("act", is_batch=True),
+    "step": _hot("step", is_step=True),
+    "steps": _hot("steps", is_batch=True, is_step=True),
+    "end_episode": _hot("end_episode"),
 }
 """``POST /api/v1/agents/{name}/...``."""
 
 _QUERY: Final = ("noise",)
-_JSON: Final = (JSON_TYPE,)
 
 
 async def done(
@@ -60,20 +71,25 @@ async def done(
         ProblemError: it is refused.
     """
     hot = HOT[do]
-    head.check_type(_JSON)
-    check_scope(grant, hot.scope)
-    agent = gateway.agent_ids.get((grant.user_id, name)) if grant.agents is None else None
-    if agent is None:
-        agent = await gateway.agent_id(grant, name)
+    hot.route.check(grant)
+    expected = hot.body
+    head.check_type(expected.types)
+    known = gateway.known.get((grant.user_id, name)) if grant.agents is None else None
+    if known is None:
+        known = await gateway.known_agent(grant, name)
+    agent = known.id
     asked = asked_for(scope["query_string"], do) if scope["query_string"] else {}
     if head.key is not None:
         key = head.idempotency_key()
         if do != "act":
             asked["key"] = key
-    most = gateway.limits.batch_bytes if hot.is_batch else gateway.limits.body_bytes
-    body = await body_of(receive, head, most)
     if hot.is_step:
         gateway.charge_step(grant, agent)
+    values = known.batch_values if hot.is_batch else known.step_values
+    most = expected.most(gateway.limits)
+    body = await gateway.bodies.read(
+        receive, head, most, values, lambda: gateway.clients(scope, head, grant), known.step_values
+    )
     gateway.used[agent] = time.time()
     answer = await gateway.pool.ask(agent, do, body, **asked)
     if answer.status == 404:

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import ipaddress
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final, Protocol
 
-from pydantic_core import from_json
 from starlette.types import Message, Receive, Scope, Send
 
 from .problems import MEDIA_TYPE, ProblemError, invalid
@@ -27,10 +26,23 @@ class DisconnectedError(Exception):
     """The client went away before its request was complete."""
 
 
+class Holds(Protocol):
+    """What is held for a request."""
+
+    def add(self, size: int) -> None:
+        """Hold more; raises ProblemError."""
+
+    def end(self) -> None:
+        """Give all of it back."""
+
+
 class Head:
     """The headers that the gateway reads, found in one pass."""
 
-    __slots__ = ("authorization", "encoding", "forwarded", "key", "length", "origin", "proto", "size", "type")
+    __slots__ = (
+        *("authorization", "encoding", "forwarded", "holds", "is_read", "key", "length", "origin", "proto", "size"),
+        "type",
+    )
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self.authorization: bytes | None = None
@@ -38,6 +50,10 @@ class Head:
         self.key: bytes | None = None
         self.origin = self.forwarded = self.proto = b""
         self.size = 0
+        self.is_read = False
+        """Was its body asked for?"""
+        self.holds: Holds | None = None
+        """What is held for it until it is answered."""
         for name, value in headers:
             self.size += len(name) + len(value) + 4
             if name == b"authorization":
@@ -85,70 +101,6 @@ class Head:
         if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
             raise invalid("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
         return key
-
-
-async def body_of(receive: Receive, head: Head, limit: int) -> bytes:
-    """The whole body.
-
-    Args:
-        receive: ASGI.
-        head: of the request.
-        limit: bytes; 0: none.
-
-    Raises:
-        ProblemError: it is larger than the limit, which is known before it is read where its length is given.
-        DisconnectedError: the client went away.
-    """
-    if limit and head.length and int(head.length) > limit:
-        raise _too_large(limit)
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise DisconnectedError
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if limit and len(body) > limit:
-            raise _too_large(limit)
-        return body
-    parts, total = [body], len(body)
-    while message.get("more_body"):
-        if limit and total > limit:
-            raise _too_large(limit)
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise DisconnectedError
-        parts.append(message.get("body", b""))
-        total += len(parts[-1])
-    if limit and total > limit:
-        raise _too_large(limit)
-    return b"".join(parts)
-
-
-def _too_large(limit: int) -> ProblemError:
-    return ProblemError("body_too_large", f"the body may have {limit} bytes", headers={"Connection": "close"})
-
-
-def checked_json(body: bytes, depth: int) -> Any:
-    """The value of a JSON text.
-
-    Raises:
-        ProblemError: it is not JSON (NaN and infinity are not), or is nested too deep.
-    """
-    try:
-        value = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        what = f"is not valid JSON: {error}"
-        raise ProblemError("invalid_json", f"the body {what}", errors=[("body", what)]) from None
-    if depth and _deeper(value, depth):
-        raise invalid("body", f"may be nested {depth} levels deep")
-    return value
-
-
-def _deeper(value: Any, depth: int) -> bool:
-    if not isinstance(value, (dict, list)):
-        return False
-    if not depth:
-        return True
-    return any(_deeper(item, depth - 1) for item in (value.values() if isinstance(value, dict) else value))
 
 
 def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:

@@ -87,6 +87,11 @@ class ProblemError(Exception):
             headers["WWW-Authenticate"] = "Bearer"
         return headers
 
+    def closing(self) -> ProblemError:
+        """The same; the connection is closed, since what is still coming on it is not read."""
+        self._headers["Connection"] = "close"
+        return self
+
     def body(self, request_id: str) -> bytes:
         """The problem document."""
         content: dict[str, Any] = {

@@ -6,20 +6,20 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from .calls import Anyone
+from .calls import Called
 from .gateway import API
 
 router = APIRouter(prefix=API, tags=["service"])
 
 
 @router.get("/models")
-async def get_models(call: Anyone) -> list[dict[str, Any]]:
+async def get_models(call: Called) -> list[dict[str, Any]]:
     """The models that are hosted, with their hyperparameters and defaults."""
     return [dict(one) for one in call.gateway.catalogue.described()]
 
 
 @router.get("/service")
-async def get_service(call: Anyone) -> dict[str, Any]:
+async def get_service(call: Called) -> dict[str, Any]:
     """The interface's version, and the limits of the account."""
     gateway = call.gateway
     limits = {name: int(gateway.limit(call.grant, name)) for name in type(gateway.limits).model_fields}

@@ -108,7 +108,7 @@ class Limits(Section):
     steps_per_second: Count = 1000
     """Of an agent."""
     creations_per_minute: Count = 10
-    """Of an account, within any minute."""
+    """Tries of an account to create an agent, within any minute."""
     transfers_per_minute: Count = 6
     """Of an agent's state, within any minute."""
 

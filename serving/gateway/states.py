@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -11,9 +11,8 @@ from fastapi import APIRouter, Response
 from ..accounts.audit import OK
 from ..accounts.tables import Agent
 from .agents import note_info, whole
-from .calls import Call, Managing, Reading
+from .calls import Call, Called
 from .gateway import API, info_of
-from .incoming import checked_json
 from .models import Snapshot
 from .ports import Answer
 from .problems import ProblemError
@@ -24,72 +23,82 @@ router = APIRouter(prefix=API, tags=["states"])
 
 
 @router.get("/snapshots/{name}", response_model=Snapshot)
-async def get_snapshot(call: Reading, name: str) -> Response:
+async def get_snapshot(call: Called, name: str) -> Response:
     """An agent's state in six fields."""
-    row, answer = await _transferred(call, name, "get_state", form="snapshot")
-    body = answer.body
-    if "obs_size" in row.config:  # as its client calls it
-        body = await asyncio.to_thread(_with, body, "state_size", "obs_size")
-    return Response(body, media_type="application/json")
+    answer = await _downloaded(call, name, "snapshot")
+    return Response(answer.body, media_type="application/json")
 
 
 @router.post("/snapshots/{name}", status_code=201, openapi_extra={"requestBody": {"required": True, "content": {
     "application/json": {"schema": {"$ref": "#/components/schemas/Snapshot"}}}}})  # fmt: skip
-async def put_snapshot(call: Managing, name: str) -> dict[str, str]:
+async def put_snapshot(call: Called, name: str) -> dict[str, str]:
     """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
-    body = call.body
-    if b'"obs_size"' in body:
-        body = await asyncio.to_thread(_with, body, "obs_size", "state_size")
-    await _uploaded(call, name, body, "snapshot")
+    await _uploaded(call, name, "snapshot")
     return {"uploaded": name}
 
 
 @router.get("/agents/{name}/state", responses={200: {"content": {SAFETENSORS: {}}}}, response_class=Response)
-async def get_state(call: Reading, name: str) -> Response:
+async def get_state(call: Called, name: str) -> Response:
     """An agent's state as one safetensors file; the configuration is JSON in its metadata."""
-    _, answer = await _transferred(call, name, "get_state", form="safetensors")
+    answer = await _downloaded(call, name, "safetensors")
     return Response(answer.body, media_type=SAFETENSORS)
 
 
 @router.put("/agents/{name}/state", openapi_extra={"requestBody": {"required": True, "content": {
     SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}}}})  # fmt: skip
-async def put_state(call: Managing, name: str) -> dict[str, str]:
+async def put_state(call: Called, name: str) -> dict[str, str]:
     """As `POST /snapshots/{name}`, of one safetensors file."""
-    await _uploaded(call, name, call.body, "safetensors")
+    await _uploaded(call, name, "safetensors")
     return {"uploaded": name}
 
 
-async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
-    row, answer = await _transferred(call, name, "put_state", body, form=form)
-    await note_info(call.gateway, row, info_of(answer))
+async def charge_upload(call: Call, name: str) -> None:
+    """Before a state is received: there is room for one more, of this minute and of the account's bytes.
+
+    Raises:
+        ProblemError: there is none, or no such agent.
+    """
+    gateway, row = call.gateway, await whole(call, name)
+    await _charge(call, row, "state.write")
+    async with _recorded(call, name, "state.write", only_refusals=True):
+        most = gateway.limit(call.grant, "bytes")
+        await gateway.threads.call(gateway.rows.check_bytes, call.grant.user_id, most)
 
 
-async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head: Any) -> tuple[Agent, Answer]:
-    gateway, what = call.gateway, "state.read" if do == "get_state" else "state.write"
-    row, outcome = await whole(call, name), "internal"
+async def _uploaded(call: Call, name: str, form: str) -> None:
+    gateway, row = call.gateway, await whole(call, name)
+    head: dict[str, Any] = {} if call.upload is None else {"file": call.upload.path}
+    async with _recorded(call, name, "state.write"):
+        answer = await gateway.ask_once(row, "put_state", call.body, form=form, **head)
+    await note_info(gateway, row, info_of(answer))
+
+
+async def _downloaded(call: Call, name: str, form: str) -> Answer:
+    gateway, row = call.gateway, await whole(call, name)
+    await _charge(call, row, "state.read")
+    head: dict[str, Any] = {"obs_size": True} if "obs_size" in row.config else {}  # as its client calls it
+    async with _recorded(call, name, "state.read"):
+        return await gateway.ask_once(row, "get_state", form=form, **head)
+
+
+async def _charge(call: Call, row: Agent, what: str) -> None:
     try:
-        gateway.charge_transfer(call.grant, row.id)
+        call.gateway.charge_transfer(call.grant, row.id)
     except ProblemError as problem:
-        await gateway.record_refusal(problem.code, call.by, name, what)  # of these there may be any number
+        await call.gateway.record_refusal(problem.code, call.by, row.name, what)  # of these there may be any number
         raise
+
+
+@contextlib.asynccontextmanager
+async def _recorded(call: Call, name: str, what: str, *, only_refusals: bool = False) -> AsyncIterator[None]:
+    """Put what is done within into the audit log, with its outcome."""
+    outcome = "internal"
     try:
-        if do == "put_state":
-            most = gateway.limit(call.grant, "bytes")
-            await gateway.threads.call(gateway.rows.check_bytes, call.grant.user_id, most)
-        answer = await gateway.ask_once(row, do, body, **head)
+        yield
         outcome = OK
     except ProblemError as problem:
         outcome = problem.code
         raise
     finally:
-        await gateway.record(what, call.by, name, outcome)
-    return row, answer
-
-
-def _with(body: bytes, old: str, new: str) -> bytes:
-    """The JSON object with a field under another name."""
-    content = checked_json(body, 0)
-    if not isinstance(content, dict) or old not in content or new in content:
-        return body  # which the worker refuses
-    content[new] = content.pop(old)
-    return json.dumps(content).encode()
+        if outcome != OK or not only_refusals:
+            await call.gateway.record(what, call.by, name, outcome)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 
 from ..accounts.names import QUOTAS
 from ..accounts.tables import Token
-from .calls import KEY, Anyone, Call, ManagingAccount, SeeingAccount
+from .calls import KEY, Call, Called
 from .gateway import API
 from .models import CreatedToken, LoggedIn, Me, NewPassword, NewToken, TokenObject, time_text
 from .problems import ProblemError, invalid
@@ -55,13 +55,13 @@ def credentials(body: bytes) -> tuple[str, str]:
 
 
 @router.post("/logout", status_code=204)
-async def logout(call: Anyone) -> None:
+async def logout(call: Called) -> None:
     """Revoke the token that is used."""
     await revoked(call)
 
 
 @router.get("/users/me")
-async def get_me(call: Anyone) -> Me:
+async def get_me(call: Called) -> Me:
     """One's own account."""
     gateway, grant = call.gateway, call.grant
     usage = await gateway.threads.call(gateway.rows.usage, grant.user_id)
@@ -70,7 +70,7 @@ async def get_me(call: Anyone) -> Me:
 
 
 @router.post("/users/me/password", status_code=204)
-async def change_password(call: ManagingAccount, body: NewPassword) -> None:
+async def change_password(call: Called, body: NewPassword) -> None:
     """Change one's password. All login tokens but the one that is used are revoked."""
     gateway, grant = call.gateway, call.grant
     change = gateway.accounts.change_password
@@ -79,14 +79,14 @@ async def change_password(call: ManagingAccount, body: NewPassword) -> None:
 
 
 @router.get("/tokens")
-async def list_tokens(call: SeeingAccount) -> list[TokenObject]:
+async def list_tokens(call: Called) -> list[TokenObject]:
     """One's tokens."""
     found = await call.gateway.threads.call(call.gateway.accounts.tokens, call.grant.user)
     return [TokenObject(**_shown(token)) for token in found]
 
 
 @router.post("/tokens", status_code=201)
-async def create_token(call: ManagingAccount, body: NewToken) -> CreatedToken:
+async def create_token(call: Called, body: NewToken) -> CreatedToken:
     """Create a token. It may do no more than the token that is used, and is shown this once."""
     gateway, grant = call.gateway, call.grant
     beyond = sorted(set(body.scopes) - grant.scopes)
@@ -100,7 +100,7 @@ async def create_token(call: ManagingAccount, body: NewToken) -> CreatedToken:
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
-async def revoke_token(call: ManagingAccount, token_id: str) -> None:
+async def revoke_token(call: Called, token_id: str) -> None:
     """Revoke a token."""
     await revoked(call, token_id)
 

@@ -175,8 +175,8 @@ class HostedAgent(DurableAgent):
             **recorded,
         }
 
-    def get_state(self, *, as_file: bool = False) -> Answer:
-        """The six fields of its state, or one safetensors file.
+    def get_state(self, *, as_file: bool = False, has_obs: bool = False) -> Answer:
+        """The six fields of its state, or one safetensors file; ``has_obs``: with ``obs_size`` for ``state_size``.
 
         Raises:
             RefusedError: ``agent_failed``: an update has failed, and the weights are those of an earlier time.
@@ -186,7 +186,7 @@ class HostedAgent(DurableAgent):
             detail = f"the agent has failed, and is between two states: {self.failure}"
             raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
         state = snapshot(self.recipe, self._learning, self._seq, self._specs)
-        return Answer(to_file(state) if as_file else to_fields(state))
+        return Answer(to_file(state) if as_file else to_fields(state, has_obs=has_obs))
 
     def put_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> Answer:
         """Become the agent of a state: weights, memory, counters and hyperparameters.

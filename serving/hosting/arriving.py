@@ -15,10 +15,11 @@ from ...estimators.stepping import Stepper
 from ...memories.columns import FLAGS
 from ...memories.replay import PRIORITY
 from ..catalogue.recipes import Recipe
+from ..catalogue.sizes import MAX_NUMBERS
 from .acting import recorded_for
 from .failures import RefusedError, invalid
 from .learning import Learning
-from .requests import environment_name, parsed
+from .requests import environment_name, parsed, values_in
 from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, State
 from .streams import FRAGMENT, MOST, Stream
 from .tensors import decoded
@@ -40,6 +41,9 @@ _AT_ONCE: Final = 1000
 _APART: Final = 40.0
 """How far a log-probability may be below that of the policy of now: float32 holds the square of the ratio."""
 _MOST_METRICS: Final = 100
+
+_MOST_VALUES: Final = 2 * MAX_NUMBERS + 200 * MOST + 10_000
+"""Bounds of a space as lists, and what is told of each environment, with names that have commas."""
 
 
 class Arrived:
@@ -155,6 +159,9 @@ class Arrived:
 def _config(content: bytes) -> dict[str, Any]:
     """The JSON of a state, with every value of its kind."""
     where = "encoded_config"
+    if values_in(content) > _MOST_VALUES:
+        what = f"may have {_MOST_VALUES:,} values, by its commas and brackets"
+        raise RefusedError("unsafe_state", f"{where} {what}", [(where, what)])
     try:
         value = fields(parsed(content), (where,), CONFIG)
     except RefusedError as error:

@@ -20,6 +20,7 @@ from .keeping import Folder, bring_back, service_part, transition_specs_of
 from .keys import Keys
 from .learning import Learning
 from .records import Codec, Record
+from .segments import LARGEST
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 _Agent = TypeVar("_Agent", bound="DurableAgent")
@@ -207,8 +208,12 @@ class DurableAgent:
             self._stepper.set_weights(state["weights"])
 
     def _append(self, record: Record) -> None:
+        content = self._codec.encode(record)
+        if len(content) > LARGEST:  # it could not be read again
+            what = f"the steps take {len(content):,} bytes in the journal, of which a request may have {LARGEST:,}"
+            raise RefusedError("body_too_large", f"{what}: send fewer at once")
         try:
-            self._folder.journal.append(record.number, self._codec.encode(record))
+            self._folder.journal.append(record.number, content)
         except OSError as error:
             code = "storage_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "unavailable"
             raise RefusedError(code, f"the step cannot be kept: {error.strerror}", retry_after=1) from error

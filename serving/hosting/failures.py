@@ -14,6 +14,7 @@ STATUS: Final = {
     "agent_inactive": 409,
     "agent_failed": 409,
     "learning_off": 409,
+    "body_too_large": 413,
     "invalid_value": 422,
     "idempotency_key_reused": 422,
     "state_mismatch": 422,

@@ -16,8 +16,9 @@ STEPS: Final = 0
 END_EPISODE: Final = 1
 NO_KEY: Final = b"\0" * 16
 """Instead of a digest, where a request has no idempotency key."""
-_HEAD: Final = struct.Struct("<BQd16s16sHI")
-"""Kind, number, time, digests of key and body, bytes of the environments' names, steps."""
+_HEAD: Final = struct.Struct("<BQd16s16sHHH")
+"""Kind, number, time, digests of key and body, bytes of the environments' names, steps, and how many times 65,536 bytes
+more the names have: the two bytes of that were 0 before, and belonged to the number of steps."""
 _FLAG: Final = np.dtype([("reward", "<f8"), ("flags", "u1"), ("environment", "<u2")])
 _TERMINATED: Final = 1
 _TRUNCATED: Final = 2
@@ -64,15 +65,16 @@ class Codec:
 
     def encode(self, record: Record) -> bytes:
         """The bytes of a record."""
-        table = list(dict.fromkeys(record.environments))
+        table = {name: index for index, name in enumerate(dict.fromkeys(record.environments))}
         names = "\0".join(table).encode()
         count = len(record.steps)
-        head = _HEAD.pack(record.kind, record.number, record.time, record.key, record.body, len(names), count)
+        more, few = divmod(len(names), 1 << 16)
+        head = _HEAD.pack(record.kind, record.number, record.time, record.key, record.body, few, count, more)
         flags = np.zeros(count, _FLAG)
         for k, step in enumerate(record.steps):
             ended = _TERMINATED * bool(step["terminated"]) + _TRUNCATED * bool(step["truncated"])
             unrecorded = _UNRECORDED * any(name not in step for name in self._recorded)
-            flags[k] = step["reward"], ended + unrecorded, table.index(record.environments[k])
+            flags[k] = step["reward"], ended + unrecorded, table[record.environments[k]]
         parts = [head, names, flags.tobytes()]
         for key, name, spec in self._leaves:
             for step in record.steps:
@@ -91,11 +93,12 @@ class Codec:
         """
         if len(content) < _HEAD.size:
             raise ValueError("a record is too short")
-        kind, number, time, key, body, names, count = _HEAD.unpack_from(content)
+        kind, number, time, key, body, few, count, more = _HEAD.unpack_from(content)
+        names = few + (more << 16)
         if len(content) != _HEAD.size + names + count * self._step_bytes:
             raise ValueError(f"record {number} has {len(content)} bytes, which its transitions do not fill")
         begin = _HEAD.size + names
-        table = content[_HEAD.size : begin].decode().split("\0")
+        known = content[_HEAD.size : begin].decode().split("\0")
         flags = np.frombuffer(content, _FLAG, count, begin)
         begin += flags.nbytes
         steps: list[dict[str, Any]] = [
@@ -113,7 +116,7 @@ class Codec:
                 else:
                     step.setdefault(name, {})[part] = value
             begin += count * size
-        environments = tuple(table[index] for index in flags["environment"].tolist()) if count else tuple(table)
+        environments = tuple(known[index] for index in flags["environment"].tolist()) if count else tuple(known)
         return Record(kind, number, time, environments, tuple(steps), key, body)
 
 
@@ -121,7 +124,7 @@ def steps_in(content: bytes) -> int:
     """How many steps a record has, by its head alone; ``ValueError`` if it is none."""
     if len(content) < _HEAD.size:
         raise ValueError("a record is too short")
-    return int(_HEAD.unpack_from(content)[-1])
+    return int(_HEAD.unpack_from(content)[-2])
 
 
 def _nbytes(spec: ArraySpec) -> int:

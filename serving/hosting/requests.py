@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,7 +11,9 @@ from pydantic_core import from_json
 
 from ...checks import shortened
 from ...contracts import Array, ArrayTree
+from ...environments import spaces
 from ...environments.spaces import AnySpace
+from ..catalogue import sizes
 from .failures import RefusedError, invalid
 from .values import Actions, Reader, Where, boolean, fields, number, place, reward
 
@@ -20,6 +24,8 @@ _STATES: Final = ("state", "obs")
 _NEXT_STATES: Final = ("next_state", "next_obs")
 _COLUMNS: Final = ("observation", "next_observation")
 _LONGEST_NAME: Final = 128
+_OF_STEP: Final = 32
+"""More values than a step has fields, objects around them, and commas or brackets in its environment's name."""
 
 
 class Step(NamedTuple):
@@ -143,6 +149,40 @@ class Bodies:
             self._reader.read(value[following], (*where, following)) if after is None else after,
             where,
         )
+
+
+def values_in(body: bytes) -> int:
+    """Commas and opening brackets: JSON has no more values than that and one; those in texts count too."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
+def most_values(config: Mapping[str, Any]) -> tuple[int, int]:
+    """How many values of JSON the body of a step has, and that of a batch of steps or observations, at most.
+
+    Args:
+        config: sizes of an agent, as its recipe has them.
+
+    Returns:
+        Numbers, texts, lists and objects, and some more: who counts commas and brackets counts those in names too.
+    """
+    space, _ = sizes.observation(config)
+    size = config["action_size"]
+    action = _of_shape(tuple(size) if isinstance(size, list) else (size,))
+    step = 2 * _of_space(space) + action + _OF_STEP
+    return step, MOST_AT_ONCE * step
+
+
+def _of_space(space: AnySpace) -> int:
+    inner = spaces.parts(space)
+    if inner:
+        return 1 + sum(len(name) + _of_space(part) for name, part in inner)
+    return _of_shape(spaces.leaves(space)[0].spec.shape)
+
+
+def _of_shape(shape: tuple[int, ...]) -> int:
+    """Lists, and the numbers in them."""
+    counts = list(itertools.accumulate(shape, operator.mul, initial=1))
+    return sum(counts)
 
 
 def noise_of(value: Any) -> float:

@@ -14,7 +14,8 @@ _MAGIC: Final = b"axonrl journal 1\n"
 _HEAD: Final = struct.Struct("<III")
 """Length of the content, CRC-32 of these four bytes, CRC-32 of the content."""
 _NAME: Final = re.compile(r"(\d{20})(?:-(\d{1,19}))?\.log", re.ASCII)
-_LARGEST: Final = 1 << 30
+LARGEST: Final = 1 << 30
+"""Bytes of a record's content at most."""
 BEGIN: Final = len(_MAGIC) + 8
 """Where the first record begins, in bytes."""
 RECORD_BYTES: Final = _HEAD.size
@@ -99,7 +100,7 @@ def _record_at(content: bytes, offset: int) -> bytes | None:
     if offset + _HEAD.size > len(content):
         return None
     length, length_sum, content_sum = _HEAD.unpack_from(content, offset)
-    if zlib.crc32(content[offset : offset + 4]) != length_sum or length > _LARGEST:
+    if zlib.crc32(content[offset : offset + 4]) != length_sum or length > LARGEST:
         return None
     begin = offset + _HEAD.size
     one = content[begin : begin + length]

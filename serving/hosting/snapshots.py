@@ -32,6 +32,7 @@ class State(NamedTuple):
 
 
 FIELDS: Final = ("model", "state_size", "action_size", "encoded_config", "encoded_network", "encoded_buffer")
+_WITH_OBS: Final = (FIELDS[0], "obs_size", *FIELDS[2:])
 CONFIG: Final = ("hyperparameters", "counters", "owed", "generators", "sampler", "environments", "learning")
 GENERATORS: Final = ("memory", "noise")
 COUNTERS: Final = ("global_timestep", "global_step", "global_episode")
@@ -78,16 +79,19 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def to_fields(state: State) -> dict[str, Any]:
-    """The six fields."""
-    return dict(zip(FIELDS, (*state[:3], *map(_base64, state[3:])), strict=True))
+def to_fields(state: State, *, has_obs: bool = False) -> dict[str, Any]:
+    """The six fields; with ``obs_size`` in the place of ``state_size`` if the agent was created so."""
+    values = (*state[:3], *map(_base64, state[3:]))
+    return dict(zip(_WITH_OBS if has_obs else FIELDS, values, strict=True))
 
 
 def from_fields(body: bytes) -> State:
-    """A state from JSON with the six fields; RefusedError if it is none."""
-    value = fields(parsed(body), (), FIELDS)
+    """A state from JSON with the six fields, under either name of the second; RefusedError if it is none."""
+    found = parsed(body)
+    names = _WITH_OBS if type(found) is dict and _WITH_OBS[1] in found and FIELDS[1] not in found else FIELDS
+    value = fields(found, (), names)
     config, network, buffer = (_bytes_of(value, name) for name in FIELDS[3:])
-    return State(value["model"], value["state_size"], value["action_size"], config, network, buffer)
+    return State(value["model"], value[names[1]], value["action_size"], config, network, buffer)
 
 
 def to_file(state: State) -> bytes:

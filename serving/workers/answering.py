@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from ...errors import CheckpointError
@@ -15,7 +16,7 @@ from ..hosting.agent import Answer, HostedAgent, to_bytes
 from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.programs import ProgramMissingError
-from .messages import Head, cut, encode
+from .messages import MAX_BODY, Head, cut, encode
 from .slots import Slot, Slots
 
 logger = logging.getLogger("axonrl.serving")
@@ -60,13 +61,17 @@ class Answering:
         do = head["do"]
         is_file = head.get("form") == "safetensors"
         if do == "put_state":
+            body = Path(head["file"]).read_bytes() if "file" in head else body
             answer = agent.put_state(body, self._agents.stepper_of, is_file=is_file)
         elif do == "get_state":
-            answer = agent.get_state(as_file=is_file)
+            answer = agent.get_state(as_file=is_file, has_obs="obs_size" in head)
         else:
             answer = _ASKED[do](agent, head, body)
         more = {"replayed": True} if answer.replayed else {}
         content = answer.value if isinstance(answer.value, bytes) else to_bytes(answer.value)
+        if len(content) > MAX_BODY:
+            what = f"the answer has {len(content):,} bytes, of which one may have {MAX_BODY:,}"
+            raise RefusedError("body_too_large", f"{what}: a state is smaller as a file than as six fields")
         return _frame(head, 200, content, **more)
 
     def _failure(self, name: str, slot: Slot, head: Head, error: Exception) -> bytes:

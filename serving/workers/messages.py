@@ -16,8 +16,8 @@ from pydantic_core import from_json, to_json
 Head: TypeAlias = dict[str, Any]
 
 MAX_HEAD: Final = 2**16 - 1
-MAX_BODY: Final = 512 * 2**20
-"""More than any state that a service takes."""
+MAX_BODY: Final = 2**30
+"""An agent may have a memory of 512 MiB, which are a third more in base64."""
 _LENGTH: Final = struct.Struct("<I")
 _HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ _SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
 _COUNT_SECONDS: Final = 5.0
 _MOST_WAITING: Final = 1_000
 """Requests of one agent."""
+_LARGE: Final = 2**16
+"""Bytes of a body, beyond which a worker is given one at a time: others' requests wait behind no more than that."""
 _OF_STOP: Final = 0.8
 """Of the time for an end in good order: for saving. The rest is for the processes to end."""
 _RESTART_SECONDS: Final = 0.2
@@ -70,6 +73,8 @@ class Pool:
         self._names = [f"worker {k + 1}" for k in range(workers)]
         self._children: dict[str, Child] = {}
         self._home: dict[str, str] = {}
+        self._large = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
+        """By worker: held while a large body is on its way, or being read."""
         self._waiting: collections.Counter[str] = collections.Counter()
         self._short_lives: collections.Counter[str] = collections.Counter()
         self._tallies: dict[str, dict[str, float]] = {}
@@ -156,8 +161,9 @@ class Pool:
         self._waiting[agent] += 1
         try:
             for _ in range(2):
-                child = self._children[self._home_of(agent)]
-                answered, content = await child.ask(sent, body, seconds)
+                home = self._home_of(agent)
+                ask = self._ask_large if len(body) > _LARGE else self._ask_child
+                answered, content = await ask(home, sent, body, seconds)
                 if "needs_program" not in answered:
                     if do == "remove" and answered["status"] == 200:
                         self._home.pop(agent, None)
@@ -174,6 +180,18 @@ class Pool:
             self._waiting[agent] -= 1
             if not self._waiting[agent]:
                 del self._waiting[agent]
+
+    def _ask_child(self, home: str, head: Head, body: bytes, seconds: float) -> Awaitable[tuple[Head, bytes]]:
+        return self._children[home].ask(head, body, seconds)
+
+    async def _ask_large(self, home: str, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
+        """As for any body, when it is the turn of this one; TimeoutError if that takes too long."""
+        turn = self._large[home]
+        await asyncio.wait_for(turn.acquire(), seconds)
+        try:
+            return await self._ask_child(home, head, body, seconds)
+        finally:
+            turn.release()
 
     def _with_spare_seed(self, body: bytes) -> bytes:
         """A recipe with a seed whose initial weights are there already, if there is one."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, Idempotency
@@ -55,9 +55,12 @@ class FakePool:
         self.steps: dict[str, int] = {}
         self.keys: dict[str, int] = {}
         self.held: asyncio.Event | None = None
+        """What it waits for."""
+        self.asking = asyncio.Event()
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
         self.asked.append((agent, do, body, head))
+        self.asking.set()
         if self.held is not None:
             await self.held.wait()
         if do in self.answers:
@@ -203,7 +206,7 @@ class Service:
         return text
 
     def __call__(self, method: str, path: str, body: Any = None, *, user: str | None = "alice", **more: Any) -> Reply:
-        """A request. ``user`` is a name or a token; a body that is no bytes is sent as JSON."""
+        """A request. ``user`` is a name or a token; a body is bytes, or a ``receive``, or sent as JSON."""
         return self.run(lambda: self.request(method, path, body, user=user, **more))  # type: ignore[no-any-return]
 
     async def request(
@@ -219,15 +222,23 @@ class Service:
         given = [(name.lower().encode(), value.encode("latin-1")) for name, value in dict(headers).items()]
         if user is not None:
             given.append((b"authorization", f"Bearer {self.tokens.get(user, user)}".encode()))
-        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        given.append((b"content-length", str(len(content)).encode()))
+        receive = body
+        if not callable(body):
+            content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+            given.append((b"content-length", str(len(content)).encode()))
+            receive = parts(content)
         target, _, query = path.partition("?")
         scope = {
             "type": "http", "method": method, "path": target, "raw_path": target.encode(), "state": {},
             "query_string": query.encode(), "headers": given, "scheme": "http", "client": (peer, 1),
             "http_version": "1.1", "root_path": "",
         }  # fmt: skip
-        return await _called(self.app, scope, content)
+        return await _called(self.app, scope, receive)
+
+    def holds_nothing(self) -> bool:
+        """Is nothing of a body counted any more?"""
+        bodies = self.gateway.bodies
+        return not any(one._total or one._of for one in (bodies._memory, bodies._files))
 
     def close(self) -> None:
         self.run(_settled)
@@ -255,24 +266,33 @@ async def _settled() -> None:
     await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
 
-async def _called(app: Any, scope: dict[str, Any], content: bytes) -> Reply:
-    pending: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
-    start: dict[str, Any] = {}
-    parts = []
+def parts(*contents: bytes, more: bool = False) -> Receive:
+    """A body in parts, of which nobody says how long it is; ``more``: the client goes away before its end."""
+    pending = [{"type": "http.request", "body": one, "more_body": True} for one in contents]
+    pending[-1]["more_body"] = more
 
     async def receive() -> Message:
-        return pending.pop() if pending else {"type": "http.disconnect"}
+        return pending.pop(0) if pending else {"type": "http.disconnect"}
+
+    return receive
+
+
+async def _called(app: Any, scope: dict[str, Any], receive: Receive) -> Reply:
+    start: dict[str, Any] = {}
+    pieces = []
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
             start.update(message)
         else:
-            parts.append(message.get("body", b""))
+            pieces.append(message.get("body", b""))
 
     await app(scope, receive, send)
+    if not start:  # nobody is there
+        return Reply(499, {}, b"")
     headers = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
     assert len(headers) == len(start["headers"]), "a header is there twice"
-    return Reply(start["status"], headers, b"".join(parts))
+    return Reply(start["status"], headers, b"".join(pieces))
 
 
 def create(service: Service, name: str = "cart", user: str = "alice", **more: Any) -> Reply:

@@ -39,7 +39,7 @@ def main(folder: Path, *sets: str) -> int:
     gateway_fakes.IN_MEMORY = str(folder)  # it may be killed: nothing is left elsewhere
     settings = load(None, dict(one.split("=", 1) for one in ("listen.port=0", *sets)))
     rooms, _, database, tokens = fake_rooms(folder, settings)
-    row = rooms.rows.add(rooms.accounts.user("alice").id, "cart", "dqn", "", {})
+    row = rooms.rows.add(rooms.accounts.user("alice").id, "cart", "dqn", "", gateway_fakes.CARTPOLE)
     rooms.rows.set_status(row.id, "ready")
     print(tokens["alice"], file=sys.stderr, flush=True)
     try:

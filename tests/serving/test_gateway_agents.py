@@ -1,11 +1,12 @@
 """Agents over HTTP: creating, reading, changing and removing them; acting and stepping."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Reply, Service, create, failure
 
 
 def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
@@ -29,11 +30,8 @@ def test_obs_size_is_answered_where_it_was_given(service: Service) -> None:
     assert (made.json["config"]["obs_size"], made.json["description"]) == (4, "")
     assert "state_size" not in made.json["config"]
     assert json.loads(service.pool.asked[0][2])["config"]["state_size"] == 4
-    state = service("GET", "/api/v1/snapshots/a").json
-    assert state["obs_size"] == 4
-    assert "state_size" not in state
-    service("POST", "/api/v1/snapshots/a", state)
-    assert sorted(json.loads(service.pool.last()[2])) == sorted(SIX)
+    service("GET", "/api/v1/snapshots/a")
+    assert service.pool.last()[1:] == ("get_state", b"", {"form": "snapshot", "obs_size": True})
     both = {"obs_size": 4, "state_size": 4}
     assert service("POST", AGENTS, {"name": "b", "model": "dqn", "config": both}).code == "invalid_value"
 
@@ -169,6 +167,41 @@ def test_a_removed_agent_is_gone_and_its_name_is_free(service: Service) -> None:
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 404
     assert service("DELETE", f"{AGENTS}/cart").status == 404
     assert create(service).status == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "user"),
+    [
+        (f"{AGENTS}/cart", "alice"),
+        ("/api/v1/users/alice/agents/cart", "root"),
+        ("/api/v1/users/alice", "root"),
+        ("", "the command line"),
+    ],
+)
+def test_an_agent_that_is_removed_while_it_is_created_leaves_nothing(service: Service, path: str, user: str) -> None:
+    service.pool.held = asyncio.Event()
+    gateway, rows = service.gateway, service.rooms.rows
+
+    async def run() -> Reply:
+        body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+        creation = asyncio.create_task(service.request("POST", AGENTS, body))
+        await service.pool.asking.wait()
+        if path:
+            assert (await service.request("DELETE", path, user=user)).status == 202
+        else:
+            rows.mark_removed(service.pool.last()[0])
+        await gateway.finish_removals()
+        assert service.pool.done() == ["open"]  # the worker is at it
+        assert service.pool.held is not None
+        service.pool.held.set()
+        return await creation
+
+    refused = service.run(run)
+    assert (refused.status, refused.code) == (404, "not_found")
+    assert (service.pool.steps, service.pool.done(), rows.all_unfinished()) == ({}, ["open", "remove"], [])
+    assert gateway.creating == set()
+    if user != "root" or "agents" in path:
+        assert create(service).status == 201
 
 
 def test_what_was_interrupted_is_removed_at_the_next_start(service: Service) -> None:

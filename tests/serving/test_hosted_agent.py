@@ -15,6 +15,7 @@ from axonrl import Agent, RunConfig
 from axonrl.estimators.stepping import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.serving.catalogue import Recipe
+from axonrl.serving.hosting import asleep, durable
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.programs import ProgramMissingError
@@ -281,6 +282,30 @@ def test_a_batch_with_one_bad_step_is_refused_whole(untouched: HostedAgent) -> N
     error = refused(lambda: untouched.step(json.dumps({"steps": steps}).encode(), None, several=True))
     assert error.errors[0][0] == "steps[1].action[0]"
     assert (untouched.get_state().value, untouched.info().value) == before
+
+
+@pytest.mark.parametrize("character", ["x", "\U0001f600"])
+def test_a_batch_of_as_many_environments_with_as_long_names_as_there_may_be(
+    built: Built, host: Host, character: str
+) -> None:
+    agent = host.open("a", built("dqn", {**DQN, "warm_up": 100_000}))
+    names = [f"{k:03}" + character * 125 for k in range(1000)]
+    batch = json.dumps({"steps": [data(k, name) for k, name in enumerate(names)]}).encode()
+    assert agent.step(batch, "key", several=True).value == {"accepted": 1000, "seq": 1000}
+    agent.sync()
+    assert asleep.known(host.folder / "a")["counters"]["global_timestep"] == 1000  # by the heads of its records
+    agent = host.again(agent, "a")
+    assert agent.step(batch, "key", several=True).replayed
+    config = json.loads(base64.b64decode(agent.get_state().value["encoded_config"]))
+    assert [one["environment"] for one in config["environments"]] == names[-64:]
+
+
+def test_steps_that_no_record_holds_are_refused(built: Built, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    monkeypatch.setattr(durable, "LARGEST", 1000)
+    batch = json.dumps({"steps": [data(k) for k in range(30)]}).encode()
+    assert refused(lambda: agent.step(batch, None, several=True)).code == "body_too_large"
+    assert agent.step(body(0), None).value == {"accepted": 1, "seq": 1}
 
 
 @pytest.mark.parametrize(("model", "config", "as_file"), [("dqn", {**DQN, "n_steps": 3}, True), ("ppo", PPO, False)])

@@ -7,7 +7,7 @@ import pytest
 from axonrl.serving.gateway.app import application
 from axonrl.serving.gateway.page import Page
 
-from .gateway_fakes import PASSWORD, Reply, Service, with_cart
+from .gateway_fakes import PASSWORD, Reply, Service, parts, with_cart
 
 API = "/api/v1"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -55,6 +55,12 @@ def test_the_files(service: Service) -> None:
     assert service("GET", "/login", user=None).code == "method_not_allowed"
 
 
+def test_a_login_s_form_may_come_in_parts(service: Service) -> None:
+    form = f"username=alice&password={PASSWORD.replace(' ', '+')}".encode()
+    answer = service("POST", "/login", parts(form[:9], form[9:]), user=None, headers={**FORM, **HOST})
+    assert (answer.status, service.holds_nothing()) == (204, True)
+
+
 def test_a_login_is_a_cookie_that_scripts_do_not_see(service: Service) -> None:
     made = log_in(service)
     name, value = cookie(made).split("=")
@@ -76,7 +82,7 @@ def test_a_refused_login_sets_nothing(service: Service) -> None:
         service("POST", "/login", {"username": "alice"}, user=None, headers={"Content-Type": "text/plain"}).status
         == 415
     )
-    assert service("POST", "/login", b"x" * 9000, user=None, headers=FORM).code == "body_too_large"
+    assert service("POST", "/login", b"x" * 17_000, user=None, headers=FORM).code == "body_too_large"
 
 
 def test_a_new_login_ends_the_one_before(service: Service) -> None:

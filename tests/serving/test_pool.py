@@ -68,6 +68,34 @@ def test_more_than_1000_requests_do_not_wait_for_one_agent(
     asyncio.run(asking())
 
 
+def test_a_request_waits_behind_one_large_body_at_most(
+    pool: Pool, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act, begun, go, order = HostedAgent.act, threading.Event(), threading.Event(), list[str]()
+
+    def held(agent: HostedAgent, body: bytes, *what: Any) -> Answer:
+        order.append("large" if len(body) > len(ACT) else "small")
+        begun.set()
+        assert go.wait(60)
+        return act(agent, body, *what)
+
+    monkeypatch.setattr(HostedAgent, "act", held)
+
+    async def asking() -> None:
+        await pool.start()
+        assert [(await pool.ask(name, "open", recipe)).status for name in "ab"] == [200, 200]
+        large = [asyncio.create_task(pool.ask("a", "act", b" " * 2**16 + ACT)) for _ in range(3)]
+        assert await asyncio.to_thread(begun.wait, 60)
+        small = asyncio.create_task(pool.ask("b", "act", ACT))
+        await asyncio.sleep(0)
+        go.set()
+        assert {answer.status for answer in await asyncio.gather(*large, small)} == {200}
+        await pool.stop(60)
+
+    asyncio.run(asking())
+    assert order == ["large", "small", "large", "large"]
+
+
 def test_a_step_that_was_given_up_is_applied_once_when_it_is_repeated(
     pool: Pool, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

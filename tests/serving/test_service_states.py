@@ -59,7 +59,8 @@ def test_snapshots_that_are_refused(agent: HostedAgent, sent: Sent, tmp_path: Pa
         no_text: list[Any] = ["no base64!", None, []]
         changes += [({field: other}, "unsafe_state") for other in no_text]
     pickled, yaml = hostile.pickled(tmp_path / "written"), hostile.yaml(tmp_path / "written")
-    changes += [({"encoded_config": encoded(content)}, "unsafe_state") for content in (pickled, yaml)]
+    many = b"[" + b"[]," * 120_000 + b"[]]"  # JSON, and too much of it to be read
+    changes += [({"encoded_config": encoded(content)}, "unsafe_state") for content in (pickled, yaml, many)]
     changes += [({field: what}, "state_mismatch") for field in SIZES for what in (encoded(pickled), [*yaml], None)]
     changes += [({"model": "ppo"}, "state_mismatch"), ({"state_size": 5}, "state_mismatch")]
     changes += [({"action_size": "2"}, "state_mismatch"), ({"more": 1}, "invalid_value")]

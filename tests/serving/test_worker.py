@@ -19,6 +19,7 @@ from axonrl.policies import compiled
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.learning import Learning
+from axonrl.serving.workers import answering
 from axonrl.serving.workers.ending import hung_up, wait_for
 from axonrl.serving.workers.messages import BEAT, encode, read
 
@@ -70,6 +71,27 @@ def test_an_agent_that_cannot_learn_fails_alone(worker: Asked, recipe: bytes, mo
     assert statuses(answers) == [409, 200, 200]
     assert json.loads(worker.ask("a", "patch", recover=True).body) == {"lost": 1}
     assert json.loads(worker.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 1}
+
+
+def test_a_state_may_come_in_a_file_with_either_name_of_its_size(worker: Asked, recipe: bytes, tmp_path: Path) -> None:
+    worker.ask("a", "open", recipe)
+    state = json.loads(worker.ask("a", "get_state", obs_size=True).body)
+    assert (state["obs_size"], "state_size" in state) == (4, False)
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(state))
+    assert statuses([worker.ask("a", "put_state", file=str(file))]) == [200]
+    file.write_text(json.dumps({**state, "state_size": 4}))
+    assert statuses([worker.ask("a", "put_state", file=str(file))]) == [422]
+
+
+def test_an_answer_that_no_frame_holds_is_refused(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.ask("a", "open", recipe)
+    monkeypatch.setattr(answering, "MAX_BODY", 1000)
+    refused = worker.ask("a", "get_state")
+    assert (refused.head["status"], json.loads(refused.body)["code"]) == (413, "body_too_large")
+    assert statuses([worker.ask("a", "act", ACT)]) == [200]
 
 
 def test_an_agent_that_cannot_be_saved_does_not_keep_others_from_it(

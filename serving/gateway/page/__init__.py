@@ -12,8 +12,10 @@ from starlette.types import Receive, Scope, Send
 from ...accounts import By
 from ..calls import KEY, Call
 from ..cookies import cookie_of, is_own, set_cookie
-from ..incoming import FORM_TYPE, JSON_TYPE, Head, body_of, send_answer
+from ..gateway import Gateway
+from ..incoming import FORM_TYPE, JSON_TYPE, Head, send_answer
 from ..problems import ProblemError, not_found
+from ..routes import FORM_BYTES
 from ..users import credentials, revoked
 
 LOGIN: Final = "/login"
@@ -36,7 +38,6 @@ _HEADERS: Final = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-_LOGIN_BYTES: Final = 8192
 
 
 class Page:
@@ -74,8 +75,8 @@ async def _log_in(scope: Scope, receive: Receive) -> str:
         raise ProblemError("invalid_request", "only the page of this service itself may log in here")
     head = Head(scope["headers"])
     head.check_type((FORM_TYPE,))
-    name, password = credentials(await body_of(receive, head, _LOGIN_BYTES))
     gateway, by = call.gateway, call.by
+    name, password = credentials(await _body(scope, receive, head, gateway))
     text = await gateway.threads.hash(gateway.accounts.web_login, name, password, by.address, request_id=by.request_id)
     await gateway.tokens.refresh()
     before = _known(scope)
@@ -88,9 +89,17 @@ async def _log_out(scope: Scope, receive: Receive) -> str:
     """No cookie; its login has ended."""
     head = Head(scope["headers"])
     head.check_type((JSON_TYPE, FORM_TYPE))
-    await body_of(receive, head, _LOGIN_BYTES)
+    await _body(scope, receive, head, scope[KEY].gateway)
     await revoked(_logged_in(scope))
     return ""
+
+
+async def _body(scope: Scope, receive: Receive, head: Head, gateway: Gateway) -> bytes:
+    try:
+        return await gateway.bodies.read(receive, head, FORM_BYTES, 0, lambda: gateway.clients(scope, head, None))
+    finally:
+        if head.holds is not None:
+            head.holds.end()
 
 
 def _session(scope: Scope) -> bytes:
