@@ -12,7 +12,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -159,7 +159,8 @@ async def _run(server: _Server, gateway: Gateway, bound: socket.socket, output: 
     metrics = _metrics_server(gateway)
     if metrics is not None:
         tasks.append(asyncio.create_task(metrics.serve()))
-    tasks.append(asyncio.create_task(_announce(server, gateway, bound, output)))
+    servers = [server] if metrics is None else [server, metrics]
+    tasks.append(asyncio.create_task(_announce(servers, gateway, bound, output)))
     try:
         await server.serve([bound])
     finally:
@@ -170,9 +171,9 @@ async def _run(server: _Server, gateway: Gateway, bound: socket.socket, output: 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _announce(server: _Server, gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
+async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
     """Print the address when the service is ready."""
-    while not server.started or any(check != "ok" for check in gateway.checks().values()):
+    while not all(server.started for server in servers) or any(check != "ok" for check in gateway.checks().values()):
         await asyncio.sleep(0.01)
     host, port = bound.getsockname()[:2]
     scheme = "https" if gateway.settings.listen.tls_cert is not None else "http"
