@@ -147,41 +147,6 @@ def test_evaluating_before_training_teaches_no_wrapper(tmp_path: Path) -> None:
     assert differences(trained("evaluated", True), trained("not", False)) == []
 
 
-class Rollouts(BatchMemory):
-    """Keeps what it was sampled for."""
-
-    def sample(self) -> Any:
-        batch = super().sample()
-        kept.append({key: np.array(value).tolist() for key, value in batch.items()})
-        return batch
-
-
-kept: list[dict[str, Any]] = []
-
-
-@pytest.mark.parametrize(
-    ("mode", "third"),
-    [
-        # Environment 0 resets more often than environment 1, which then acts in vain, here at the end of an episode.
-        (AutoresetMode.NEXT_STEP, [1, 2, 3, 1]),
-        (AutoresetMode.SAME_STEP, [3, 1, 2, 3]),
-    ],
-)
-def test_rollouts_have_no_reset_steps(mode: AutoresetMode, third: list[int], tmp_path: Path) -> None:
-    """Four timesteps of each lane, one after the other as without a reset step, which would pay nothing."""
-    kept.clear()
-    one = agent(tmp_path, Rollouts(8), rollout_model).train(vector(Counting(2), Counting(3), mode=mode), steps=3)
-    lanes = [[[1, 2, 1, 2], [1, 2, 3, 1]], [[1, 2, 1, 2], [2, 3, 1, 2]], [[1, 2, 1, 2], third]]
-    found = kept[-3:]  # what was sampled before is zeros, which show what a batch looks like
-    for batch, (first, second) in zip(found, lanes, strict=True):
-        assert batch["reward"] == [list(pair) for pair in zip(first, second, strict=True)]
-        assert batch["terminated"] == [[a == 2, b == 3] for a, b in zip(first, second, strict=True)]
-        assert [[int(row[0]) for row in rows] for rows in batch["next_observation"]] == batch["reward"]
-        assert [[row[0] + 1 for row in rows] for rows in batch["observation"]] == batch["reward"]
-        assert not np.any(batch["truncated"])
-    assert one.global_timestep == {AutoresetMode.NEXT_STEP: 25}.get(mode, 24)  # every action counts
-
-
 def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
     runs = []
     for mode in AutoresetMode:

@@ -179,35 +179,6 @@ def test_the_number_of_environments_may_change_between_calls(executor: Executor)
         np.testing.assert_array_equal(predictions["action"], predictions["q"].argmax(axis=1))
 
 
-def test_the_bits_go_on_the_same_in_another_executor(
-    execute: Callable[..., Executor], trace: Make, batch_specs: Make, batch_of: Make
-) -> None:
-    """Handed over in mid-run, the weights are all that there is."""
-    specs = batch_specs(6)
-
-    def made() -> Executor:
-        program = trace(network, seed=5)
-        return execute(program, program.trace_train(specs))
-
-    def updates(executor: Executor, start: int) -> list[bytes]:
-        found = []
-        for step in range(start, start + 5):
-            batch = batch_of(specs, seed=step)
-            counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
-            found.append(executor.train(batch, counters, []).scalars.tobytes())
-            found.append(executor.act(batch["observation"])[0]["q"].tobytes())
-        return found + [weight.tobytes() for weight in executor.get_weights().values()]
-
-    one, other = made(), made()
-    first = updates(one, 0)
-    weights = one.get_weights()
-    second = updates(one, 5)
-    assert updates(other, 0) == first
-    assert updates(other, 0) != first
-    other.set_weights(weights)
-    assert updates(other, 5) == second
-
-
 def test_recurrent_state_goes_in_and_comes_out(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         weight = tf.Variable(2.0, name="weight")

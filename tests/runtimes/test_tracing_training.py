@@ -52,26 +52,6 @@ def test_one_step_of_gradient_descent(differentiate: Make, trace: Make, batch_sp
     np.testing.assert_allclose(weights["0000.weight"], np.array(START, np.float32) - 0.5 * gradient, rtol=1e-6)
 
 
-def test_a_learning_rate_may_follow_the_step(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
-        rate = 0.1 / (1.0 + tf.cast(labels["global_step"], tf.float32))
-        optimizer = keras.optimizers.SGD(lambda: rate)
-        variable = keras.Variable(weight, name="weight")
-        loss = tf.reduce_sum(q)
-        optimizer.apply(tf.gradients(loss, [weight]), [variable])
-        return EstimatorSpec(Modes.TRAIN, loss=loss, metrics={"rate": rate})
-
-    specs = batch_specs(3)
-    batch = batch_of(specs)
-    executor = trained(trace(learning(train)), specs, batch, batch, step=3)
-    # Steps 3 and 4: rates 0.1 / 4 and 0.1 / 5.
-    gradient = batch["observation"].sum(axis=0)[:, None]
-    expected = np.array(START, np.float32) - (0.025 + 0.02) * gradient
-    np.testing.assert_allclose(executor.get_weights()["0000.weight"], expected, rtol=1e-5)
-    result = executor.train(batch, {"global_step": 9, "global_timestep": 0, "progress": 0.0}, [])
-    assert result.scalars[1] == pytest.approx(0.01)
-
-
 def test_a_training_that_assigns_nothing_is_refused(trace: Make, batch_specs: Make) -> None:
     def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
         keras.optimizers.SGD(0.1)  # made, but not applied

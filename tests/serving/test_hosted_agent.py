@@ -209,15 +209,6 @@ def test_ppo_stores_what_the_act_recorded(built: Built, host: Host) -> None:
     assert stored["value"][0] == stored["value"][1]
 
 
-def test_ppo_learns_when_a_rollout_is_full_and_the_rest_begins_the_next_one(built: Built, host: Host) -> None:
-    agent = host.open("a", built("ppo", PPO))
-    steps = [data(k) for k in range(20)]
-    agent.step(json.dumps({"steps": steps}).encode(), None, several=True)
-    agent.finish()
-    assert agent.info().value["counters"]["global_step"] == 1
-    assert len(agent.memory) == 4
-
-
 BAD_STEPS: list[tuple[dict[str, Any], str]] = [
     ({"state": [1, 2, 3, None]}, "step_data.state[3]"),
     ({"next_state": [1, 1e39, 3, 4]}, "step_data.next_state[1]"),

@@ -510,17 +510,6 @@ def test_api_methods_by_name() -> None:
     assert "docs/model_fn.md" in str(refused(agent.define_graph_api))
 
 
-def test_random_agent() -> None:
-    agent = RandomAgent(FloatBox(shape=(2,)), IntBox(5, 8), execution_spec={"seed": 1})
-    drawn = agent.get_action(np.zeros((900, 2)))
-    assert sorted(set(drawn.tolist())) == [5, 6, 7]
-    agent.observe(STATE, 6, [], 1.0, STATE)
-    assert agent.update() is None
-    assert (agent.memory, agent.last_memory_batch, agent.last_q_table) == (None, None, None)
-    again = RandomAgent({"type": "float", "shape": (2,)}, IntBox(5, 8), execution_spec={"seed": 1})
-    np.testing.assert_array_equal(again.get_action(np.zeros((900, 2))), drawn)
-
-
 def test_an_exported_policy_acts_without_tensorflow(tmp_path: Path, in_tensorflow: Any) -> None:
     clipped = [{"type": "divide", "divisor": 2}, {"type": "clip", "min": -1, "max": 1}]
     agent = make_dqn(action_space=IntBox(5, 8), preprocessing_spec=clipped)

@@ -291,24 +291,6 @@ def test_floats_are_clipped_for_the_environment_and_learnt_as_drawn(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("unconverted")
-def test_several_actions_have_one_log_probability() -> None:
-    space = {"gear": IntBox(2, 5, shape=(2,)), "arm": {"lift": FloatBox(-1.0, 1.0), "grip": {"type": "bool"}}}
-    agent = ActorCriticAgent(**{**LINEAR, "action_space": space, "weight_entropy": 1.0})
-    valued(agent, 0.0, 0.0)
-    for _ in range(4):
-        action = agent.get_action([0.0])
-        assert action["gear"].shape == (2,)
-        assert set(action["gear"].tolist()) <= {2, 3, 4}
-        agent.observe([0.0], action, [], 0.0, [0.0], True)
-    noted = held(agent.memory)
-    discrete = 2 * math.log(1 / 3) + HALF
-    normal = -0.5 * noted["action"]["arm/lift"].astype(np.float64) ** 2 - 0.5 * math.log(2 * math.pi)
-    np.testing.assert_allclose(noted["log_prob"], discrete + normal, rtol=1e-6)
-    entropy = -discrete + 0.5 * math.log(2 * math.pi * math.e)
-    np.testing.assert_allclose(agent.update()[1], [-entropy] * 4, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("unconverted")
 def test_epsilon_and_noise_change_what_is_drawn() -> None:
     random = {"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 1.0}}}
     agent = ppo(exploration_spec=random, action_space=IntBox(3, 5))
@@ -382,12 +364,3 @@ def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
 )
 def test_wrong_arguments_are_named(more: dict[str, Any], argument: str) -> None:
     assert refused(PPOAgent, **{**PPO, **more, "auto_build": False}).argument == argument
-
-
-def test_agents_are_found_by_their_keys() -> None:
-    agent = Agent.from_spec({"type": "actor-critic-agent", **LINEAR}, auto_build=False)
-    assert type(agent) is ActorCriticAgent
-    assert agent.name == "actor-critic-agent"
-    assert type(Agent.from_spec("PPO", **PPO, auto_build=False)) is PPOAgent
-    refused(ActorCriticAgent.from_spec, {"type": "ppo", **PPO}, auto_build=False)
-    refused(OnPolicyAgent, **PPO)
