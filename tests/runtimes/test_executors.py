@@ -179,38 +179,6 @@ def test_the_number_of_environments_may_change_between_calls(executor: Executor)
         np.testing.assert_array_equal(predictions["action"], predictions["q"].argmax(axis=1))
 
 
-def test_recurrent_state_goes_in_and_comes_out(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight = tf.Variable(2.0, name="weight")
-        if not isinstance(features, dict) or "state" not in features:  # what state it has
-            state = {"sum": tf.zeros_like(features[:, 0]), "count": tf.zeros(tf.shape(features)[:1], tf.int32)}
-            features = {"observation": features, "state": state}
-        observation, state = features["observation"], features["state"]
-        following = {"sum": state["sum"] + observation[:, 0], "count": state["count"] + 1}
-        if mode == Modes.PREDICT:
-            return EstimatorSpec(mode, {"action": weight * following["sum"]}, state=following)
-        weight.assign_add(tf.reduce_sum(following["sum"]))
-        return EstimatorSpec(mode, loss=tf.reduce_sum(following["count"]))
-
-    program = trace(model_fn)
-    state_specs = {"sum": ArraySpec((), np.float32), "count": ArraySpec((), np.int32)}
-    specs = batch_specs(2, state=state_specs)
-    executor = execute(program, program.trace_train(specs))
-    state: Any = {"sum": np.array([1, 2, 3], np.float32), "count": np.array([4, 5, 6], np.int32)}
-    ones = np.ones((3, 4), np.float32)
-    for step in (1, 2):
-        predictions, state = executor.act({"observation": ones, "state": state})
-        assert predictions["action"].tolist() == [2 * (1 + step), 2 * (2 + step), 2 * (3 + step)]
-        assert state["sum"].tolist() == [1 + step, 2 + step, 3 + step]
-        assert state["count"].tolist() == [4 + step, 5 + step, 6 + step]
-    batch = batch_of(specs) | {
-        "observation": ones[:2],
-        "state": {"sum": np.array([1, 2], np.float32), "count": np.array([3, 4], np.int32)},
-    }
-    assert executor.train(batch, COUNTERS, []).scalars.tolist() == [9]
-    assert executor.get_weights() == {"0000.weight": 7}
-
-
 def test_observations_of_every_dtype(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
     observation = {
         "frame": ArraySpec((2, 2), np.uint8),
