@@ -418,13 +418,8 @@ def test_one_warning_names_all_that_has_no_effect() -> None:
 
 def test_names_of_agents_and_types() -> None:
     spec = {**LINEAR, "environment_spec": Script, "auto_build": False}
-    made = [
-        Agent.from_spec({**spec, "type": "IMPALA-agent"}),
-        Agent.from_spec("impala", **spec),
-        IMPALAAgent.from_spec({**spec, "type": "Single"}),
-        IMPALAAgent({**spec, "type": "single"}, num_actors=1),
-    ]
-    assert {(type(one), one.form["type"], one.form["num_workers"]) for one in made} == {(IMPALAAgent, "single", 1)}
+    for one in (Agent.from_spec({**spec, "type": "IMPALA-agent"}), IMPALAAgent.from_spec({**spec, "type": "Single"})):
+        assert (type(one), one.form["type"], one.form["num_workers"]) == (IMPALAAgent, "single", 1)
     actor = Agent.from_spec("impala", type="actor", num_actors=3, **spec)
     assert (actor.name, actor.form["num_workers"], actor.graph_built) == ("impala-actor-agent", 3, False)
     assert type(Agent.from_spec("single-impala", **spec)) is SingleIMPALAAgent

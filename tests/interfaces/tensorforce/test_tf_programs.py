@@ -8,19 +8,10 @@ def test_a_runner_trains_and_evaluates_an_agent_from_a_file() -> None:
     from axonrl.interfaces.tensorforce.execution import Runner
 
     spec = pathlib.Path(tempfile.mkdtemp()) / "learner.json"
-    spec.write_text(
-        json.dumps(
-            {
-                "agent": "ppo",
-                "batch_size": 2,
-                "learning_rate": 0.002,
-                "optimization_steps": 2,
-                "network": {"type": "auto", "size": 8, "depth": 1},
-                "critic_network": {"type": "auto", "size": 8, "depth": 1},
-                "critic_optimizer": {"optimizer": "adam", "multi_step": 2},
-            }
-        )
-    )
+    network = {"type": "auto", "size": 8, "depth": 1}
+    ppo = {"agent": "ppo", "batch_size": 2, "learning_rate": 0.002, "optimization_steps": 2, "network": network}
+    critic = {"critic_network": network, "critic_optimizer": {"optimizer": "adam", "multi_step": 2}}
+    spec.write_text(json.dumps({**ppo, **critic}))
     seen = []
     runner = Runner(agent=str(spec), environment=dict(environment="gym", level="CartPole-v1"), max_episode_timesteps=20)
     runner.run(

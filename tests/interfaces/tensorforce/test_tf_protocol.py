@@ -248,11 +248,12 @@ def test_terminals_and_the_longest_episode() -> None:
     ("agent", "given"),
     [
         ("trpo", dict(batch_size=1)),
+        ("dqn", dict(memory=50, batch_size=2, update_frequency=1, exploration=0.1)),
         ("dpg", dict(memory=50, batch_size=2, update_frequency=1, critic_network=TINY, actions=dict(type="float"))),
     ],
 )
 def test_agents_learn_in_litert(agent: str, given: dict[str, Any]) -> None:
-    """PPO and DQN do, too: in test_tf_programs.py and below."""
+    """PPO does, too: in test_tf_programs.py."""
     made = make(agent, network=TINY, **given)
     assert type(made.executor).__name__ == "LiteRTExecutor"
     run(made, 1, 4)
