@@ -117,18 +117,6 @@ def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
     assert once / whole < 0.26
 
 
-def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
-    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(NewestMemory(80, 1, frame_stack=3), (3, 1))  # 90 rows
-    for episode in range(2):
-        run(memory, episode, 85)
-    assert len(memory) == 80
-    for _ in range(100):  # two whole stacks each: fifteen of them fit
-        step(memory, stack(0, 1, 0), stack(1, 1, 1))
-    assert len(memory) == 15
-    assert set(map(str, contents(memory))) == {str(([0, 1, 0], [1, 1, 1], cut)) for cut in (0, 1)}
-
-
 @pytest.mark.parametrize(
     ("shape", "frame"),
     [

@@ -129,15 +129,6 @@ def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host:
     assert episodes == [("b", 4, 22.0, True), ("a", 7, 51.0, False)]
 
 
-def test_a_run_of_one_environment_is_32_steps(built: Built, host: Host) -> None:
-    agent = host.open("a", built("dqn", {**DQN, "n_steps": 3}))
-    agent.step(body(0, environment="a"), None)
-    for k in range(33):
-        agent.step(body(k, done=False, environment="b"), None)
-    agent.finish()
-    assert len(agent.memory) == 1 + 32
-
-
 def test_an_environment_too_many_closes_the_one_unused_longest(built: Built, host: Host) -> None:
     agent = host.open("a", built("dqn", DQN))
     for k in range(65):
@@ -157,27 +148,6 @@ def test_a_step_that_is_done_and_truncated_is_terminal(built: Built, host: Host)
     assert stored["truncated"].tolist() == [False, True, False]
     ends = [(one["terminated"], one["truncated"]) for one in agent.episodes().value]
     assert ends == [(True, False), (False, True), (True, False)]
-
-
-def test_its_own_exploration_follows_its_timesteps(built: Built, host: Host) -> None:
-    """Epsilon falls from 1 to 0.05 in 10,000 timesteps; half of the random actions are the greedy one."""
-    agent = host.open("a", built("dqn", {**DQN, "warm_up": 100_000}))
-    (greedy,) = agent.act(b"[0, 0, 0, 0]").value["action"]
-    steps = json.dumps({"steps": [data(k) for k in range(1_000)]}).encode()
-
-    def explored(explore: bool = True) -> int:
-        asked = {"observations": [[0] * 4] * 1_000, "explore": explore}
-        actions = agent.act(json.dumps(asked).encode()).value["actions"]
-        return sum(action != [greedy] for action in actions)
-
-    assert 420 < explored() < 580  # 500 expected, of a standard deviation of 16
-    for timestep, least, most in ((5_000, 185, 340), (10_000, 3, 60)):  # 262 of 14; 25 of 5
-        for _ in range(5):
-            agent.step(steps, None, several=True)
-        agent.finish()
-        assert timesteps(agent) == timestep
-        assert least < explored() < most
-    assert explored(explore=False) == 0
 
 
 def test_actions_of_numbers_stay_within_their_bounds(built: Built, host: Host) -> None:

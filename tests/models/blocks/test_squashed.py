@@ -1,4 +1,4 @@
-"""The squashed Gaussian, also with state-dependent noise, against scipy and the change of variables by hand in float64."""
+"""The squashed Gaussian, also with state-dependent noise, against scipy and a change of variables done by hand."""
 
 import numpy as np
 import pytest
