@@ -253,7 +253,7 @@ def test_terminals_and_the_longest_episode() -> None:
     ],
 )
 def test_agents_learn_in_litert(agent: str, given: dict[str, Any]) -> None:
-    """PPO does, too: in test_tf_programs.py."""
+    """PPO does, too: in test_tf_learning.py."""
     made = make(agent, network=TINY, **given)
     assert type(made.executor).__name__ == "LiteRTExecutor"
     run(made, 1, 4)
