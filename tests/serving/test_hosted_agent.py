@@ -103,6 +103,9 @@ def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -
     assert 120 < sum(drawn) < 280  # 200 expected, of a standard deviation of 10
     half = [agent.act(observation, 0.5).value["action"][0] == greedy[0] for _ in range(400)]
     assert 250 < sum(half) < 350  # 300, of 8.7
+    asked = json.dumps({"observations": [[0.1, 0.2, 0.3, 0.4]] * 400, "explore": True}).encode()
+    own = [one[0] for one in agent.act(asked).value["actions"]]  # its epsilon is 1 before the first timestep
+    assert 120 < sum(own) < 280
 
 
 def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host: Host) -> None:
@@ -127,6 +130,15 @@ def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host:
     assert stored["truncated"].tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1]
     episodes = [(e["environment"], e["length"], e["episode_return"], e["terminated"]) for e in agent.episodes().value]
     assert episodes == [("b", 4, 22.0, True), ("a", 7, 51.0, False)]
+
+
+def test_a_run_of_one_environment_is_32_steps(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", {**DQN, "n_steps": 3}))
+    agent.step(body(0, environment="a"), None)
+    for k in range(33):
+        agent.step(body(k, done=False, environment="b"), None)
+    agent.finish()
+    assert len(agent.memory) == 1 + 32
 
 
 def test_an_environment_too_many_closes_the_one_unused_longest(built: Built, host: Host) -> None:

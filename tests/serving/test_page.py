@@ -174,6 +174,25 @@ def test_the_curve_grows_while_steps_arrive(page: Browser, served: Server) -> No
     assert (page.text(".live"), page.text("#notice")) == ("Live", "")
 
 
+def test_a_page_that_is_not_seen_asks_nothing(page: Browser) -> None:
+    log_in(page)
+    page.wait("document.querySelector('tbody tr')")
+    page.run("""
+        window.asked = 0; const fetched = window.fetch, timed = window.setTimeout;
+        window.fetch = (...all) => { window.asked += 1; return fetched(...all); };
+        window.setTimeout = (what, wait) => timed(what, wait / 100);  // its 2 s take 20 ms
+        window.away = false; Object.defineProperty(document, "hidden", { get: () => window.away });
+        window.turn = (away) => { window.away = away; document.dispatchEvent(new Event("visibilitychange")); };
+    """)
+    page.wait("window.asked > 3")
+    page.run("window.turn(true), window.asked = 0")
+    page.run("new Promise((done) => setTimeout(done, 30000))")  # 300 ms
+    assert page.run("window.asked") == 0
+    page.run("window.turn(false)")
+    assert page.run("window.asked") == 1
+    page.wait("window.asked > 3")
+
+
 def test_what_users_write_stays_text(page: Browser) -> None:
     log_in(page)
     page.wait("document.querySelectorAll('tbody tr').length === 2")
