@@ -1,6 +1,7 @@
-"""Checks of user-supplied values: every kind of wrong value once, with the fields of the error."""
+"""Checks of user-supplied values: every kind of wrong value once; and errors, whose fields survive pickling."""
 
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from axonrl.checks import all_finite, choice, count, did_you_mean, integer, number, shortened
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, BrokenEnvironmentError, CheckpointError, NonFiniteError
 from axonrl.tests.raising import raised
 
 
@@ -99,3 +100,26 @@ def test_all_finite(dtype: Any) -> None:
     for bad in (np.nan, np.inf, -np.inf):
         array[299, 2] = bad
         assert not all_finite(array)
+
+
+def test_an_argument_error_keeps_its_fields() -> None:
+    value = [1, "two"]
+    error = ArgumentError("size must be 2, got 3", "size", value)
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert type(one) is ArgumentError
+        assert isinstance(one, ValueError)
+        assert (str(one), one.argument, one.value) == ("size must be 2, got 3", "size", value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "environment"),
+    [(BrokenEnvironmentError, RuntimeError, 2), (NonFiniteError, ArithmeticError, None)],
+)
+def test_an_error_keeps_its_environment(kind: Any, base: Any, environment: int | None) -> None:
+    error = pickle.loads(pickle.dumps(kind("the reward is nan", environment)))
+    assert isinstance(error, base)
+    assert (type(error), str(error), error.environment) == (kind, "the reward is nan", environment)
+
+
+def test_a_checkpoint_error_is_a_runtime_error() -> None:
+    assert issubclass(CheckpointError, RuntimeError)

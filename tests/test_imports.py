@@ -210,14 +210,10 @@ def test_no_folder_imports_itself_by_a_circle() -> None:
     ("path", "source", "message"),
     [
         ("memories/x.py", "from ..estimators.agent import Agent", "memories may not import axonrl.estimators.agent"),
-        ("memories/x.py", "from .. import Agent", "memories may not import axonrl.Agent"),
-        ("hooks/x.py", "def f():\n    from ..estimators import session", "hooks may not import axonrl.estimators"),
         ("models/x.py", "if TYPE_CHECKING:\n    from ..memories import Memory", "models may not import"),
-        ("experiments/x.py", "from ..benchmarks import memory", "experiments may not import axonrl.benchmarks"),
         ("contracts.py", "from .version import __version__", "contracts may not import axonrl.version"),
         ("noise.py", "from .explorations import Greedy", "noise may not import axonrl.explorations.Greedy"),
         ("hooks/x.py", "import axonrl.contracts", "imports inside the package are relative"),
-        ("noise.py", "from tensorflow import Tensor", "tensorflow does not belong here"),
         ("memories/x.py", "def f():\n    import keras.layers", "keras does not belong here"),
     ],
 )
@@ -225,19 +221,6 @@ def test_a_wrong_import_is_found(path: str, source: str, message: str) -> None:
     found = violations(source, path)
     assert len(found) == 1
     assert message in found[0]
-
-
-@pytest.mark.parametrize(
-    ("path", "source"),
-    [
-        ("memories/x.py", "import numpy\nfrom ..contracts import Memory\nfrom .. import registry\nfrom . import batch"),
-        ("models/x.py", "import tensorflow as tf\nfrom .. import noise\nfrom ..explorations.schedules import linear"),
-        ("hooks/x.py", "def f():\n    import tensorflow"),
-        ("noise.py", "from .contracts import Array\nasync def f():\n    from tensorflow import random"),
-    ],
-)
-def test_a_right_import_is_left_alone(path: str, source: str) -> None:
-    assert violations(source, path) == []
 
 
 def test_a_module_has_one_path() -> None:

@@ -9,10 +9,10 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
 from axonrl import Agent, RunConfig
-from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.models import a2c, c51, dqn, iqn, ppo, qr_dqn, rainbow
+from axonrl.models import a2c, c51, dqn, iqn, naf, ppo, qr_dqn, rainbow, redq, sac, td3, trpo, vpg
 from axonrl.tests.estimators.fakes import Counting
+from axonrl.tests.models.bandits import Bandit, Sides
 
 pytestmark = pytest.mark.learning
 LENGTH = 6
@@ -64,19 +64,6 @@ def test_it_finds_the_best_way_and_its_values(
         np.testing.assert_allclose(q_values[:, 1], right, atol=0.1)
 
 
-def test_dqn_learns_to_balance(tmp_path: Path) -> None:
-    """CartPole-v1 pays 1 per timestep: chance gets 22, and 195 over 100 episodes solved its first version."""
-    params = {
-        "learning_rate": 2.3e-3,
-        "target_update_period": 128,
-        "epsilon": {"kind": "linear", "start": 1.0, "stop": 0.04, "duration": 4000},
-    }
-    agent = Agent(dqn.model_fn, ReplayMemory(20_000, 64), tmp_path, RunConfig(seed=0), params)
-    watch = EvaluationHook(1000, episodes=10, stop_at=195.0)
-    agent.train("CartPole-v1", first_update=500, update_frequency=2, max_timesteps=20_000, hooks=[watch])
-    assert agent.evaluate("CartPole-v1", episodes=20, policy="best")["episode_return_mean"] >= 150
-
-
 class Throws(Counting):
     """Observes a side and a distance; pays 1 for the right side, less the error of the throw. Chance gets -0.5."""
 
@@ -102,3 +89,50 @@ def test_composite_actions_are_learned(algorithm: Any, size: int, tmp_path: Path
     agent = Agent(algorithm.model_fn, memory, tmp_path, RunConfig(seed=0), params)
     agent.train(Throws(), max_timesteps=8192)
     assert agent.evaluate(Throws(), episodes=20)["episode_return_mean"] > 7.5
+
+
+F32 = np.float32
+SEEN = np.array([[-1], [1]], F32)
+
+
+def trained(algorithm: Any, env: Any, size: int, folder: Path, timesteps: int, params: dict[str, Any]) -> Agent:
+    memory = ReplayMemory(1000, size, n_step=2, sampler="prioritized")
+    agent = Agent(algorithm.model_fn, memory, folder, RunConfig(seed=1), params)
+    return agent.train(env, first_update=100, update_frequency=1, max_timesteps=timesteps)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "params"),
+    [(naf, {"exploration": "gaussian", "sigma": 0.5}), (td3, {"sigma": 0.4, "target_update_rate": 0.05})],
+)
+def test_the_best_action_of_a_box(algorithm: Any, params: dict[str, Any], tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 1e-2, **params}
+    predictions = trained(algorithm, Bandit(), 32, tmp_path, 1000, params).predict(SEEN)
+    np.testing.assert_allclose(predictions["action"], [[0, 2], [2, 0]], atol=0.2)
+    np.testing.assert_allclose(predictions.get("value", 0), 0, atol=0.2)  # NAF predicts it
+
+
+def test_redq_finds_the_best_choice(tmp_path: Path) -> None:
+    params = {"hidden": (16,), "learning_rate": 5e-3, "target_update_rate": 0.05, "updates": 4, "critics": 3}
+    assert trained(redq, Sides(), 64, tmp_path, 400, params).predict(SEEN)["action"].tolist() == [5, 7]
+
+
+def test_sac_finds_the_best_choice_and_keeps_the_target_entropy(tmp_path: Path) -> None:
+    params = {"hidden": (32,), "learning_rate": 5e-3, "target_update_rate": 0.05}
+    predictions = trained(sac, Sides(), 32, tmp_path, 1000, params).predict(SEEN)
+    assert predictions["action"].tolist() == [5, 7]
+    p = np.exp(predictions["logits"])
+    p /= p.sum(1, keepdims=True)
+    assert -np.sum(p * np.log(p), axis=1).mean() == pytest.approx(0.7 * np.log(3), abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "params", "steps"),
+    [(trpo, {"learning_rate": 1e-2, "damping": 1e-2}, 20), (vpg, {"learning_rate": 3e-2}, 40)],
+)
+def test_the_best_way(algorithm: Any, params: dict[str, Any], steps: int, tmp_path: Path) -> None:
+    config = RunConfig(seed=0, progress=False, save_checkpoints_secs=None, runtime="tensorflow")
+    agent = Agent(algorithm.model_fn, BatchMemory(128, discount=0.9), tmp_path, config, {"hidden": (32,), **params})
+    agent.train(Corridor(), steps=steps)
+    assert agent.global_step == steps
+    assert agent.evaluate(Corridor(), episodes=2)["episode_return_mean"] == pytest.approx(BEST)

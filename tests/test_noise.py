@@ -13,7 +13,6 @@ from axonrl import Agent, EstimatorSpec, Modes, RunConfig, noise
 from axonrl.contracts import ArraySpec
 from axonrl.memories import ReplayMemory
 from axonrl.noise import Request
-from axonrl.policies import Policy
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 from axonrl.tests.estimators.fakes import Counting
@@ -155,14 +154,6 @@ def test_behaviour_is_noisy_and_resumes_exactly_and_the_greedy_action_is_not(run
     evaluated = Ones()
     one.evaluate(evaluated, 1)
     assert evaluated.taken() == [float(greedy["action"][0, 0])] * 7
-
-
-def test_an_export_acts_without_noise(tmp_path: Path) -> None:
-    agent = Agent(noisy_model_fn, ReplayMemory(50, 4), tmp_path / "run", RunConfig(seed=3))
-    agent.train(Ones(), first_update=5, timesteps=10)
-    policy = Policy.load(agent.export(tmp_path / "exported"))
-    observation = np.ones(2, np.float32)
-    assert policy.act(observation) == agent.predict(observation[None])["action"][0]
 
 
 def noisy_action(features: Any, draw: Any) -> Any:

@@ -23,6 +23,7 @@ server, ray = pytest.mark.server, pytest.mark.ray
     ("command", "printed"),
     [
         ("compiled --quick", "| case | compile | each further seed | first update |"),
+        ("masks --quick", "| without | inf |"),
         ("memory --quick", "checkpoint of 10,000"),
         ("resume --only axonrl --points 1", "| killed by SIGKILL in a timestep, and resumed | 1 |"),
         ("scale --simulated 1", "| Ape-X, Atari | 1,000 |"),

@@ -194,16 +194,6 @@ def test_an_evaluation_before_training_goes_on_changes_nothing(tmp_path: Path) -
     assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
 
 
-def test_the_newest_weights_are_used_whoever_trained_them(tmp_path: Path) -> None:
-    reader = agent(tmp_path)  # before there is anything to read
-    writer = agent(tmp_path).train(Counting(), 8, timesteps=20)
-    for _ in range(2):
-        np.testing.assert_array_equal(reader.predict(OBSERVATIONS)["values"], writer.predict(OBSERVATIONS)["values"])
-        before = writer.predict(OBSERVATIONS)["values"]
-        writer.train(Counting(), 8, timesteps=20)
-        assert not np.array_equal(writer.predict(OBSERVATIONS)["values"], before)
-
-
 def test_policy_best(tmp_path: Path) -> None:
     env = Counting()
     hook = At("after_update", 8, lambda session: session.save_policy("best", {}))

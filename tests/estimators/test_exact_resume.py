@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TransformAction
 
+import axonrl
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
 from axonrl.environments import make
 from axonrl.errors import CheckpointError
@@ -452,3 +454,30 @@ def test_with_all_checkpoints_damaged_nothing_begins_anew(tmp_path: Path) -> Non
 
     assert journal(model_dir) == events
     assert {path: path.read_bytes() for path in model_dir.rglob("*") if path.is_file()} == files
+
+
+PAGE = Path(axonrl.__file__).parent / "docs" / "memories.md"
+
+
+def shown() -> Any:
+    block = re.search(
+        r"```python\n(class ReservoirMemory:.*?)\n\n\nagent = ", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert block is not None
+    names: dict[str, Any] = {"np": np}
+    exec(block[1], names)
+    return names["ReservoirMemory"]
+
+
+def test_the_memory_of_the_documentation_resumes_exactly(tmp_path: Path) -> None:
+    own = shown()
+    trained = []
+    for name, stops in [("whole", (300,)), ("parts", (170, 300))]:
+        for stop in stops:  # the memory is full from timestep 128 on
+            agent = Agent(
+                dqn.model_fn, own(128, 32), tmp_path / name, RunConfig(seed=3), {"hidden": (4,), "optimizer": "sgd"}
+            )
+            agent.train("CartPole-v1", first_update=50, update_frequency=5, max_timesteps=stop)
+        trained.append(agent.predict(np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))["q_values"])
+    np.testing.assert_array_equal(trained[0], trained[1])
+    assert agent.global_step == 51

@@ -167,20 +167,6 @@ def test_the_policy_of_a_session_that_is_open(tmp_path: Path) -> None:
     assert weights["0000.weights"].tolist() == live["0000.weights"].tolist()
 
 
-def test_the_best_policy_and_when_it_was(tmp_path: Path) -> None:
-    made = agent(tmp_path / "run")
-    hook = EvaluationHook(8, episodes=1, env=Counting(), name="good")
-    made.train(Counting(), first_update=4, update_frequency=2, timesteps=8, hooks=[hook])
-    made.train(Counting(), first_update=4, update_frequency=2, timesteps=12)
-    policy = Policy.load(made.export(tmp_path / "exported", policy="good"))
-    assert (policy.description["policy"], policy.description["trained"]["global_timestep"]) == ("good", 8)
-    assert (
-        policy.predict(OBSERVATIONS)["values"].tolist() == made.predict(OBSERVATIONS, policy="good")["values"].tolist()
-    )
-    assert policy.predict(OBSERVATIONS)["values"].tolist() != made.predict(OBSERVATIONS)["values"].tolist()
-    raised(ValueError, made.export, tmp_path / "other", policy="bset", match="holds no policy 'bset'")
-
-
 @pytest.mark.usefixtures("traced_anew")
 def test_a_model_that_litert_cannot_run_is_refused_with_its_op(tmp_path: Path) -> None:
     made = trained(tmp_path / "run", drawing_model)

@@ -161,18 +161,6 @@ def test_demonstrations_resume_exactly(tmp_path: Path) -> None:
     assert str(path) in recorded
 
 
-@pytest.mark.usefixtures("traced_anew")
-def test_both_runtimes_learn_the_same_from_demonstrations(tmp_path: Path) -> None:
-    path = demonstrations(tmp_path / "expert.npz")
-    weights = []
-    for runtime in ("tensorflow", "litert"):
-        memory = DemonstrationMemory(100, 8, demonstrations=path, n_step=3)
-        agent(tmp_path / runtime, memory, dqn.model_fn, DQFD, runtime=runtime).train(make(ID, bits=4), 10, timesteps=30)
-        weights.append(snapshot(tmp_path / runtime)["weights"])
-    for name, value in weights[0].items():
-        np.testing.assert_allclose(weights[1][name], value, rtol=1e-4, atol=1e-6)
-
-
 def test_demonstrations_of_another_environment(tmp_path: Path) -> None:
     path = demonstrations(tmp_path / "expert.npz", bits=5)
     trained = one(tmp_path / "run", DemonstrationMemory(100, 8, demonstrations=path))

@@ -135,16 +135,6 @@ def test_two_calls_with_k_steps_are_one_with_2k(num_envs: int, fresh: bool, tmp_
         assert differences(once, snapshot(tmp_path / other)) == []
 
 
-def test_steps_are_exact_in_the_middle_of_a_vector_step(tmp_path: Path) -> None:
-    notes = Notes()
-    one = agent(tmp_path)
-    env = vector(*(Counting(5) for _ in range(4)))
-    one.train(env, first_update=4, update_frequency=1, steps=3, hooks=[notes])
-    assert notes.update_timesteps == [4, 8, 8]
-    one.train(env, first_update=4, update_frequency=1, steps=4, hooks=[notes])
-    assert notes.update_timesteps == [4, 8, 8, 8, 8, 12, 12]
-
-
 def test_timesteps_stop_at_the_first_vector_step_that_reaches_them(tmp_path: Path) -> None:
     one = agent(tmp_path)
     env = vector(*(Counting(5) for _ in range(4)))
@@ -184,13 +174,6 @@ def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
     notes = Notes()
     one.train(env, first_update=first_update + 1, timesteps=20, hooks=[notes])
     assert notes.update_timesteps[0] == first_update + 1
-
-
-def test_n_step_memories_of_four_environments_need_more_timesteps(tmp_path: Path) -> None:
-    env = vector(*(Counting() for _ in range(4)))
-    one = agent(tmp_path, ReplayMemory(100, 8, n_step=3))
-    raised(ValueError, one.train, env, first_update=15, timesteps=20, match="15 timesteps")
-    assert one.train(env, first_update=16, timesteps=16).global_step == 1
 
 
 def test_a_due_update_that_cannot_sample_is_skipped_and_said_once(

@@ -208,23 +208,6 @@ def test_an_evaluation_during_training_sees_what_training_sees_and_changes_nothi
     assert differences(snapshot(tmp_path / "watched"), snapshot(tmp_path / "alone")) == []
 
 
-def test_evaluating_in_one_that_watches_leaves_the_training_alone() -> None:
-    """Even with older statistics, as Agent.evaluate has them while a session is open."""
-    env = cart(2)
-    training, watching = open_environment(env), similar(env)
-    training.reset(None, [0, 1])
-    older = statistics_of(env)
-    training.step(np.zeros(2, np.int32))
-    newer = statistics_of(env)
-    assert differences(older, newer) != []
-    with frozen(watching, older):
-        assert moments_of({"statistics": statistics_of(watching)})["count"] == 2
-        open_environment(watching).reset(None, [5])
-    assert differences(statistics_of(env), newer) == []
-    training.step(np.zeros(2, np.int32))
-    assert moments_of({"statistics": statistics_of(env)})["count"] == 6  # it learns on
-
-
 def test_evaluation_needs_what_normalises_observations_and_not_what_normalises_rewards(tmp_path: Path) -> None:
     learner(tmp_path).train(cart(2), 40, 4, timesteps=100)
     first = learner(tmp_path).evaluate(cart(4), episodes=6)

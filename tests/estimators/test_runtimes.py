@@ -12,10 +12,9 @@ import pytest
 import tensorflow as tf
 from gymnasium.spaces import Discrete
 
-from axonrl import Agent, EstimatorSpec, Modes, RunConfig
+from axonrl import Agent, EstimatorSpec, Modes
 from axonrl.errors import CheckpointError, NonFiniteError
 from axonrl.explorations import EpsilonGreedy
-from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.policies.lite_executor import LiteRTExecutor
 from axonrl.policies.reasons import Reason
@@ -273,40 +272,6 @@ def test_a_model_of_ones_own_trains_in_what_can_run_it(
     kernels = [name for name in first if name.startswith("weights/") and name.endswith("dense%2Fkernel")]
     assert len(kernels) == 2
     assert all((first[name] != last[name]).any() for name in kernels)
-
-
-def without_losses(state: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint without what follows from losses, which differ by rounding."""
-    episodes = {key: value for key, value in state["episodes"].items() if key != "loss_sums"}
-    return {**state, "weights": None, "episodes": episodes}
-
-
-def test_both_executors_act_and_learn_the_same_and_each_repeats_itself_exactly(tmp_path: Path) -> None:
-    """60 updates with Adam and a target network: the weights differ by some 1e-7."""
-
-    def run(name: str, runtime: str) -> tuple[Any, Any, Any]:
-        notes = Notes()
-        config = RunConfig(seed=0, runtime=runtime, save_checkpoints_secs=None)
-        params = {"hidden": (4,), "epsilon": 0.1, "target_update_period": 20, "learning_rate": 0.01}
-        one = Agent(dqn.model_fn, ReplayMemory(1000, 8), tmp_path / name, config, params)
-        one.train("CartPole-v1", 20, 1, steps=60, hooks=[notes])
-        actions = [int(facts.action[0]) for facts in notes.facts["after_timestep"]]
-        return actions, [facts.loss for facts in notes.facts["after_update"]], snapshot(tmp_path / name)
-
-    lite, lite_again, theirs, theirs_again = (
-        run(name, runtime) for name, runtime in zip("abcd", ["litert"] * 2 + ["tensorflow"] * 2, strict=True)
-    )
-    for first, again in ((lite, lite_again), (theirs, theirs_again)):
-        assert first[:2] == again[:2]
-        assert differences(first[2], again[2]) == []
-    (actions, losses, lite_state), (their_actions, their_losses, state) = lite, theirs
-    assert actions == their_actions
-    assert len(losses) == 60
-    np.testing.assert_allclose(losses, their_losses, rtol=1e-4)
-    assert lite_state["weights"].keys() == state["weights"].keys()
-    for name, value in state["weights"].items():
-        np.testing.assert_allclose(lite_state["weights"][name], value, rtol=0, atol=1e-5, err_msg=name)
-    assert differences(without_losses(lite_state), without_losses(state)) == []  # memory, counters, generators
 
 
 @pytest.mark.parametrize(("runtime", "what", "value"), [("litert", "loss", "nan"), ("tensorflow", "metric", "inf")])

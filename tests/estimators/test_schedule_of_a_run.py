@@ -58,13 +58,6 @@ def test_a_check_records_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "run.json").read_bytes() == before
 
 
-def test_a_loaded_agent_continues_with_what_the_run_had(tmp_path: Path) -> None:
-    agent(tmp_path).train(Counting(), first_update=5, update_frequency=1, timesteps=20)
-    loaded = agent(tmp_path)
-    loaded.train(Counting(), timesteps=20)
-    assert loaded.global_step == 16 + 20
-
-
 @pytest.mark.parametrize(
     ("memory", "copies", "expected"),
     [

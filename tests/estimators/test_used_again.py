@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers import TimeLimit
 
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.environments import make
-from axonrl.errors import CheckpointError
+from axonrl.environments.making import open_environment
+from axonrl.errors import ArgumentError, CheckpointError
 from axonrl.estimators import training
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook, StopAtReturn
@@ -21,7 +22,19 @@ from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn
 from axonrl.tests.raising import raised
 
-from .fakes import At, Counting, Interrupted, agent, differences, record, rollout_model, saved, snapshot, vector
+from .fakes import (
+    At,
+    Counting,
+    Interrupted,
+    ListMemory,
+    agent,
+    differences,
+    record,
+    rollout_model,
+    saved,
+    snapshot,
+    vector,
+)
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -147,41 +160,6 @@ def test_evaluating_before_training_teaches_no_wrapper(tmp_path: Path) -> None:
     assert differences(trained("evaluated", True), trained("not", False)) == []
 
 
-class Rollouts(BatchMemory):
-    """Keeps what it was sampled for."""
-
-    def sample(self) -> Any:
-        batch = super().sample()
-        kept.append({key: np.array(value).tolist() for key, value in batch.items()})
-        return batch
-
-
-kept: list[dict[str, Any]] = []
-
-
-@pytest.mark.parametrize(
-    ("mode", "third"),
-    [
-        # Environment 0 resets more often than environment 1, which then acts in vain, here at the end of an episode.
-        (AutoresetMode.NEXT_STEP, [1, 2, 3, 1]),
-        (AutoresetMode.SAME_STEP, [3, 1, 2, 3]),
-    ],
-)
-def test_rollouts_have_no_reset_steps(mode: AutoresetMode, third: list[int], tmp_path: Path) -> None:
-    """Four timesteps of each lane, one after the other as without a reset step, which would pay nothing."""
-    kept.clear()
-    one = agent(tmp_path, Rollouts(8), rollout_model).train(vector(Counting(2), Counting(3), mode=mode), steps=3)
-    lanes = [[[1, 2, 1, 2], [1, 2, 3, 1]], [[1, 2, 1, 2], [2, 3, 1, 2]], [[1, 2, 1, 2], third]]
-    found = kept[-3:]  # what was sampled before is zeros, which show what a batch looks like
-    for batch, (first, second) in zip(found, lanes, strict=True):
-        assert batch["reward"] == [list(pair) for pair in zip(first, second, strict=True)]
-        assert batch["terminated"] == [[a == 2, b == 3] for a, b in zip(first, second, strict=True)]
-        assert [[int(row[0]) for row in rows] for rows in batch["next_observation"]] == batch["reward"]
-        assert [[row[0] + 1 for row in rows] for rows in batch["observation"]] == batch["reward"]
-        assert not np.any(batch["truncated"])
-    assert one.global_timestep == {AutoresetMode.NEXT_STEP: 25}.get(mode, 24)  # every action counts
-
-
 def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
     runs = []
     for mode in AutoresetMode:
@@ -243,3 +221,37 @@ def test_agents_in_two_threads_begin_with_the_weights_of_their_seeds(tmp_path: P
 def test_an_exploration_is_an_instance() -> None:
     with pytest.raises(ValueError, match=r"takes an instance: got the class EpsilonGreedy, expected EpsilonGreedy\("):
         EstimatorSpec("predict", {"action": 0}, exploration=EpsilonGreedy)  # type: ignore[arg-type]
+
+
+class Wrapper(VectorWrapper):
+    """Changes nothing; but whoever looks at its type does not see a SyncVectorEnv."""
+
+
+# Where all episodes end at the same step, everything would be reset; what resets itself has done so already.
+@pytest.mark.parametrize("lengths", [(3,), (3, 3), (2, 5, 3)], ids=str)
+@pytest.mark.parametrize("is_wrapped", [False, True])
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_resets_episodes_and_transitions_are_those_of_the_environments(
+    mode: AutoresetMode, is_wrapped: bool, lengths: tuple[int, ...], tmp_path: Path
+) -> None:
+    envs = [Counting(length) for length in lengths]
+    env: Any = SyncVectorEnv([lambda env=env: env for env in envs], autoreset_mode=mode)  # type: ignore[misc]
+    memory = ListMemory(4)
+    learner = agent(tmp_path, memory)
+    learner.train(Wrapper(env) if is_wrapped else env, first_update=999, timesteps=10 * len(lengths))
+    for env, length in zip(envs, lengths, strict=True):
+        ended = len(env.actions) // length
+        begun = ended + (len(env.actions) % length > 0)  # the episode of the last timestep may be the last
+        assert len(env.seeds) in ({begun, ended + 1} if mode is AutoresetMode.SAME_STEP else {begun})
+    assert learner.global_timestep == sum(len(env.actions) for env in envs) == len(memory.rows)
+    assert learner.global_episode == sum(len(env.actions) // env.length for env in envs)
+    for row in memory.rows:  # the observation is (timestep, a number of the episode), the reward the next timestep
+        (timestep, mark), (following, mark_then) = row["observation"], row["next_observation"]
+        assert (following, mark_then, row["reward"]) == (timestep + 1, mark, timestep + 1)
+
+
+def test_one_environment_in_several_places_is_refused() -> None:
+    env = Counting()
+    with pytest.raises(ArgumentError, match="has one environment object in several places"):
+        open_environment(SyncVectorEnv([lambda: env] * 2))
+    open_environment(SyncVectorEnv([Counting] * 2))

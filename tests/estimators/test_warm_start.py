@@ -17,7 +17,6 @@ from axonrl.environments import make
 from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
-from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, snapshot
 from axonrl.tests.raising import raised
 
@@ -157,24 +156,6 @@ def test_it_is_evaluated_before_it_is_trained(source: Path, tmp_path: Path) -> N
     observations = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
     expected = Agent(two_headed, None, source).predict(observations)["values"]
     np.testing.assert_array_equal(one.predict(observations)["values"], expected)
-
-
-def test_the_source_is_read_once_for_all_that_is_done_before_training(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded: list[Path] = []
-    read = CheckpointStore.open
-
-    def noted(store: CheckpointStore) -> Any:
-        loaded.append(store.model_dir)
-        return read(store)
-
-    monkeypatch.setattr(CheckpointStore, "open", noted)
-    one = Agent(two_headed, None, tmp_path, QUIET, warm_start=source)
-    one.evaluate(Counting(), 1)
-    for _ in range(3):
-        one.act(np.zeros(2, np.float32))
-    assert loaded == [source]
 
 
 def test_a_run_that_another_agent_started_meanwhile_is_refused(source: Path, tmp_path: Path) -> None:

@@ -421,25 +421,20 @@ def test_a_real_run_stops_resumes_and_is_evaluated(
 def test_a_checkpoint_gives_the_number_that_the_run_recorded(
     workplace: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """In copies stepped together, normalised and truncated; with an id of the hook's own; and without evaluations."""
+    """In copies stepped together, normalised and truncated; and without evaluations."""
     normalised = DQN.replace("users_dqn:model_fn", "dqn").replace(
         "num_envs: 2}", "num_envs: 2, kwargs: {max_episode_steps: 30}, wrappers: [normalize_observation]}"
     )
     (workplace / "real.yml").write_text(normalised)
-    hook = "hooks=[{kind: evaluation, every_timesteps: 100, episodes: 3, env: CartPole-v1}]"
-    runs = {"copies": (), "own": ("--set", hook, "--set", "environment.wrappers=[]")}
-    for folder, sets in runs.items():
-        assert axonrl(capfd, "run", "real.yml", "--model-dir", folder, *sets)[0] == 0
-        rows = read_evaluations(Path(folder))
-        assert [(row.global_timestep, row.environment) for row in rows] == [
-            (timestep, "CartPole-v1" if folder == "own" else None) for timestep in (100, 200, 300)
-        ]
-        for number, row in zip((2, 3, 4), rows, strict=True):
-            code, out, _ = axonrl(capfd, "evaluate", folder, "--checkpoint", number, "--json")
-            assert code == 0
-            assert json.loads(out) == {**row.results, "checkpoint": number, "recorded": row.results}
+    assert axonrl(capfd, "run", "real.yml", "--model-dir", "copies")[0] == 0
+    rows = read_evaluations(Path("copies"))
+    assert [(row.global_timestep, row.environment) for row in rows] == [(100, None), (200, None), (300, None)]
+    for number, row in zip((2, 3, 4), rows, strict=True):
+        code, out, _ = axonrl(capfd, "evaluate", "copies", "--checkpoint", number, "--json")
+        assert code == 0
+        assert json.loads(out) == {**row.results, "checkpoint": number, "recorded": row.results}
     best = json.loads(axonrl(capfd, "evaluate", "copies", "--checkpoint", "best", "--json")[1])
-    assert best["episode_return_mean"] == max(row.episode_return_mean for row in read_evaluations(Path("copies")))
+    assert best["episode_return_mean"] == max(row.episode_return_mean for row in rows)
     assert best["recorded"] == {name: best[name] for name in best["recorded"]}
     code, out, err = axonrl(capfd, "evaluate", "copies", "--checkpoint", "1")
     assert (code, "evaluation return, 3 episodes" in out) == (0, True)

@@ -78,15 +78,6 @@ def test_everything(tmp_path: Path) -> None:
     }
 
 
-def test_defaults(tmp_path: Path) -> None:
-    found = experiment(tmp_path, MINIMAL)
-    assert (found.name, found.seed, found.agent.memory, found.hooks) == ("my_run", None, None, [])
-    assert found.train is not None
-    assert (found.train.first_update, found.train.update_frequency) == (None, None)
-    assert found.evaluate is not None
-    assert (found.evaluate.episodes, found.evaluate.policy) == (100, "last")
-
-
 def test_the_best_policy_is_evaluated_where_a_hook_keeps_it(tmp_path: Path) -> None:
     found = experiment(tmp_path, MINIMAL + "hooks: [{kind: evaluation, every_timesteps: 10}]\n")
     assert found.evaluate is not None
@@ -211,14 +202,6 @@ def test_errors_name_file_line_and_key(tmp_path: Path, text: str, message: str) 
     assert experiment(tmp_path, f"{MINIMAL}name: {'n' * 128}\n").name == "n" * 128
 
 
-def test_what_is_required(tmp_path: Path) -> None:
-    found = error(tmp_path, "\nseed: 1\nagent:\n  params: {}\n").errors
-    assert [str(one).removeprefix(f"{tmp_path / 'my_run.yml'}:") for one in found] == [
-        "2: environment: this key is required",
-        "3: agent.model_fn: this key is required",
-    ]
-
-
 def test_params_from_the_command_line(tmp_path: Path) -> None:
     found = experiment(tmp_path, FULL, params={"rate": "1", "size": "128", "game": "5"}, sets={"environment.id": "X"})
     rate = found.agent.params["learning_rate"]
@@ -269,14 +252,6 @@ def test_wrong_sets(tmp_path: Path) -> None:
     assert found[4].endswith("nested more than 32 levels deep")
     found = [str(one) for one in error(tmp_path, FULL, sets={"trani.max_steps": "7"}).errors]
     assert found == ["--set trani.max_steps=7: trani: unknown key; did you mean 'train'?"]
-
-
-def test_the_first_error_in_the_file_is_told_with_its_line(tmp_path: Path) -> None:
-    """Also where options set something."""
-    wrong = FULL.replace("policy: last", "policy: first").replace("seed: 3", "seed: x")
-    found = error(tmp_path, wrong, sets={"train.max_steps": "7"})
-    assert (found.line, found.key) == (3, "seed")
-    assert [(one.line, one.key) for one in found.errors] == [(3, "seed"), (18, "evaluate.policy")]
 
 
 def test_every_algorithm_has_an_experiment() -> None:

@@ -246,9 +246,3 @@ def test_the_table(tmp_path: Path) -> None:
         "training return, last 100 episodes": "15.00",
         "evaluation return, 100 episodes": "487.25 ± 12.50",
     }
-
-
-def test_the_table_of_a_run_without_episodes(tmp_path: Path) -> None:
-    found = printed(tmp_path)
-    assert found["training return, last 0 episodes"] == "-"
-    assert not any(label.startswith("evaluation") for label in found)

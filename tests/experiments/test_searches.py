@@ -277,21 +277,6 @@ def test_hyperband_promotes_trials_and_continues_them(place: Path, third: Any) -
     assert starts(place / f"hyperband/trial-{promoted}") == 4
 
 
-def test_two_learning_rates_share_a_program_and_are_the_runs_that_they_would_be_alone(
-    place: Path, third: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = place / "hyperband"
-    assert len([*folder.glob("programs/*/program.json")]) == 1
-    monkeypatch.syspath_prepend(place)
-    monkeypatch.chdir(place)
-    points = {point["point"]: point["params"]["rate"] for point in third[1]["points"]}
-    trials = {points[trial]: weights(folder / f"trial-{trial}") for trial in (6, 7)}
-    assert sorted(trials) == [0.001, 0.03]
-    params = {"rate": "0.03", "epsilon": "0.2", "steps": "200"}  # the program was compiled for another rate
-    runner.run(*load(place / "hyperband.yml", params, {"matrix": "null"}), tmp_path / "alone")
-    assert trials[0.03] == weights(tmp_path / "alone") != trials[0.001]
-
-
 def test_the_share_of_training_is_that_of_this_start(second: Any) -> None:
     """Two trials had finished before, and count no more."""
     trials = [trial for point in second[1]["points"] for trial in point["trials"]]

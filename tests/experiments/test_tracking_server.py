@@ -216,30 +216,6 @@ def test_statuses_come_in_their_order_to_a_server_that_missed_some(
     assert not left.exists()
 
 
-@pytest.mark.usefixtures("agents")
-def test_offline_runs_are_synced_later_and_once(
-    file: Path, polyaxon_server: PolyaxonServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("POLYAXON_HOST")
-    assert main(["run", str(file), "--set", "name=first", "--set", "hooks=[]"]) == 0
-    assert main(["run", str(file), "--set", "name=second", "--set", "hooks=[]"]) == 0
-    capsys.readouterr()
-    command = ["sync", "runs/first", "runs/second", "--host", polyaxon_server.host, "--project", "later"]
-    assert main(command) == 0
-    at = f"polyaxon at {polyaxon_server.host}"
-    assert capsys.readouterr().out == f"runs/first: {at} is up to date\nruns/second: {at} is up to date\n"
-    remote = Remote(polyaxon_server, Path("runs/first"), "later")
-    before = {**remote.get(), "meta_info": None, "updated_at": None}
-    conditions = remote.get("/statuses")["status_conditions"]
-    assert main(command) == 0
-    assert {**remote.get(), "meta_info": None, "updated_at": None} == before
-    assert remote.get("/statuses")["status_conditions"] == conditions
-    assert (before["name"], before["status"]) == ("first", "succeeded")
-    assert remote.has_all_files()
-    assert remote.events("rollout__return") == remote.points("rollout/return")
-    assert Remote(polyaxon_server, Path("runs/second"), "later").get()["name"] == "second"
-
-
 def test_a_run_in_another_project_or_deleted(tmp_path: Path, polyaxon_server: PolyaxonServer) -> None:
     identity = uuid.uuid4().hex
     journal = Journal(tmp_path)

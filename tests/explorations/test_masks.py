@@ -37,17 +37,6 @@ def test_random_actions_are_drawn_among_the_legal_ones() -> None:
         assert chosen(EpsilonGreedy(0.5, SPACE), predictions, 0.5) == [11]
 
 
-def test_legal_actions_are_equally_frequent() -> None:
-    mask = np.array([True, False, True, True] * 5)
-    rng = np.random.default_rng(0)
-    many, _ = Random(Discrete(20))({"action": np.zeros(15_000), "action_mask": np.tile(mask, (15_000, 1))}, 0, rng)
-    one = [Random(Discrete(20))({**ROW, "action_mask": mask[None]}, 0, rng)[0].item() for _ in range(3000)]
-    for actions in (many, np.array(one)):
-        frequency = np.bincount(actions, minlength=20)[mask] / len(actions)
-        assert np.bincount(actions, minlength=20)[~mask].sum() == 0
-        np.testing.assert_allclose(frequency, 1 / 15, atol=0.02)
-
-
 def test_rows_explore_independently() -> None:
     predictions = {"action": np.array([12, 13, NO_LEGAL_ACTION, 11], np.int32), "action_mask": MASK}
     policy = EpsilonGreedy(0.5, SPACE)

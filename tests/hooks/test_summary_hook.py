@@ -131,14 +131,6 @@ def test_means_are_those_of_the_last_hundred_episodes_also_after_a_resume(sessio
     }
 
 
-def test_a_loss_that_is_not_a_number_is_written(session: Any) -> None:
-    hook = begun(SummaryHook(every_steps=1), session)
-    session.global_step = 1
-    hook.after_update(session, UpdateFacts(math.nan, {}))
-    hook.end(session, END)
-    assert math.isnan(read(session.model_dir)[0][1]["train/loss"])
-
-
 @pytest.mark.parametrize(
     ("resumed", "values", "expected"),
     [

@@ -117,41 +117,12 @@ def test_atari_takes_a_quarter(monkeypatch: Any) -> None:
     assert once / whole < 0.26
 
 
-def test_an_eighth_more_frames_is_enough_for_long_episodes_only(monkeypatch: Any) -> None:
-    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(NewestMemory(80, 1, frame_stack=3), (3, 1))  # 90 rows
-    for episode in range(2):
-        run(memory, episode, 85)
-    assert len(memory) == 80
-    for _ in range(100):  # two whole stacks each: fifteen of them fit
-        step(memory, stack(0, 1, 0), stack(1, 1, 1))
-    assert len(memory) == 15
-    assert set(map(str, contents(memory))) == {str(([0, 1, 0], [1, 1, 1], cut)) for cut in (0, 1)}
-
-
-@pytest.mark.parametrize(("size", "frame_stack"), [(1, 3), (2, 1), (3, 3)])
-def test_the_smallest_memories_hold_the_newest_transition(size: int, frame_stack: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
-    memory = build(NewestMemory(size, 1, frame_stack=frame_stack), (frame_stack, 1))
-    numbers = np.random.default_rng(0)
-    now = numbers.integers(0, 2, (frame_stack, 1), np.uint8)
-    for t in range(60):
-        following = np.concatenate([now[1:], numbers.integers(0, 2, (1, 1), np.uint8)])
-        if t % 4 == 0:
-            following = numbers.integers(0, 2, (frame_stack, 1), np.uint8)
-        step(memory, now, following)
-        assert contents(memory)[-1] == (now.reshape(-1).tolist(), following.reshape(-1).tolist(), 0)
-        now = following if t % 3 else numbers.integers(0, 2, (frame_stack, 1), np.uint8)
-
-
 @pytest.mark.parametrize(
     ("shape", "frame"),
     [
         ((4,), ()),
         ((4, 4), (4,)),  # the first one, where the wrapper puts it
-        ((6, 5, 4), (6, 5)),
         ((4, 6, 4), (4, 6)),  # an image: its channels
-        ((4, 6, 5, 4), (6, 5, 4)),
     ],
 )
 def test_frames_are_stacked_along_the_first_or_the_last_axis(shape: Any, frame: Any) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
-from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
+from axonrl.memories import Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
 from axonrl.tests.memories.test_memory_against_model import CASES, assert_same_state, build, world_of
@@ -223,31 +223,3 @@ def test_saving_and_loading_need_no_ram(tmp_path: Path) -> None:
     loaded.load_state_dict(state)
     assert resident() < before + 4096  # KiB
     assert_same_state(memory.state_dict(), loaded.state_dict())
-
-
-@pytest.mark.parametrize(
-    ("make", "observation", "num_envs"),
-    [
-        (lambda: ReplayMemory(640, 4, n_step=3, sampler="prioritized"), ArraySpec((), np.int64), 1),
-        (lambda: ReplayMemory(64, 4, frame_stack=4, sampler="prioritized"), ArraySpec((8, 8, 4), np.uint8), 4),
-        (lambda: ReplayMemory(64, 4), {"a": ArraySpec((2,), np.float64), "b": ArraySpec((), np.bool_)}, 4),
-        (lambda: BatchMemory(64), ArraySpec((0,), np.float32), 1),
-    ],
-)
-def test_nbytes_before_and_after(make: Any, observation: Any, num_envs: int) -> None:
-    memory, specs = make(), specs_of(observation)
-    expected = memory.nbytes_for(specs, num_envs)
-    assert memory.nbytes == 0
-    memory.build(specs, num_envs, np.random.default_rng(0))
-    assert memory.nbytes == expected
-    held = [memory._ring._columns, memory._ring._rows, memory._ring._start]
-    if hasattr(memory._ring, "_frames"):
-        held += [memory._ring._frames._rows, memory._ring._frames._newest]
-    if hasattr(memory, "sampler") and memory.sampler.settings["kind"] == "Prioritized":
-        tree = memory.sampler._tree
-        held += [tree.values, tree._sums, tree._below]
-    assert expected == sum(_bytes(one) for one in held)
-
-
-def _bytes(tree: Any) -> int:
-    return sum(map(_bytes, tree.values())) if isinstance(tree, dict) else int(tree.nbytes)

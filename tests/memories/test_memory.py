@@ -2,7 +2,6 @@
 
 import copy
 import json
-import resource
 from typing import Any
 
 import numpy as np
@@ -72,16 +71,6 @@ def test_room_is_made_for_as_many_observations_as_come(built: Any, step: Any, mo
         step(memory, now, now + 1, terminated=t % 3 == 2)
         lengths.append(len(memory))
     assert lengths == [1, 2, 3, 4, 5, 6] + [6] * 12
-
-
-def test_frames_are_allocated_only_as_they_come(specs: Any) -> None:
-    frames = ArraySpec((256, 256), np.uint8)
-    specs |= {"observation": frames, "next_observation": frames}
-    memory: Any = ReplayMemory(16_384, 32)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    memory.build(specs, 1, np.random.default_rng(0))
-    assert memory.nbytes == 16_384 * 24 + (16_384 + 2_048) * 65_536  # 1.2 GB
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
 def test_a_memory_that_cannot_fit_is_refused(built: Any, monkeypatch: Any) -> None:

@@ -5,27 +5,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from axonrl.contracts import Memory as MemoryProtocol
 from axonrl.memories import ReplayMemory
 from axonrl.tests.memories.transitions import Draws, in_order, numbers
 from axonrl.tests.raising import raised
-
-
-def test_a_batch_has_every_key_with_its_dtype_and_shape(built: Any, step: Any) -> None:
-    memory = built(ReplayMemory(10, 4))
-    for t in range(5):
-        step(memory, t, t + 1, reward=t / 2)
-    batch = memory.sample()
-    assert {key: (value.dtype, value.shape) for key, value in batch.items()} == {
-        "observation": (np.float32, (4, 1)),
-        "action": (np.int32, (4,)),
-        "reward": (np.float32, (4,)),
-        "terminated": (np.float32, (4,)),
-        "truncated": (np.float32, (4,)),
-        "next_observation": (np.float32, (4, 1)),
-        "discount": (np.float32, (4,)),
-    }
-    assert isinstance(memory, MemoryProtocol)
 
 
 def test_a_batch_belongs_to_who_asked_for_it(built: Any, step: Any) -> None:

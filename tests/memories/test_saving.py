@@ -286,25 +286,6 @@ def test_frames_of_the_first_format() -> None:
     assert np.asarray(batch["next_observation"])[..., 0].tolist() == [[6, 7], [7, 8]]
 
 
-def test_each_frame_is_written_once(tmp_path: Path) -> None:
-    memory = ReplayMemory(32, 1, frame_stack=4)
-    memory.build(specs_of(ArraySpec((8, 8, 4), np.uint8)), 1, np.random.default_rng(0))
-    store, stack = CheckpointStore(tmp_path), np.zeros((8, 8, 4), np.uint8)
-    for t in range(1, 41):
-        following = np.concatenate([stack[..., 1:], np.full((8, 8, 1), t, np.uint8)], -1)
-        memory.step(**timestep(stack, following))
-        stack = following
-        if t % 10 == 0:
-            folder = store.save({"memory": views(memory)})
-            new = folder / f"part-{t // 10:08d}.safetensors"
-            held = [one for one in parts.read_part(new, None)[0].stretches if one.item_bytes == 64]  # type: ignore[arg-type]
-            # The first observation is a stack of zeros, as the one before it would be: one frame for each timestep.
-            assert sum(one.end - one.begin for one in held) == (14 if t == 10 else 10)
-    resumed = ReplayMemory(32, 1, frame_stack=4)
-    resumed.build(specs_of(ArraySpec((8, 8, 4), np.uint8)), 1, np.random.default_rng(0))
-    assert_same_state(loaded(CheckpointStore(tmp_path), resumed).state_dict(), memory.state_dict())
-
-
 def test_observations_of_several_parts_and_types(tmp_path: Path) -> None:
     spaces = {
         "a/b": ArraySpec((2,), np.float64),

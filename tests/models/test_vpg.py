@@ -1,4 +1,4 @@
-"""VPG against numbers worked out by hand, on networks that are one matrix; and through the Agent."""
+"""VPG against numbers worked out by hand, on networks that are one matrix, and through the Agent; A2C against PPO."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from gymnasium import spaces
 from axonrl import Agent, Modes, RunConfig
 from axonrl.errors import NonFiniteError
 from axonrl.memories import BatchMemory
-from axonrl.models import vpg
-from axonrl.tests.models.executed import WHOLE, Model, traced
+from axonrl.models import a2c, ppo, vpg
+from axonrl.tests.models.executed import WHOLE, Model, random_rollout, traced
 from axonrl.tests.test_learning import Corridor
 
 F32 = np.float32
@@ -143,3 +143,25 @@ def test_the_error_names_advantages_that_overflow(tmp_path: Path) -> None:
     agent = Agent(vpg.model_fn, BatchMemory(16), tmp_path, QUIET, {"hidden": (), "baseline": "none"})
     with pytest.raises(NonFiniteError, match="advantage_std"):
         agent.train(Overflowing(), timesteps=100)
+
+
+A2C_CONFIG = RunConfig(observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2))
+
+
+def rollout(seed: int) -> dict[str, Any]:
+    return {**random_rollout(np.random.default_rng(seed), (5, 2)), "log_prob": np.full((5, 2), np.log(0.5), np.float32)}
+
+
+def test_it_is_ppo_with_one_step_for_each_rollout() -> None:
+    """In each rollout the policy that learns is the one that acted, so that no ratio is clipped: its own are given."""
+    params = {"hidden": (4,), "learning_rate": {"kind": "linear", "start": 0.01, "stop": 0.001, "duration": 3}}
+    as_ppo = {**WHOLE, **params, "gae_lambda": 1.0, "entropy_coefficient": 0.01, "optimizer": "rmsprop"}
+    ours = Model(a2c.model_fn, params, A2C_CONFIG, rollout(0), "tensorflow")
+    theirs = Model(ppo.model_fn, as_ppo, A2C_CONFIG, rollout(0), "tensorflow")
+    names = ("loss", "policy_loss", "value_loss", "entropy", "gradient_norm", "explained_variance", "learning_rate")
+    for step in range(3):
+        batch, before = rollout(step), ours.weights
+        found, expected = (model.train(step, **batch) for model in (ours, theirs))
+        assert found == {name: expected[name] for name in (*names, "td_error")}
+        np.testing.assert_equal(ours.weights, theirs.weights)
+        assert all((value != before[name]).any() for name, value in ours.weights.items() if "head" in name)

@@ -12,6 +12,9 @@ from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import Executor, check_weights
 from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
+from axonrl.runtimes.litert.conversion import convert
+from axonrl.runtimes.litert.executor import lite_executor
+from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import Make, network
@@ -179,67 +182,6 @@ def test_the_number_of_environments_may_change_between_calls(executor: Executor)
         np.testing.assert_array_equal(predictions["action"], predictions["q"].argmax(axis=1))
 
 
-def test_the_bits_go_on_the_same_in_another_executor(
-    execute: Callable[..., Executor], trace: Make, batch_specs: Make, batch_of: Make
-) -> None:
-    """Handed over in mid-run, the weights are all that there is."""
-    specs = batch_specs(6)
-
-    def made() -> Executor:
-        program = trace(network, seed=5)
-        return execute(program, program.trace_train(specs))
-
-    def updates(executor: Executor, start: int) -> list[bytes]:
-        found = []
-        for step in range(start, start + 5):
-            batch = batch_of(specs, seed=step)
-            counters = {"global_step": step, "global_timestep": step, "progress": 0.0}
-            found.append(executor.train(batch, counters, []).scalars.tobytes())
-            found.append(executor.act(batch["observation"])[0]["q"].tobytes())
-        return found + [weight.tobytes() for weight in executor.get_weights().values()]
-
-    one, other = made(), made()
-    first = updates(one, 0)
-    weights = one.get_weights()
-    second = updates(one, 5)
-    assert updates(other, 0) == first
-    assert updates(other, 0) != first
-    other.set_weights(weights)
-    assert updates(other, 5) == second
-
-
-def test_recurrent_state_goes_in_and_comes_out(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight = tf.Variable(2.0, name="weight")
-        if not isinstance(features, dict) or "state" not in features:  # what state it has
-            state = {"sum": tf.zeros_like(features[:, 0]), "count": tf.zeros(tf.shape(features)[:1], tf.int32)}
-            features = {"observation": features, "state": state}
-        observation, state = features["observation"], features["state"]
-        following = {"sum": state["sum"] + observation[:, 0], "count": state["count"] + 1}
-        if mode == Modes.PREDICT:
-            return EstimatorSpec(mode, {"action": weight * following["sum"]}, state=following)
-        weight.assign_add(tf.reduce_sum(following["sum"]))
-        return EstimatorSpec(mode, loss=tf.reduce_sum(following["count"]))
-
-    program = trace(model_fn)
-    state_specs = {"sum": ArraySpec((), np.float32), "count": ArraySpec((), np.int32)}
-    specs = batch_specs(2, state=state_specs)
-    executor = execute(program, program.trace_train(specs))
-    state: Any = {"sum": np.array([1, 2, 3], np.float32), "count": np.array([4, 5, 6], np.int32)}
-    ones = np.ones((3, 4), np.float32)
-    for step in (1, 2):
-        predictions, state = executor.act({"observation": ones, "state": state})
-        assert predictions["action"].tolist() == [2 * (1 + step), 2 * (2 + step), 2 * (3 + step)]
-        assert state["sum"].tolist() == [1 + step, 2 + step, 3 + step]
-        assert state["count"].tolist() == [4 + step, 5 + step, 6 + step]
-    batch = batch_of(specs) | {
-        "observation": ones[:2],
-        "state": {"sum": np.array([1, 2], np.float32), "count": np.array([3, 4], np.int32)},
-    }
-    assert executor.train(batch, COUNTERS, []).scalars.tolist() == [9]
-    assert executor.get_weights() == {"0000.weight": 7}
-
-
 def test_observations_of_every_dtype(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
     observation = {
         "frame": ArraySpec((2, 2), np.uint8),
@@ -279,3 +221,152 @@ def test_observations_of_every_dtype(execute: Make, trace: Make, batch_specs: Ma
     assert result.td_error is not None
     np.testing.assert_allclose(result.td_error, [32, 10.2], rtol=1e-6)
     assert executor.get_weights()["0000.count"] == 2**61
+
+
+def test_both_executors_have_the_same_losses_over_many_updates(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    specs, losses = batch_specs(6), []
+    for runtime in ("litert", "tensorflow"):
+        program = trace(network)
+        executor = choose(program, program.trace_train(specs), runtime, None, shared)[0]
+        batches = [batch_of(specs, seed=seed % 20) for seed in range(200)]
+        losses.append([executor.train(batch, COUNTERS, []).scalars[0] for batch in batches])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert np.mean(losses[0][-20:]) < 0.9 * np.mean(losses[0][:20])
+
+
+def scaling(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    scale = tf.Variable(2.0, name="scale")
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {"action": scale * features[:, 0]})
+    scale.assign_add(1.0)
+    return EstimatorSpec(mode, loss=scale)
+
+
+def test_a_program_may_act_only(trace: Make) -> None:
+    program = trace(scaling)
+    content = convert({"act": program.predict.function}, list(program.store.variables().values()))
+    executor = lite_executor(program, None, content)
+    assert executor.acts
+    assert executor.act(np.ones((2, 4), np.float32))[0]["action"].tolist() == [2, 2]
+    with pytest.raises(ValueError, match=r"^this executor of .*\.scaling only acts$"):
+        executor.train({}, COUNTERS, [])
+
+
+def test_a_program_may_learn_only(trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    program = trace(scaling)
+    specs = batch_specs(2)
+    train = program.trace_train(specs)
+    content = convert({"train": train.function}, list(program.store.variables().values()))
+    executor = lite_executor(program, train, content)
+    assert not executor.acts
+    assert executor.train(batch_of(specs), COUNTERS, []).scalars.tolist() == [3]
+    assert executor.get_predict_weights() == {"0000.scale": 3}
+    with pytest.raises(ValueError, match=r"^this executor of .*\.scaling only learns$"):
+        executor.act(np.ones((2, 4), np.float32))
+
+
+def test_weights_begin_as_tensorflows_are(trace: Make) -> None:
+    program = trace(scaling)
+    (variable,) = program.store.variables().values()
+    content = convert({"act": program.predict.function}, [variable])
+    variable.assign(7.0)
+    assert lite_executor(program, None, content).get_weights() == {"0000.scale": 7}
+    executor = lite_executor(program, None, content)
+    executor.set_weights({"0000.scale": np.array(5, np.float32)})
+    assert variable.numpy() == 7  # and are its own from then on
+
+
+@pytest.mark.parametrize("damage", [lambda c: c[: len(c) // 2], lambda c: b""])
+def test_what_is_not_a_program_is_refused(damage: Make, trace: Make) -> None:
+    program = trace(scaling)
+    content = convert({"act": program.predict.function}, list(program.store.variables().values()))
+    with pytest.raises(ValueError, match="LiteRT does not take this program"):
+        lite_executor(program, None, damage(content))
+
+
+def aligned(values: Any, dtype: Any = np.float32) -> Any:
+    """An array whose memory TensorFlow could use as it is."""
+    values = np.asarray(values, dtype)
+    memory = np.empty(values.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    array = memory[start : start + values.nbytes].view(dtype).reshape(values.shape)
+    array[...] = values
+    return array
+
+
+def test_large_programs_take_another_way_to_the_same_bits(
+    trace: Make, batch_specs: Make, batch_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> list[Any]:
+        program = trace(network, seed=5)
+        train = program.trace_train(batch_specs(6))
+        executor = TensorFlowExecutor(program, train)
+        found = [train.large, program.predict.large]
+        for seed in range(2):
+            batch = batch_of(batch_specs(6), seed=seed)
+            result = executor.train(batch, COUNTERS, [])
+            found += [result.scalars.tobytes(), result.td_error is not None and result.td_error.tobytes()]
+            for copies in (1, 3):  # few rows, and more than few
+                predictions, _ = executor.act(np.repeat(batch["observation"], copies, axis=0))
+                found += [predictions["q"].tobytes(), predictions["action"].tobytes()]
+        return found + [value.tobytes() for value in executor.get_weights().values()]
+
+    small = run()
+    monkeypatch.setattr("axonrl.runtimes.tracing.graphs.why_large", lambda graph, ops: "it is")
+    for one_thread in (False, True):
+        monkeypatch.setattr("axonrl.runtimes.tensorflow._has_one_thread", lambda one=one_thread: one)
+        large = run()
+        assert (small[:2], large[:2]) == ([None, None], ["it is", "it is"])
+        assert small[2:] == large[2:]
+
+
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        (lambda x: tf.switch_case(tf.cast(x, tf.int32) - 1, [lambda: x, lambda: -x, lambda: 7.0]), [1.0, -2.0, 7.0]),
+        (lambda x: tf.while_loop(lambda y: y < 10, lambda y: 2 * y, [x])[0], [16.0, 16.0, 12.0]),
+        (tf.function(lambda x: tf.cond(x > 2, lambda: x, lambda: 0.0), autograph=False), [0.0, 0.0, 3.0]),
+    ],
+)
+def test_loops_and_conditionals_run_too(
+    choose: Callable[[Any], Any], expected: list[float], trace: Make, batch_specs: Make, batch_of: Make
+) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(1.0, name="weight")
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"action": choose(features[0, 0] * weight) + 0 * features[:, 0]})
+        weight.assign_add(1.0)
+        return EstimatorSpec(mode, loss=choose(tf.cast(labels["global_step"], tf.float32) * (weight - 1.0)))
+
+    program = trace(model_fn)
+    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(6)))
+    batch = batch_of(batch_specs(6))
+    for first, wanted in zip((1.0, 2.0, 3.0), expected, strict=True):
+        predictions, _ = executor.act(np.full_like(batch["observation"][:1], first))
+        assert predictions["action"].tolist() == [wanted]
+    for step, wanted in zip((1, 2, 3), expected, strict=True):
+        executor.set_weights({"0000.weight": np.ones((), np.float32)})
+        counters = {"global_step": step, "global_timestep": 0, "progress": 0.0}
+        assert executor.train(batch, counters, []).scalars.tolist() == [wanted]
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_variables_do_not_share_the_memory_of_a_batch(
+    small: bool, trace: Make, batch_specs: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        last = tf.Variable(tf.zeros([32]), name="last")
+        if mode == Modes.PREDICT:
+            return EstimatorSpec(mode, {"action": features[:, 0] + last[0]})
+        last.assign(labels["reward"])
+        return EstimatorSpec(mode, loss=0.0)
+
+    monkeypatch.setattr("axonrl.runtimes.tracing.graphs.why_large", lambda graph, ops: None if small else "it is")
+    program = trace(model_fn)
+    specs = batch_specs(32)
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
+    batch = {key: aligned(np.ones(spec.shape), spec.dtype) for key, spec in specs.items()}
+    executor.train(batch, COUNTERS, [])
+    for array in batch.values():
+        array[...] = 9
+    assert executor.get_weights()["0000.last"].tolist() == [1.0] * 32

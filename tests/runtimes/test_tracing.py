@@ -1,8 +1,12 @@
-"""What a model_fn sees when it is traced, what is made of what it returns, and what is refused."""
+"""What a traced model_fn sees, what is made of what it returns, and what is refused; optimizers, and randomness."""
 
+import contextlib
 import dataclasses
+import gc
+import random
 import re
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +14,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework.func_graph import FuncGraph
 
+from axonrl import noise
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
 from axonrl.errors import ArgumentError
+from axonrl.noise import Request
+from axonrl.runs.programs import shared
+from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.tests.runtimes.networks import COUNTERS, Make, learning, linear, minimize, predict
+from axonrl.tests.runtimes.networks import COUNTERS, START, Make, learning, linear, minimize, network, predict
 
 
 def seeing(seen: list[Any]) -> Callable[..., EstimatorSpec]:
@@ -190,3 +199,259 @@ def test_names_of_metrics_that_no_summary_or_file_can_carry(name: Any, trace: Ma
     with pytest.raises(ArgumentError, match=r"metrics has the key ") as error:
         trace(learning(train)).trace_train(batch_specs(3))
     assert (error.value.argument, error.value.value) == ("metrics", name)
+
+
+def trained(program: Any, specs: Any, *batches: Any, step: int = 0) -> TensorFlowExecutor:
+    """An executor after an update with each of the batches."""
+    executor = TensorFlowExecutor(program, program.trace_train(specs))
+    for index, batch in enumerate(batches):
+        executor.train(batch, {"global_step": step + index, "global_timestep": 10 * index, "progress": 0.0}, [])
+    return executor
+
+
+def with_gradients(loss: Callable[[], Any], weight: Any) -> Any:
+    return tf.gradients(loss(), [weight])[0]
+
+
+def with_tape(loss: Callable[[], Any], weight: Any) -> Any:
+    with tf.GradientTape() as tape:
+        value = loss()
+    return tape.gradient(value, weight)
+
+
+@pytest.mark.parametrize("differentiate", [with_gradients, with_tape])
+def test_one_step_of_gradient_descent(differentiate: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight, q = linear(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        gradient = differentiate(lambda: tf.reduce_sum(features @ weight), weight)
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q), train_op=weight.assign_sub(0.5 * gradient))
+
+    specs = batch_specs(3)
+    batch = batch_of(specs)
+    weights = trained(trace(model_fn), specs, batch).get_weights()
+    # The loss is the sum of x W: its gradient is the sum of the rows of x, in both columns.
+    gradient = batch["observation"].sum(axis=0)[:, None]
+    np.testing.assert_allclose(weights["0000.weight"], np.array(START, np.float32) - 0.5 * gradient, rtol=1e-6)
+
+
+def test_a_training_that_assigns_nothing_is_refused(trace: Make, batch_specs: Make) -> None:
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        keras.optimizers.SGD(0.1)  # made, but not applied
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q), train_op="a tensor")
+
+    message = re.escape(
+        "in mode 'train' assigns no variable, with or without a train_op: it would never learn; call opt"
+    )
+    with pytest.raises(ValueError, match=message):
+        trace(learning(train)).trace_train(batch_specs(3))
+
+
+def test_updates_call_nothing_again(
+    trace: Make, batch_specs: Make, batch_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    inner_traces: list[int] = []
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        calls.append(mode)
+        weight = tf.Variable(START, name="weight")
+
+        def inner(x: Any) -> Any:
+            inner_traces.append(1)
+            return x @ weight
+
+        q = tf.function(inner, autograph=False)(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        weight.assign_sub(0.001 * weight)
+        return EstimatorSpec(mode, loss=tf.reduce_sum(q))
+
+    specs = batch_specs(2)
+    batch = batch_of(specs)
+    executor = trained(trace(model_fn), specs)
+    assert calls == ["predict", "train"]
+    before = list(calls), list(inner_traces)
+    monkeypatch.setattr(tf, "function", None)
+    for step in range(20):
+        executor.train(batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, [])
+        executor.act(batch["observation"][: 1 + step % 2])
+    assert (calls, inner_traces) == before
+
+
+def test_nothing_of_keras_is_kept(trace: Make, batch_specs: Make) -> None:
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        net = keras.layers.Dense(2)
+        alive.add(net)
+        q = net(features)
+        if mode == Modes.PREDICT:
+            return predict(q)
+        return minimize(tf.reduce_sum(q), net.trainable_variables)
+
+    program = trace(model_fn)
+    trained(program, batch_specs(3))
+    gc.collect()
+    assert list(alive) == []
+    old = [weakref.ref(v) for v in list(program.store.variables().values())[2:]]
+    assert old
+    program.trace_train(batch_specs(3))
+    gc.collect()
+    assert [ref() for ref in old] == [None] * len(old)
+
+
+def test_a_program_that_is_dropped_leaves_no_graph_behind(trace: Make, batch_specs: Make) -> None:
+    def graphs() -> int:
+        gc.collect()
+        return sum(isinstance(one, FuncGraph) for one in gc.get_objects())
+
+    before = graphs()
+    program = trace(network)
+    program.trace_train(batch_specs(3))
+    assert graphs() > before
+    del program
+    assert graphs() == before
+
+
+class Late(keras.layers.Layer):  # type: ignore[misc]
+    """Its inner layer is built by its first call, which Keras does outside the graph in a functional model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = keras.layers.Dense(3, kernel_initializer=lambda shape, dtype: tf.random.normal(shape, dtype=dtype))
+
+    def call(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+def much_random(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """Initial values from every source: Keras, TensorFlow's ops, NumPy, Python."""
+    net = keras.Sequential([keras.Input((4,)), Late(), keras.layers.Dense(2)])
+    q = net(features)
+    q += tf.Variable(tf.random.normal([2]), name="op") + tf.Variable(lambda: tf.random.uniform([2]), name="call")
+    q += tf.Variable(np.random.normal(size=2).astype("f"), name="numpy") * tf.Variable(random.random(), name="python")  # noqa: NPY002
+    if mode == Modes.PREDICT:
+        return predict(q)
+    spec = minimize(tf.reduce_sum(q), net.trainable_variables)
+    tf.Variable(tf.random.normal([3]), name="later")
+    return spec
+
+
+def initial(trace: Make, specs: Any, seed: int) -> dict[str, Any]:
+    program = trace(much_random, seed=seed)
+    program.trace_train(specs)
+    return TensorFlowExecutor(program).get_weights()
+
+
+def test_initial_weights_follow_from_the_seed_alone(trace: Make, batch_specs: Make) -> None:
+    first = initial(trace, batch_specs(3), 1)
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    tf.random.set_seed(5)
+    tf.random.normal([3])
+    again, other = initial(trace, batch_specs(3), 1), initial(trace, batch_specs(3), 2)
+    assert list(again) == list(first)
+    for name, value in first.items():
+        np.testing.assert_array_equal(again[name], value)
+    drawn = [name for name in first if not name.endswith(("bias", "iteration", "learning_rate"))]
+    assert [name.split(".")[1] for name in drawn] == [
+        "sequential/late/kernel",
+        "sequential/dense/kernel",
+        "op",
+        "call",
+        "numpy",
+        "python",
+        "later",
+    ]
+    assert [name for name in drawn if np.array_equal(other[name], first[name])] == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_callers_generators_are_left_as_they_were(fails: bool, trace: Make) -> None:
+    def numbers() -> list[float]:
+        return [random.random(), np.random.random(), float(tf.random.uniform([]))]  # noqa: NPY002
+
+    def seed_all() -> None:
+        random.seed(5)
+        np.random.seed(5)  # noqa: NPY002
+        tf.random.set_seed(5)
+
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = much_random(features, labels, mode)
+        if fails:
+            raise RuntimeError("mine")
+        return spec
+
+    seed_all()
+    expected = numbers() + numbers()
+    seed_all()
+    found = numbers()
+    with pytest.raises(RuntimeError, match="mine") if fails else contextlib.nullcontext():
+        trace(model_fn)
+    assert found + numbers() == expected
+
+
+def noisy(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+    normal = noise.normal([2])
+    order = noise.permutation(3)
+    uniform = noise.uniform([], 5, 6)
+    tf.Variable(0.0, name="count").assign_add(1.0)  # what creates variables is called twice
+    weight.assign_sub(0.5 * weight)
+    metrics, td_error = {"normal": normal[1], "uniform": uniform, "first": order[0]}, tf.gather(labels["reward"], order)
+    return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(normal), metrics=metrics, td_error=td_error)
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_noise_becomes_inputs(runtime: str, trace: Make, batch_specs: Make, batch_of: Make) -> None:
+    specs = batch_specs(3)
+    program = trace(learning(noisy))
+    train = program.trace_train(specs)
+    assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
+    assert train.metrics == ("normal", "uniform", "first")
+    assert train.not_exact == ()
+    executor, batch = choose(program, train, runtime, None, shared)[0], batch_of(specs)
+    draws = [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)]
+    result = executor.train(batch, COUNTERS, draws)
+    assert result.scalars.tolist() == [4, 2.5, 5.25, 2]
+    assert result.td_error is not None
+    np.testing.assert_array_equal(result.td_error, batch["reward"][draws[1]])
+
+
+def test_noise_of_unknown_size_is_refused(trace: Make, batch_specs: Make) -> None:
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        return EstimatorSpec(Modes.TRAIN, loss=noise.normal([tf.shape(q)[0]]))
+
+    with pytest.raises(ValueError, match="needs a static shape of positive integers"):
+        trace(learning(train)).trace_train(batch_specs(3))
+
+
+@pytest.mark.parametrize("later", [[], [3]])
+def test_noise_that_changes_from_call_to_call_is_refused(later: list[int], trace: Make, batch_specs: Make) -> None:
+    calls: list[int] = []
+
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        calls.append(1)
+        for n in [2] if len(calls) == 1 else later:  # TRAIN creates no variable: one call asks, the next one is fed
+            noise.normal([n])
+        weight.assign_sub(weight)
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q))
+
+    with pytest.raises(ValueError, match="must request the same noise at every call: first"):
+        trace(learning(train)).trace_train(batch_specs(3))
+
+
+def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make, batch_specs: Make) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = tf.Variable(tf.random.truncated_normal([4, 2]), name="weight")
+        q = features @ weight
+        if mode == Modes.PREDICT:
+            return predict(q)
+        loss = tf.reduce_sum(q + tf.random.normal(q.shape))
+        weight.assign_sub(tf.gradients(loss, [weight])[0])
+        return EstimatorSpec(mode, loss=loss, metrics={"first": tf.random.shuffle(labels["reward"])[0]})
+
+    program = trace(model_fn)
+    assert program.predict.not_exact == ()
+    assert program.trace_train(batch_specs(3)).not_exact == ("RandomShuffle", "RandomStandardNormal")

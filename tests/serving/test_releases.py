@@ -17,12 +17,23 @@ from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.opening import open_stepper
 
 from .for_accounts import PASSWORD
-from .make_fixture import CONFIG, OBSERVATIONS, step
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
 FIXTURES: Final = Path(__file__).with_name("fixtures")
 RELEASES: Final = sorted(path.name for path in FIXTURES.iterdir())
+# What the agents of the fixtures were made of and did: 200 steps in a checkpoint, 4 more in the journal.
+CONFIG: Final[dict[str, Any]] = {
+    **{"state_size": 4, "action_size": 2, "hidden_layers": [8], "batch_size": 8, "buffer_size": 100},
+    **{"lr": 0.01, "update_freq": 5, "seed": 0},
+}
+OBSERVATIONS: Final = [[a / 2, b / 2, (a * b) / 4, 1.0] for a in range(-2, 3) for b in range(-2, 3)]
+
+
+def step(k: int) -> bytes:
+    state, after = OBSERVATIONS[k % 25], OBSERVATIONS[(k + 1) % 25]
+    data = {"state": state, "action": [k % 2], "reward": state[k % 2], "next_state": after, "done": k % 10 == 9}
+    return json.dumps({"step_data": {**data, "environment": "e"}}).encode()
 
 
 def dumped(data: Path) -> list[str]:

@@ -5,8 +5,6 @@ import fcntl
 import json
 import os
 import socket
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,25 +221,3 @@ def test_it_counts_what_it_does(worker: Asked, recipe: bytes) -> None:
     assert (told["loaded_agents"], told["openings_total"], told["evictions_total"]) == (1, 2, 1)
     assert (told["updates_total"], told["journal_syncs_total"]) == (3, 10)
     assert told["journal_sync_seconds_total"] > 0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")
-def test_long_updates_give_way_to_the_thread_that_answers(
-    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nice: dict[bool, set[int]] = {True: set(), False: set()}
-    work = Learning.work
-
-    def working(learning: Learning) -> None:
-        beside = threading.current_thread().name.startswith("update")
-        nice[beside].add(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        work(learning)
-
-    monkeypatch.setattr(Learning, "work", working)
-    monkeypatch.setattr(Learning, "next_is_long", property(lambda learning: learning.next_is_update))
-    worker.ask("a", "open", recipe)
-    for _ in range(16):
-        worker.ask("a", "step", STEP)
-    worker.ask("a", "info")
-    (base,) = nice[False]
-    assert nice[True] == {min(base + 10, 19)}

@@ -188,16 +188,6 @@ def test_the_target_is_copied_when_so_many_items_were_learned_from_before_learni
     executor.terminate()
 
 
-def test_decay_of_sgd_lowers_the_learning_rate() -> None:
-    given = config(optimizer_spec={"type": "sgd", "learning_rate": 0.01, "decay": 1e12})
-    executor, hook = ApexExecutor(Lever, given, backend="inline"), Weights()
-    executor.agent.train(executor._plan.factory(), 16, 4, steps=3, hooks=hook)
-    kernels = [one["policy/dense-0/kernel"] for one in hook.seen]
-    np.testing.assert_array_equal(kernels[1], kernels[2])
-    assert not np.array_equal(kernels[0], hook.seen[0]["target/dense-0/kernel"])  # a copy of the first weights
-    executor.terminate()
-
-
 def test_workloads_go_on_and_results_are_those_of_workers() -> None:
     arguments: Any = {"executor": {"num_sample_workers": 2, "num_worker_samples": 20}, "n_step": 2}
     worker = {"num_worker_environments": 2, "frame_skip": 2}

@@ -54,21 +54,6 @@ def test_a_grid_that_is_not_square_has_walls_fires_and_three_representations() -
     assert cam.state_space.contains(picture)
 
 
-@pytest.mark.parametrize(("world", "shape", "start"), [("chain", (1, 11), 5), ("8x16", (8, 16), 0)])
-def test_maps_have_starts_and_ways_to_a_goal(world: str, shape: tuple[int, int], start: int) -> None:
-    env: Any = GridWorld(world)
-    assert (env.world.shape, env.reset()) == (shape, start)
-    reached, edge = {start}, [start]
-    while edge:
-        before = edge.pop()
-        after = [int(env.step(action, set_discrete_pos=before)[0]) for action in range(4)]
-        edge += [pos for pos in after if pos not in reached]
-        reached |= set(after)
-    letters = {str(env.world[pos % shape[0], pos // shape[0]]) for pos in reached}
-    assert "G" in letters
-    assert "W" not in letters
-
-
 def test_random_starts_follow_the_seed() -> None:
     starts = []
     for _ in range(2):

@@ -123,24 +123,6 @@ def test_an_actor_and_a_learner_share_a_queue() -> None:
     assert equal(actor.get_policy_weights(), learner.get_policy_weights())
 
 
-@pytest.mark.learning
-def test_a_program_learns_cartpole() -> None:
-    agent = SingleIMPALAAgent(
-        environment_spec=CARTPOLE,
-        num_workers=8,
-        worker_sample_size=20,
-        reward_clipping=None,
-        network_spec=[{"type": "dense", "units": 64, "activation": "tanh"}],
-        update_spec={"batch_size": 8},
-        optimizer_spec={"type": "rmsprop", "learning_rate": 3e-3, "epsilon": 0.01, "clip_grad_norm": 40.0},
-        execution_spec={"seed": 100},
-    )
-    for _ in range(100):
-        agent.update()
-    assert agent.timesteps == 16_000
-    assert np.mean(agent.episode_returns[-20:]) > 60  # random ones: 22
-
-
 def test_fragments_of_a_script(tmp_path: Path) -> None:
     environment = Script()
     summary = {"directory": str(tmp_path), "save_steps": 1}
@@ -436,13 +418,8 @@ def test_one_warning_names_all_that_has_no_effect() -> None:
 
 def test_names_of_agents_and_types() -> None:
     spec = {**LINEAR, "environment_spec": Script, "auto_build": False}
-    made = [
-        Agent.from_spec({**spec, "type": "IMPALA-agent"}),
-        Agent.from_spec("impala", **spec),
-        IMPALAAgent.from_spec({**spec, "type": "Single"}),
-        IMPALAAgent({**spec, "type": "single"}, num_actors=1),
-    ]
-    assert {(type(one), one.form["type"], one.form["num_workers"]) for one in made} == {(IMPALAAgent, "single", 1)}
+    for one in (Agent.from_spec({**spec, "type": "IMPALA-agent"}), IMPALAAgent.from_spec({**spec, "type": "Single"})):
+        assert (type(one), one.form["type"], one.form["num_workers"]) == (IMPALAAgent, "single", 1)
     actor = Agent.from_spec("impala", type="actor", num_actors=3, **spec)
     assert (actor.name, actor.form["num_workers"], actor.graph_built) == ("impala-actor-agent", 3, False)
     assert type(Agent.from_spec("single-impala", **spec)) is SingleIMPALAAgent

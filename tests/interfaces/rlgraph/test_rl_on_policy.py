@@ -291,24 +291,6 @@ def test_floats_are_clipped_for_the_environment_and_learnt_as_drawn(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("unconverted")
-def test_several_actions_have_one_log_probability() -> None:
-    space = {"gear": IntBox(2, 5, shape=(2,)), "arm": {"lift": FloatBox(-1.0, 1.0), "grip": {"type": "bool"}}}
-    agent = ActorCriticAgent(**{**LINEAR, "action_space": space, "weight_entropy": 1.0})
-    valued(agent, 0.0, 0.0)
-    for _ in range(4):
-        action = agent.get_action([0.0])
-        assert action["gear"].shape == (2,)
-        assert set(action["gear"].tolist()) <= {2, 3, 4}
-        agent.observe([0.0], action, [], 0.0, [0.0], True)
-    noted = held(agent.memory)
-    discrete = 2 * math.log(1 / 3) + HALF
-    normal = -0.5 * noted["action"]["arm/lift"].astype(np.float64) ** 2 - 0.5 * math.log(2 * math.pi)
-    np.testing.assert_allclose(noted["log_prob"], discrete + normal, rtol=1e-6)
-    entropy = -discrete + 0.5 * math.log(2 * math.pi * math.e)
-    np.testing.assert_allclose(agent.update()[1], [-entropy] * 4, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("unconverted")
 def test_epsilon_and_noise_change_what_is_drawn() -> None:
     random = {"epsilon_spec": {"decay_spec": {"type": "constant_decay", "constant_value": 1.0}}}
     agent = ppo(exploration_spec=random, action_space=IntBox(3, 5))
@@ -332,26 +314,18 @@ def test_an_exported_policy_takes_the_best_actions_in_their_spaces(tmp_path: Pat
     np.testing.assert_allclose(exported["lift"], actions["lift"], rtol=1e-6)
 
 
-def played(agent: OnPolicyAgent, steps: int, *, greedy: bool = False) -> list[float]:
+def played(agent: OnPolicyAgent, steps: int) -> list[float]:
     """Two environments, updates every 8 timesteps; all actions and losses."""
     found: list[float] = []
     states = np.array([[0.5], [-0.5]])
     for step in range(steps):
         actions = agent.get_action(states)
-        if greedy:
-            agent.get_action(states[::-1], use_exploration=False)
         for k in range(2):
             agent.observe(states[k], actions[k], [], float(actions[k]), states[1 - k], step % 5 == 4, env_id=f"env_{k}")
         found += actions.tolist()
         if step % 8 == 7:
             found += agent.update()[1].tolist()
     return found
-
-
-def test_same_calls_same_numbers_and_greedy_calls_change_nothing() -> None:
-    agents = [actor_critic() for _ in range(2)]
-    assert played(agents[0], 24) == played(agents[1], 24, greedy=True)
-    assert equal(agents[0].get_weights(), agents[1].get_weights())
 
 
 def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
@@ -382,12 +356,3 @@ def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
 )
 def test_wrong_arguments_are_named(more: dict[str, Any], argument: str) -> None:
     assert refused(PPOAgent, **{**PPO, **more, "auto_build": False}).argument == argument
-
-
-def test_agents_are_found_by_their_keys() -> None:
-    agent = Agent.from_spec({"type": "actor-critic-agent", **LINEAR}, auto_build=False)
-    assert type(agent) is ActorCriticAgent
-    assert agent.name == "actor-critic-agent"
-    assert type(Agent.from_spec("PPO", **PPO, auto_build=False)) is PPOAgent
-    refused(ActorCriticAgent.from_spec, {"type": "ppo", **PPO}, auto_build=False)
-    refused(OnPolicyAgent, **PPO)

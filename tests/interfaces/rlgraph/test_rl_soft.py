@@ -1,6 +1,5 @@
 """SACAgent: losses and targets by hand, actions, files."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from axonrl.interfaces.rlgraph.agents import SACAgent
 from axonrl.interfaces.rlgraph.spaces import FloatBox
 
-from .agents import equal, records, refused
+from .agents import records, refused
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -74,19 +73,6 @@ def test_actions_stay_within_the_space() -> None:
     np.testing.assert_array_equal(
         agent.get_action(states[0], use_exploration=False), agent.get_action(states[0], use_exploration=False)
     )
-
-
-def test_files(tmp_path: Path) -> None:
-    agent, other = SACAgent(**SAC), SACAgent(**SAC)
-    other.get_action([0.1, 0.2])  # has drawn something else
-    agent.import_observations(batch(20, terminal=False))
-    agent.update()
-    agent.store_model(tmp_path)
-    other.load_model(tmp_path)
-    for _ in range(3):
-        assert agent.update() == other.update()
-        np.testing.assert_array_equal(agent.get_action([0.1, 0.2]), other.get_action([0.1, 0.2]))
-    assert equal(agent.get_weights(), other.get_weights())
 
 
 @pytest.mark.parametrize(

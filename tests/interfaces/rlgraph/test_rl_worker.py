@@ -1,20 +1,16 @@
 """The worker of RLgraph's interface."""
 
 import itertools
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from axonrl.interfaces.rlgraph import (
-    Agent,
     DQNAgent,
     Environment,
     GridWorld,
-    OpenAIGymEnv,
     RandomAgent,
     RLGraphWarning,
     SingleThreadedWorker,
@@ -144,52 +140,6 @@ def _check_entries_of_a_call(worker: SingleThreadedWorker, agent: DQNAgent) -> N
     error = refused(worker.execute_timesteps, 20, update_spec={"batch_size": 501})  # the memory has 500
     assert error.argument == "SingleThreadedWorker.execute_timesteps: update_spec['batch_size']"
     assert (agent.update_spec["sync_interval"], agent.update_spec["batch_size"]) == (16, 32)
-
-
-# The settings of RLgraph 0.1.3's examples/configs/dqn_cartpole.json.
-CARTPOLE: Final = {
-    "type": "dqn",
-    "memory_spec": {"type": "replay", "capacity": 128},
-    "preprocessing_spec": [],
-    "network_spec": [{"type": "dense", "units": 20, "activation": "tanh", "scope": "hidden"}],
-    "action_adapter_spec": {
-        "type": "dueling-action-adapter",
-        "units_state_value_stream": 3,
-        "units_advantage_stream": 3,
-    },
-    "exploration_spec": {
-        "epsilon_spec": {
-            "decay_spec": {"type": "linear_decay", "from": 1.0, "to": 0.05, "start_timestep": 0, "num_timesteps": 1500}
-        }
-    },
-    "update_spec": {"do_updates": True, "update_interval": 4, "batch_size": 16, "sync_interval": 32},
-    "optimizer_spec": {"type": "adam", "learning_rate": 0.02},
-}
-
-
-@pytest.mark.usefixtures("unconverted")
-def test_the_cartpole_example_of_the_original_runs(tmp_path: Path) -> None:
-    env = OpenAIGymEnv.from_spec({"type": "openai", "gym_env": "CartPole-v1", "seed": 1})
-    (tmp_path / "dqn.json").write_text(json.dumps({**CARTPOLE, "execution_spec": {"seed": 1}}), "utf-8")
-    agent = Agent.from_spec(str(tmp_path / "dqn.json"), state_space=env.state_space, action_space=env.action_space)
-    rewards: list[float] = []
-
-    def finished(reward: float, duration: float, timesteps: int, **kwargs: Any) -> None:
-        assert (reward, kwargs, duration > 0) == (timesteps, {"env_num": 0}, True)
-        rewards.append(reward)
-
-    worker = SingleThreadedWorker(
-        env_spec=lambda: env,
-        agent=agent,
-        render=False,
-        worker_executes_preprocessing=False,
-        episode_finish_callback=finished,
-    )
-    result = worker.execute_episodes(6, use_exploration=True)
-    assert len(rewards) == result["episodes_executed"] == 6
-    assert result["mean_episode_reward"] == pytest.approx(np.mean(rewards))
-    assert sum(rewards) == result["timesteps_executed"] == agent.timesteps
-    assert agent.updates > 3
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """What agents learn from, and the numbers that their updates are fed with."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from axonrl.interfaces.tensorforce import Agent
+from axonrl.interfaces.tensorforce.execution import Runner
 
 STATES = {"type": "float", "shape": (1,)}
 ACTIONS = {"type": "int", "num_values": 2}
@@ -78,3 +81,22 @@ def test_estimated_ends() -> None:
         agent.act([4.0])
         assert not agent.observe(1.0, end, **given)  # its frequency is "never"
         assert agent.update(query="loss") == pytest.approx(0.5 * (target - 4) ** 2)
+
+
+def test_a_runner_trains_and_evaluates_an_agent_from_a_file(tmp_path: Path) -> None:
+    network = {"type": "auto", "size": 8, "depth": 1}
+    ppo = {"agent": "ppo", "batch_size": 2, "learning_rate": 0.002, "optimization_steps": 2, "network": network}
+    critic = {"critic_network": network, "critic_optimizer": {"optimizer": "adam", "multi_step": 2}}
+    (tmp_path / "learner.json").write_text(json.dumps({**ppo, **critic}))
+    seen: list[int] = []
+    cartpole = {"environment": "gym", "level": "CartPole-v1"}
+    runner: Any = Runner(agent=str(tmp_path / "learner.json"), environment=cartpole, max_episode_timesteps=20)
+    each: dict[str, Any] = {"callback": lambda runner, _: seen.append(runner.episodes), "use_tqdm": False}
+    runner.run(num_episodes=11, callback_episode_frequency=5, **each)
+    assert (seen, runner.updates, sum(runner.episode_timesteps)) == ([5, 10], 5, runner.timesteps)
+    steps = runner.agent.timesteps
+    assert (steps, runner.agent.episodes) == (runner.timesteps, 11)
+    runner.run(num_episodes=3, evaluation=True, use_tqdm=False)
+    assert (len(runner.evaluation_rewards), runner.agent.timesteps) == (3, steps)
+    assert type(runner.agent.executor).__name__ == "LiteRTExecutor"  # beside the program
+    runner.close()

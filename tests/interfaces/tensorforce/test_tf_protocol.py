@@ -248,32 +248,17 @@ def test_terminals_and_the_longest_episode() -> None:
     ("agent", "given"),
     [
         ("trpo", dict(batch_size=1)),
+        ("dqn", dict(memory=50, batch_size=2, update_frequency=1, exploration=0.1)),
         ("dpg", dict(memory=50, batch_size=2, update_frequency=1, critic_network=TINY, actions=dict(type="float"))),
     ],
 )
 def test_agents_learn_in_litert(agent: str, given: dict[str, Any]) -> None:
-    """PPO and DQN do, too: in test_tf_programs.py and below."""
+    """PPO does, too: in test_tf_learning.py."""
     made = make(agent, network=TINY, **given)
     assert type(made.executor).__name__ == "LiteRTExecutor"
     run(made, 1, 4)
     assert made.updates > 0
     assert all(np.isfinite(made.get_variable(name)).all() for name in made.get_variables())
-
-
-@pytest.mark.parametrize(("terminal", "value"), [(2, 2.0), (1, 1.6)])
-def test_aborted_episodes_bootstrap(terminal: int, value: float) -> None:
-    """With discount 0.5 and reward 1: 1 + 0.5 + 0.25 + ... = 2; and ended after 4: the mean of 1, 1.5, 1.75, 1.875."""
-    agent = make(
-        "dqn", memory=200, batch_size=32, learning_rate=3e-2, discount=0.5, exploration=1.0, update_frequency=1,
-        target_sync_frequency=5, network=TINY,
-    )  # fmt: skip
-    assert type(agent.executor).__name__ == "LiteRTExecutor"
-    for _ in range(80):
-        for t in range(4):
-            agent.act(S)
-            agent.observe(1.0, terminal if t == 3 else 0)
-    values = agent.act(S, independent=True, query="action-distribution-values")[1]
-    assert values == pytest.approx([value] * 3, abs=0.15)
 
 
 def experience(agent: Any, at_once: bool) -> None:

@@ -204,14 +204,6 @@ def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int,
     assert agent.calls.count("reset") == 1
 
 
-@pytest.mark.parametrize(("batch", "updates"), [(True, 2), (False, 5)])
-def test_updates_are_exact_with_several_lanes(batch: bool, updates: int) -> None:
-    agent = FakeAgent(every=1)
-    runner = several(agent, 4, 4, 4)
-    runner.run(num_updates=updates, batch_agent_calls=batch)
-    assert runner.updates == agent.updates == updates
-
-
 def test_synchronised_episodes_begin_together() -> None:
     agent = FakeAgent()
     runner = several(agent, 1, 3)

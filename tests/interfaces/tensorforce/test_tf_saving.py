@@ -296,20 +296,6 @@ def test_what_cannot_act_alone_says_why(
     assert "LiteRT has no such op" in str(refused(load, tmp_path, format="pb-actonly"))
 
 
-def test_random_agents_are_saved_too(tmp_path: Path) -> None:
-    agent = make()
-    run(agent, 0, 6)
-    for format in ("tensorflow", "numpy"):
-        agent.save(directory=str(tmp_path), format=format)
-    assert refused(load, tmp_path).argument == "Agent.load: format"
-    for format in ("tensorflow", "numpy"):
-        other = load(tmp_path, format=format)
-        assert (other.timesteps, other.episodes, other.updates) == (6, 1, 0)
-    again = load(tmp_path, format="tensorflow")
-    assert [agent.act(S, independent=True) for _ in range(9)] == [again.act(S, independent=True) for _ in range(9)]
-    assert "no model" in str(refused(load, tmp_path, format="pb-actonly"))
-
-
 def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.safetensors"))
 

@@ -97,15 +97,6 @@ def test_the_newest_folders_stay(tmp_path: Path) -> None:
     assert not any(name.startswith("summary-202001") or name.startswith("summary-2021") for name in names)
 
 
-def test_rewards_of_a_random_agent(tmp_path: Path) -> None:
-    agent = make(summarizer=dict(directory=tmp_path, labels="all", frequency=dict(observe=2)))
-    play(agent, 4)
-    agent.close()
-    assert scalars(tmp_path, "rewards/raw-reward") == [(3, 1.0), (4, 2.0), (7, 1.0), (8, 2.0)]
-    assert scalars(tmp_path, "rewards/episode-reward") == [(2, 3.0), (4, 3.0)]
-    assert agent.timesteps == 8
-
-
 @pytest.mark.usefixtures("unconverted")
 def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
     labels = ["losses", "entropy", "update-norm", "updates", "variables", "parameters", "categorical", "rewards"]
