@@ -251,15 +251,15 @@ class Run:
         if self.record is None:
             return
         before, known = self.record.environment, self.record.code or {}
-        if described is not None and is_json(described):
-            if before is not None and json.dumps(before, sort_keys=True) != json.dumps(described, sort_keys=True):
-                now = f"the environment is {described} from now on"
-                logger.warning("%s; the run in %s had %s", now, self.model_dir, before)
-            self._record(environment=described)
+        if described is None or not is_json(described):
+            described = before
+        elif before is not None and json.dumps(before, sort_keys=True) != json.dumps(described, sort_keys=True):
+            now = f"the environment is {described} from now on"
+            logger.warning("%s; the run in %s had %s", now, self.model_dir, before)
         for name in code:
             if name in known and known[name]["digest"] != code[name]["digest"]:
                 self.mark_not_exact(f"the code of its {name} was edited")
-        self._record(code={**known, **code})
+        self._record(environment=described, code={**known, **code})
 
     def record_schedule(self, schedule: Mapping[str, int]) -> None:
         """Record by which schedule the run updates from now on."""

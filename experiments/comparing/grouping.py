@@ -91,9 +91,9 @@ def _is_evaluated(entries: Iterable[Entry]) -> bool:
 
 def _evaluated_or_not(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Runs that were evaluated, with what does not count; then those that were not, which have other returns."""
+    others = [entry for entry in entries if entry.left_out or entry.run.final_episodes is not None]
     without = [entry for entry in entries if not entry.left_out and entry.run.final_episodes is None]
-    others = [entry for entry in entries if entry not in without]
-    if not without or all(entry.left_out for entry in others):
+    if not without or not _is_evaluated(others):
         return [list(entries)]
     return [others, without]
 
