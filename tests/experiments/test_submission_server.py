@@ -1,7 +1,6 @@
 """Submitting to a real Polyaxon server: a run is created, run by an agent, asked for, stopped, and shown."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from axonrl.tests.polyaxon_agent import carry_out
 from axonrl.tests.polyaxon_server import PolyaxonServer
 from axonrl.tests.serving.browser import browsing
 
-PROJECT = f"submissions-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"  # each process makes its own
+PROJECT = "submissions"
 EXPERIMENT = """\
 name: my.pole
 params:
@@ -31,7 +30,7 @@ tracker: {project: somebody/else}
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as long as the server: with tests dealt anew, a process may come back to this module
 def host(polyaxon_server: PolyaxonServer) -> str:
     connect(polyaxon_server.host).projects_v1.create_project("default", {"name": PROJECT})
     return polyaxon_server.host
