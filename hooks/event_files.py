@@ -25,7 +25,8 @@ class EventFile:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         now = time.time()
-        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES)}"
+        # TensorBoard reads the files of a folder in the order of their names: of one second, the tenth after the ninth.
+        name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES):06d}"
         self._event = Event
         self._file = (directory / name).open("wb")
         self._close = weakref.finalize(self, self._file.close)  # not everybody closes it

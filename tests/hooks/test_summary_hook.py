@@ -1,3 +1,4 @@
+import itertools
 import math
 import subprocess
 import sys
@@ -140,8 +141,11 @@ def test_means_are_those_of_the_last_hundred_episodes_also_after_a_resume(sessio
     ],
 )
 def test_tensorboard_drops_what_a_killed_session_wrote_after_its_checkpoint(
-    session: Any, resumed: int, values: dict[int, float], expected: list[Any]
+    session: Any, resumed: int, values: dict[int, float], expected: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        "axonrl.hooks.event_files._FILES", itertools.count(9)
+    )  # of one second, as a rule: ordered by 9 and 10
     for timestep, written in ((0, {5: 1.0, 10: 2.0, 20: 3.0}), (resumed, values)):
         session.global_timestep = timestep
         hook = begun(SummaryHook(), session, facts=BeginFacts(1, timestep > 0, {}))
