@@ -17,7 +17,7 @@ from .gateway import API, NAME, Gateway, info_of
 from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
-from .problems import being_created, invalid, of_error
+from .problems import ProblemError, being_created, invalid, of_error
 
 router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
 
@@ -169,8 +169,12 @@ def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
 async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
     """The new row, if the account may have one more."""
     gateway, grant = call.gateway, call.grant
+    try:
+        await gateway.check_bytes(grant)
+    except ProblemError as problem:
+        await gateway.record("agent.create", call.by, body.name, problem.code)
+        raise
     return await gateway.threads.call(
         gateway.rows.add, grant.user_id, body.name, recipe.model, body.description, config,
-        is_active=body.is_active, most=gateway.limit(grant, "agents"), most_bytes=gateway.limit(grant, "bytes"),
-        by=call.by,
+        is_active=body.is_active, most=gateway.limit(grant, "agents"), by=call.by,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import ipaddress
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
@@ -52,6 +52,7 @@ class Rooms:
         idempotency: answers to requests with a key.
         checks: more checks of ``/readyz``, by name.
         gauges: more metrics.
+        program_bytes: bytes of the compiled programs that the agents of these ids use, each once.
         shared: other servers create and remove agents in the same database.
     """
 
@@ -63,6 +64,7 @@ class Rooms:
     idempotency: Idempotency
     checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
     gauges: Gauges | None = None
+    program_bytes: Callable[[Iterable[str]], int] = lambda agents: 0
     shared: bool = False
 
 
@@ -122,6 +124,23 @@ class Gateway:
     def charge_transfer(self, grant: Grant, agent: str) -> None:
         """Count the transfer of an agent's state; ``rate_limited``."""
         self._transfers.take(agent, self.limit(grant, "transfers_per_minute"), time.monotonic())
+
+    async def usage(self, owner: str) -> dict[str, int]:
+        """How many agents an account has, and the bytes of these and of the compiled programs that they use."""
+
+        def found() -> dict[str, int]:
+            usage = self.rows.usage(owner)
+            return {**usage, "bytes": usage["bytes"] + self.rooms.program_bytes(self.rows.ids(owner))}
+
+        return await self.threads.call(found)
+
+    async def check_bytes(self, grant: Grant) -> None:
+        """Refuse what would add to an account that has used its quota of bytes; ``quota_exceeded``."""
+        most = self.limit(grant, "bytes")
+        used = (await self.usage(grant.user_id))["bytes"] if most else 0
+        if most and used >= most:
+            what = f"the account's agents and their compiled programs have {used:,} bytes, and its quota is {most:,}"
+            raise ProblemError("quota_exceeded", what)
 
     # -- agents -------------------------------------------------------------------------------------------------------
 

@@ -74,8 +74,7 @@ async def _transferred(call: Call, name: str, do: str, body: bytes = b"", **head
         raise
     try:
         if do == "put_state":
-            most = gateway.limit(call.grant, "bytes")
-            await gateway.threads.call(gateway.rows.check_bytes, call.grant.user_id, most)
+            await gateway.check_bytes(call.grant)
         answer = await gateway.ask_once(row, do, body, **head)
         outcome = OK
     except ProblemError as problem:

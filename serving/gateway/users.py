@@ -64,7 +64,7 @@ async def logout(call: Anyone) -> None:
 async def get_me(call: Anyone) -> Me:
     """One's own account."""
     gateway, grant = call.gateway, call.grant
-    usage = await gateway.threads.call(gateway.rows.usage, grant.user_id)
+    usage = await gateway.usage(grant.user_id)
     quotas = {name: gateway.limit(grant, name) for name in sorted(QUOTAS)}
     return Me(name=grant.user, role=grant.role, quotas=quotas, usage=usage)
 
