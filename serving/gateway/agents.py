@@ -14,7 +14,7 @@ from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
 from .calls import Call, Managing, Reading
 from .gateway import API, NAME, Gateway, info_of
-from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
+from .models import AgentChange, AgentObject, ChangedAgent, EpisodeObject, Loss, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
 from .problems import ProblemError, being_created, invalid, of_error
@@ -100,14 +100,14 @@ async def remove_agent(call: Managing, name: str) -> Removed:
     return Removed(removed=name)
 
 
-@router.get("/{name}/loss", response_model=dict[str, Any])
+@router.get("/{name}/loss", response_model=Loss)
 async def get_loss(call: Reading, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
     answer = await call.gateway.ask_once(await whole(call, name), "loss")
     return Response(answer.body, media_type="application/json")
 
 
-@router.get("/{name}/episodes", response_model=list[dict[str, Any]])
+@router.get("/{name}/episodes", response_model=list[EpisodeObject])
 async def get_episodes(
     call: Reading,
     name: str,

@@ -1,19 +1,24 @@
-"""The OpenAPI document."""
+"""The OpenAPI document. It says of each call which scope its token needs, and which limits hold for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
 
+from . import calls
+from .gateway import API
+from .hot import HOT
 from .models import Accepted, Act, Acted, ActedBatch, EndEpisode, ProblemDocument, Snapshot, Step, Steps
 from .problems import MEDIA_TYPE, STATUS
 
-_AGENT: Final = "/api/v1/agents/{name}"
+_AGENT: Final = f"{API}/agents/{{name}}"
 _REF: Final = "#/components/schemas/"
 _NAME: Final = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 _KEY: Final = {
@@ -30,9 +35,41 @@ _NOISE: Final = {
     "schema": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
 }
 
+WHOLE_ACCOUNT: Final = "x-whole-account"
+"""Of a call: a token for some agents only will not do."""
+LIMITS: Final = "x-limits"
+"""Of a call: the keys of `limits` that hold for it, apart from those that hold for all."""
+_NEEDS: Final = {
+    get_args(needs)[1].dependency: (scope, whole)
+    for needs, scope, whole in (
+        (calls.Anyone, None, False),
+        (calls.Reading, "read", False),
+        (calls.Managing, "manage", False),
+        (calls.ManagingAccount, "manage", True),
+        (calls.SeeingAccount, "manage", True),
+        (calls.Administering, "admin", False),
+    )
+}  # fmt: skip
+_BATCH: Final = ("batch_bytes", "json_depth")
+_JSON: Final = ("body_bytes", "json_depth")
+_OF_STATE: Final = ("transfers_per_minute",)
+_LIMITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("/agents", "post"): (*_JSON, "creations_per_minute", "agents", "bytes", "description_characters"),
+    ("/agents/{name}", "patch"): (*_JSON, "description_characters"),
+    ("/agents/{name}/act", "post"): _BATCH,
+    ("/agents/{name}/step", "post"): (*_JSON, "steps_per_second"),
+    ("/agents/{name}/steps", "post"): (*_BATCH, "steps_per_second"),
+    ("/agents/{name}/state", "get"): _OF_STATE,
+    ("/agents/{name}/state", "put"): ("state_bytes", *_OF_STATE, "bytes"),
+    ("/snapshots/{name}", "get"): _OF_STATE,
+    ("/snapshots/{name}", "post"): ("state_bytes", "json_depth", *_OF_STATE, "bytes"),
+    ("/login/access-token", "post"): (),
+}
+"""Of calls for which others hold than those of a JSON body."""
 
-def described(app: FastAPI) -> dict[str, Any]:
-    """The document of an application, with the routes that are not FastAPI's."""
+
+def described(app: FastAPI, typed: Iterable[BaseRoute]) -> dict[str, Any]:
+    """The document of an application, with the routes that are not FastAPI's; ``typed`` are those that are."""
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -55,11 +92,33 @@ def described(app: FastAPI) -> dict[str, Any]:
     end = _operation("An environment was reset without `done`.", EndEpisode, None, [_NAME, _KEY])
     end["requestBody"]["required"] = False
     paths[f"{_AGENT}/end_episode"] = {"post": end}
-    for operations in paths.values():
-        for operation in operations.values():
+    needed = _needed(typed)
+    for path, operations in paths.items():
+        for method, operation in operations.items():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = _problem()
+            short = path.removeprefix(API)
+            if (short, method) in needed:
+                scope, whole = needed[short, method]
+                operation["security"] = [{"token": [] if scope is None else [scope]}]
+                operation[WHOLE_ACCOUNT] = whole
+            usual = _JSON if "requestBody" in operation else ()
+            operation[LIMITS] = list(_LIMITS.get((short, method), usual))
     return document
+
+
+def _needed(typed: Iterable[BaseRoute]) -> dict[tuple[str, str], tuple[str | None, bool]]:
+    """The scope that a token needs, and whether it must be for the whole account, by path and method."""
+    found: dict[tuple[str, str], tuple[str | None, bool]] = {
+        (f"/agents/{{name}}/{do}", "post"): (one.scope, False) for do, one in HOT.items()
+    }
+    for route in typed:
+        if isinstance(route, APIRoute):
+            for dependency in route.dependant.dependencies:
+                if dependency.call in _NEEDS:
+                    for method in route.methods or ():
+                        found[route.path.removeprefix(API), method.lower()] = _NEEDS[dependency.call]
+    return found
 
 
 def _act() -> dict[str, Any]:

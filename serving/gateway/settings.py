@@ -67,7 +67,7 @@ class Http(Section):
     """The HTTP server."""
 
     docs: bool = False
-    """Serve interactive pages about the interface."""
+    """Serve a page about the interface, at `/api/v1/docs`. It loads nothing from elsewhere."""
     allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = Field(default_factory=list)
     """Origins whose pages may call the interface; ``https://game.example.org``."""
     header_seconds: Seconds = 10.0

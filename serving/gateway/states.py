@@ -14,7 +14,7 @@ from .agents import note_info, whole
 from .calls import Call, Managing, Reading
 from .gateway import API, info_of
 from .incoming import checked_json
-from .models import Snapshot
+from .models import Snapshot, Uploaded
 from .ports import Answer
 from .problems import ProblemError
 
@@ -35,13 +35,13 @@ async def get_snapshot(call: Reading, name: str) -> Response:
 
 @router.post("/snapshots/{name}", status_code=201, openapi_extra={"requestBody": {"required": True, "content": {
     "application/json": {"schema": {"$ref": "#/components/schemas/Snapshot"}}}}})  # fmt: skip
-async def put_snapshot(call: Managing, name: str) -> dict[str, str]:
+async def put_snapshot(call: Managing, name: str) -> Uploaded:
     """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
     body = call.body
     if b'"obs_size"' in body:
         body = await asyncio.to_thread(_with, body, "obs_size", "state_size")
     await _uploaded(call, name, body, "snapshot")
-    return {"uploaded": name}
+    return Uploaded(uploaded=name)
 
 
 @router.get("/agents/{name}/state", responses={200: {"content": {SAFETENSORS: {}}}}, response_class=Response)
@@ -53,10 +53,10 @@ async def get_state(call: Reading, name: str) -> Response:
 
 @router.put("/agents/{name}/state", openapi_extra={"requestBody": {"required": True, "content": {
     SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}}}})  # fmt: skip
-async def put_state(call: Managing, name: str) -> dict[str, str]:
+async def put_state(call: Managing, name: str) -> Uploaded:
     """As `POST /snapshots/{name}`, of one safetensors file."""
     await _uploaded(call, name, call.body, "safetensors")
-    return {"uploaded": name}
+    return Uploaded(uploaded=name)
 
 
 async def _uploaded(call: Call, name: str, body: bytes, form: str) -> None:
