@@ -134,6 +134,13 @@ def serving(table: str) -> str:
     return _table(*TABLES[table]())
 
 
+def http(part: str) -> str:
+    """A part of the page of the HTTP interface."""
+    from .http_parts import PARTS
+
+    return PARTS[part]()
+
+
 def example(name: str) -> str:
     """A program of ``examples/``, which its own test runs: so it is ``py`` here."""
     text = (DOCS.parent / "examples" / f"{name}.py").read_text(encoding="utf-8")
@@ -163,7 +170,7 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
-        *(arguments, commands, events, example, kinds, names),
+        *(arguments, commands, events, example, http, kinds, names),
         *(parameters, session),
         *(rlgraph, serving, tensorforce),
     )

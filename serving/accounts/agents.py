@@ -57,7 +57,6 @@ class AgentRows:
         *,
         is_active: bool = True,
         most: int = 0,
-        most_bytes: int = 0,
         by: By = SERVICE,
     ) -> Agent:
         """Create a row with the status ``creating``.
@@ -69,8 +68,7 @@ class AgentRows:
             description: at most 2,000 characters.
             config: a JSON object.
             is_active: may it act and learn?
-            most: the owner's quota of agents; 0 is no limit, here and below.
-            most_bytes: the owner's quota of bytes: nothing is created beyond it.
+            most: the owner's quota of agents; 0 is no limit.
             by: who.
 
         Raises:
@@ -86,16 +84,11 @@ class AgentRows:
                 raise RefusedError("not_found", "There is no such user")
             if session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.name == name)).first() is not None:
                 raise RefusedError("name_taken", f"Agent {name} already exists")
-            used = session.execute(_usage(owner)).one()
-            if most and used[0] >= most:
-                raise RefusedError("quota_exceeded", f"The account has {used[0]} agents, and its quota is {most}")
-            _within(most_bytes, used[1])
+            used = session.execute(_usage(owner)).one()[0]
+            if most and used >= most:
+                raise RefusedError("quota_exceeded", f"The account has {used} agents, and its quota is {most}")
             session.add(row)
         return row
-
-    def check_bytes(self, owner: str, most_bytes: int) -> None:
-        """Refuse, with ``quota_exceeded``, what would add to an account that has used its quota; 0 is no limit."""
-        _within(most_bytes, self.usage(owner)["bytes"])
 
     def by_name(self, owner: str, name: str) -> Agent | None:
         """An agent of a user; None where there is none. Anything may be asked for."""
@@ -146,6 +139,11 @@ class AgentRows:
         with self._database.reading() as session:
             agents, size = session.execute(_usage(owner)).one()
         return {"agents": agents, "bytes": int(size)}
+
+    def ids(self, owner: str) -> Sequence[str]:
+        """The ids of a user's agents."""
+        with self._database.reading() as session:
+            return session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.status != REMOVING)).all()
 
     def set_status(self, agent_id: str, status: str, detail: str = "") -> bool:
         """Set ``creating``, ``ready`` or ``failed``; False if it is gone, or to be removed."""
@@ -284,12 +282,6 @@ def split(path: str) -> tuple[str, str]:
     if not slash or not names.is_name(user) or not names.is_name(name):
         raise ArgumentError(f"the agent must be USER/NAME, got {checks.shortened(path)}", "agent", path)
     return user, name
-
-
-def _within(most_bytes: int, used: int) -> None:
-    if most_bytes and used >= most_bytes:
-        what = f"{used:,} bytes, and its quota is {most_bytes:,}"
-        raise RefusedError("quota_exceeded", f"The account's agents have {what}")
 
 
 def _usage(owner: str) -> Any:

@@ -17,11 +17,11 @@ from ..accounts import AgentRows, Database, RefusedError, UnusableError, folder
 from ..accounts.accounts import REMOVING
 from ..accounts.tables import Agent
 from ..hosting.copying import MovedError, copy_agent, link_tree
+from ..hosting.programs import PROGRAMS, use, used_by
 from .context import DONE, FAILED, Service, for_nobody_else
 from .output import print_done
 from .verifying import damages_of, say
 
-_PROGRAMS: Final = "programs"
 _FILES: Final = ("identity.json", "audit.jsonl")
 Rows = Sequence[tuple[str, Agent]]
 
@@ -86,8 +86,11 @@ def _copied(service: Service, target: Path) -> Rows:
     finally:
         if copy is not None:
             copy.close()
-    for one in sorted((service.folder / _PROGRAMS).glob(f"[!.]*/{compiled.FILE}")):
-        link_tree(one.parent, target / _PROGRAMS / one.parent.name)
+    for one in sorted((service.folder / PROGRAMS).glob(f"[!.]*/{compiled.FILE}")):
+        link_tree(one.parent, target / PROGRAMS / one.parent.name)
+    for _, row in kept:
+        if (program := used_by(service.folder / folder.AGENTS / row.id)) is not None:
+            use(target / PROGRAMS / program, target / folder.AGENTS / row.id)
     for name in _FILES:
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(service.folder / name, target / name)

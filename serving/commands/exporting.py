@@ -10,10 +10,8 @@ from ...runs.checkpoints import CheckpointStore
 from ..accounts import RefusedError, UnusableError, agents, folder
 from ..catalogue import Recipe
 from ..hosting.keeping import SERVICE, service_part
-from ..hosting.programs import ProgramMissingError, program_of
+from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of
 from .context import Service
-
-_PROGRAMS = "programs"
 
 
 def export_policy(service: Service) -> int:
@@ -25,7 +23,7 @@ def export_policy(service: Service) -> int:
         raise RefusedError("not_found", f"There is no agent {given.agent}")
     path = service.folder / folder.AGENTS / row.id
     try:
-        target = _agent(path, service.folder / _PROGRAMS).export(given.directory)
+        target = _agent(path, service.folder / PROGRAMS).export(given.directory)
     except (ArgumentError, CheckpointError, ValueError) as error:
         raise UnusableError(f"Agent {given.agent} cannot be exported: {error}") from error
     return service.done(f"Exported {given.agent} to {target}.", agent=given.agent, directory=str(target))

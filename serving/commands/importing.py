@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ...errors import ArgumentError, CheckpointError
 from ...runs import record
@@ -14,10 +14,9 @@ from ..accounts.tables import Agent
 from ..catalogue import hosted
 from ..catalogue.reversing import config_of
 from ..hosting import importing
+from ..hosting.programs import PROGRAMS
 from ..workers import building
 from .context import Service, for_nobody_else
-
-_PROGRAMS: Final = "programs"
 
 
 def import_run(service: Service) -> int:
@@ -28,7 +27,7 @@ def import_run(service: Service) -> int:
         recipe, state, notes = _read(run, given.first_update, given.update_frequency)
         owner = service.accounts.user(given.user)
         with for_nobody_else():
-            building.build(recipe, service.folder / _PROGRAMS)
+            building.build(recipe, service.folder / PROGRAMS)
         most = service.accounts.quotas(owner.name)["agents"]
         about = given.description or f"imported from {run.name}"
         row = service.agents.add(owner.id, given.name, recipe.model, about, recipe.config, most=most, by=service.by)
@@ -65,7 +64,7 @@ def _written(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any)
     """Write its folder; when that fails, its row goes as well."""
     try:
         with for_nobody_else():
-            stored = importing.write(service.folder / folder.AGENTS / row.id, recipe, service.folder / _PROGRAMS, state)
+            stored = importing.write(service.folder / folder.AGENTS / row.id, recipe, service.folder / PROGRAMS, state)
         if not service.agents.set_status(row.id, READY):
             raise RefusedError("not_found", "A server that was started meanwhile has removed it: import it again")
     except BaseException:

@@ -26,6 +26,7 @@ from ..gateway.page import Page
 from ..gateway.reading import SettingsError
 from ..gateway.server import serve
 from ..gateway.settings import Settings, load
+from ..hosting.programs import PROGRAMS, nbytes_for
 from ..workers.pool import Pool, default_workers
 from ..workers.settings import WorkerSettings
 from .context import FAILED, USAGE
@@ -94,6 +95,8 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             arguments.workers or default_workers(),
             _worker_settings(arguments, settings),
             settings.agents.hung_seconds,
+            settings.agents.program_seconds,
+            settings.agents.program_bytes,
         )
         pool = LeasedPool(workers, rows, settings.agents.lease_seconds) if arguments.shared else workers
         rooms = Rooms(
@@ -105,6 +108,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             idempotency=Idempotency(database),
             checks={"storage": lambda: _storage(path), "workers": pool.trouble},
             gauges=pool.gauges,
+            program_bytes=lambda agents: nbytes_for((path / folders.AGENTS / one for one in agents), path / PROGRAMS),
             shared=arguments.shared,
         )
         return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace / 2))

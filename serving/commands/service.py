@@ -27,6 +27,7 @@ from ..accounts import (
 )
 from ..accounts import accounts as users
 from ..accounts.granting import to_json as token_json
+from ..hosting.programs import PROGRAMS, nbytes_for
 from .backup import backup
 from .context import DONE, FAILED, USAGE, Service
 from .exporting import export_policy
@@ -121,6 +122,8 @@ def _list_users(service: Service) -> int:
     rows = []
     for user in service.accounts.users():
         usage = service.agents.usage(user.id)
+        paths = (service.folder / folder.AGENTS / one for one in service.agents.ids(user.id))
+        usage["bytes"] += nbytes_for(paths, service.folder / PROGRAMS)
         rows.append({**users.to_json(user), "disabled": user.disabled_at is not None, "usage": usage})
     columns = ("name", "role", "disabled", "created_at", "usage", "quotas")
     print_rows(rows, columns, as_json=service.as_json)

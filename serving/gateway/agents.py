@@ -14,7 +14,7 @@ from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
 from .calls import Call, Called
 from .gateway import API, NAME, Gateway, info_of
-from .models import AgentChange, AgentObject, ChangedAgent, NewAgent, Removed
+from .models import AgentChange, AgentObject, ChangedAgent, EpisodeObject, Loss, NewAgent, Removed
 from .objects import agent_object, agent_objects, joined
 from .ports import Recipe
 from .problems import ProblemError, being_created, invalid, of_error
@@ -103,14 +103,14 @@ async def remove_agent(call: Called, name: str) -> Removed:
     return Removed(removed=name)
 
 
-@router.get("/{name}/loss", response_model=dict[str, Any])
+@router.get("/{name}/loss", response_model=Loss)
 async def get_loss(call: Called, name: str) -> Response:
     """The last update's loss and metrics; null where not finite."""
     answer = await call.gateway.ask_once(await whole(call, name), "loss")
     return Response(answer.body, media_type="application/json")
 
 
-@router.get("/{name}/episodes", response_model=list[dict[str, Any]])
+@router.get("/{name}/episodes", response_model=list[EpisodeObject])
 async def get_episodes(
     call: Called,
     name: str,
@@ -177,8 +177,12 @@ def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
 async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
     """The new row, if the account may have one more."""
     gateway, grant = call.gateway, call.grant
+    try:
+        await gateway.check_bytes(grant)
+    except ProblemError as problem:
+        await gateway.record("agent.create", call.by, body.name, problem.code)
+        raise
     return await gateway.threads.call(
         gateway.rows.add, grant.user_id, body.name, recipe.model, body.description or "", config,
-        is_active=body.is_active, most=gateway.limit(grant, "agents"), most_bytes=gateway.limit(grant, "bytes"),
-        by=call.by,
+        is_active=body.is_active, most=gateway.limit(grant, "agents"), by=call.by,
     )  # fmt: skip

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from . import administration, agents, service, states, users
+from . import administration, agents, reference, service, states, users
 from .calls import KEY
 from .describing import described
 from .edge import Edge
 from .gateway import API, Gateway
 from .problems import MEDIA_TYPE, ProblemError, of_status
+
+_MODULES: Final = (users, agents, states, service, administration)
 
 
 def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
@@ -24,13 +27,17 @@ def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
         gateway: what all routes share.
         page: the application of the web page, for all paths that are not the interface's.
     """
-    docs = gateway.settings.http.docs
+    return Edge(gateway, typed(docs=gateway.settings.http.docs), page)
+
+
+def typed(*, docs: bool = False) -> FastAPI:
+    """The typed routes, which find the gateway in each request; ``docs``: with a page about the interface."""
     app = FastAPI(
         title="axonrl",
         version="1",
         description="Agents over HTTP. Errors are `application/problem+json`.",
         openapi_url=f"{API}/openapi.json",
-        docs_url=f"{API}/docs" if docs else None,
+        docs_url=None,  # FastAPI's own loads its scripts from elsewhere
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
@@ -41,7 +48,7 @@ def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
             HTTPException: _of_http,
         },
     )
-    for module in (users, agents, states, service, administration):
+    for module in _MODULES:
         app.include_router(module.router)
 
     def openapi() -> dict[str, Any]:
@@ -50,7 +57,14 @@ def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-    return Edge(gateway, app, page)
+    if docs:
+        headers = {"Content-Security-Policy": reference.POLICY}
+
+        @app.get(f"{API}/docs", include_in_schema=False)
+        async def shown() -> HTMLResponse:
+            return HTMLResponse(reference.page(app.openapi()), headers=headers)
+
+    return app
 
 
 def _answer(request: Request, problem: ProblemError) -> Response:

@@ -1,4 +1,4 @@
-"""The OpenAPI document."""
+"""The OpenAPI document. It says of each call which scope its token needs, and which limits hold for it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from .gateway import API
 from .models import Accepted, Act, Acted, ActedBatch, EndEpisode, ProblemDocument, Snapshot, Step, Steps
 from .problems import MEDIA_TYPE, STATUS
+from .routes import ROUTES
 
-_AGENT: Final = "/api/v1/agents/{name}"
+_AGENT: Final = f"{API}/agents/{{name}}"
 _REF: Final = "#/components/schemas/"
 _NAME: Final = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 _KEY: Final = {
@@ -29,6 +31,27 @@ _NOISE: Final = {
     "required": False,
     "schema": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
 }
+
+WHOLE_ACCOUNT: Final = "x-whole-account"
+"""Of a call: a token for some agents only will not do."""
+LIMITS: Final = "x-limits"
+"""Of a call: the keys of `limits` that hold for it, apart from those that hold for all."""
+_BATCH: Final = ("batch_bytes", "json_depth")
+_JSON: Final = ("body_bytes", "json_depth")
+_OF_STATE: Final = ("transfers_per_minute",)
+_LIMITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("/agents", "post"): (*_JSON, "creations_per_minute", "agents", "bytes", "description_characters"),
+    ("/agents/{name}", "patch"): (*_JSON, "description_characters"),
+    ("/agents/{name}/act", "post"): _BATCH,
+    ("/agents/{name}/step", "post"): (*_JSON, "steps_per_second"),
+    ("/agents/{name}/steps", "post"): (*_BATCH, "steps_per_second"),
+    ("/agents/{name}/state", "get"): _OF_STATE,
+    ("/agents/{name}/state", "put"): ("state_bytes", *_OF_STATE, "bytes"),
+    ("/snapshots/{name}", "get"): _OF_STATE,
+    ("/snapshots/{name}", "post"): ("state_bytes", "json_depth", *_OF_STATE, "bytes"),
+    ("/login/access-token", "post"): (),
+}
+"""Of calls for which others hold than those of a JSON body."""
 
 
 def described(app: FastAPI) -> dict[str, Any]:
@@ -55,10 +78,16 @@ def described(app: FastAPI) -> dict[str, Any]:
     end = _operation("An environment was reset without `done`.", EndEpisode, None, [_NAME, _KEY])
     end["requestBody"]["required"] = False
     paths[f"{_AGENT}/end_episode"] = {"post": end}
-    for operations in paths.values():
-        for operation in operations.values():
+    for path, operations in paths.items():
+        for method, operation in operations.items():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = _problem()
+            short = path.removeprefix(API)
+            route = ROUTES[short][method.upper()]
+            operation["security"] = [{"token": [route.scope]}] if route.scope else []
+            operation[WHOLE_ACCOUNT] = route.is_whole
+            usual = _JSON if "requestBody" in operation else ()
+            operation[LIMITS] = list(_LIMITS.get((short, method), usual))
     return document
 
 

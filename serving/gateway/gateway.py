@@ -10,7 +10,7 @@ import ipaddress
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from starlette.types import Scope
@@ -56,6 +56,7 @@ class Rooms:
         idempotency: answers to requests with a key.
         checks: more checks of ``/readyz``, by name.
         gauges: more metrics.
+        program_bytes: bytes of the compiled programs that the agents of these ids use, each once.
         shared: other servers create and remove agents in the same database.
     """
 
@@ -67,6 +68,7 @@ class Rooms:
     idempotency: Idempotency
     checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
     gauges: Gauges | None = None
+    program_bytes: Callable[[Iterable[str]], int] = lambda agents: 0
     shared: bool = False
 
 
@@ -144,6 +146,23 @@ class Gateway:
         """Whom the body of a request counts for: an account, and an address."""
         address = f"address {network(address_of(scope, head, self.proxies))}"
         return [address] if grant is None else [f"account {grant.user_id}", address]
+
+    async def usage(self, owner: str) -> dict[str, int]:
+        """How many agents an account has, and the bytes of these and of the compiled programs that they use."""
+
+        def found() -> dict[str, int]:
+            usage = self.rows.usage(owner)
+            return {**usage, "bytes": usage["bytes"] + self.rooms.program_bytes(self.rows.ids(owner))}
+
+        return await self.threads.call(found)
+
+    async def check_bytes(self, grant: Grant) -> None:
+        """Refuse what would add to an account that has used its quota of bytes; ``quota_exceeded``."""
+        most = self.limit(grant, "bytes")
+        used = (await self.usage(grant.user_id))["bytes"] if most else 0
+        if most and used >= most:
+            what = f"the account's agents and their compiled programs have {used:,} bytes, and its quota is {most:,}"
+            raise ProblemError("quota_exceeded", what)
 
     # -- agents -------------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class Http(Section):
     """The HTTP server."""
 
     docs: bool = False
-    """Serve interactive pages about the interface."""
+    """Serve a page about the interface, at `/api/v1/docs`. It loads nothing from elsewhere."""
     allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = Field(default_factory=list)
     """Origins whose pages may call the interface; ``https://game.example.org``."""
     header_seconds: Seconds = 10.0
@@ -102,7 +102,7 @@ class Limits(Section):
     agents: Count = 100
     """Of an account."""
     bytes: Count = 2 * 2**30
-    """Of an account's agents on the disk."""
+    """Of an account's agents on the disk, with the compiled programs that they use."""
     requests_per_minute: Count = 60_000
     """Of an account; a sixth of them may come at once."""
     steps_per_second: Count = 1000
@@ -128,6 +128,10 @@ class Agents(Section):
     """A worker that has requests to answer and gives no sign of life for so long is killed, and started again."""
     lease_seconds: Seconds = 10.0
     """With --shared: after so long the agents of a server that does not answer are another one's."""
+    program_seconds: Seconds = 3600.0
+    """A compiled program that no agent uses is removed after so long; the next agent of its kind has it built again."""
+    program_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 256 * _MIB
+    """Of all programs that no agent uses; above it, those unused longest are removed."""
 
 
 class Tokens(Section):

@@ -13,7 +13,7 @@ from ..accounts.tables import Agent
 from .agents import note_info, whole
 from .calls import Call, Called
 from .gateway import API, info_of
-from .models import Snapshot
+from .models import Snapshot, Uploaded
 from .ports import Answer
 from .problems import ProblemError
 
@@ -31,10 +31,10 @@ async def get_snapshot(call: Called, name: str) -> Response:
 
 @router.post("/snapshots/{name}", status_code=201, openapi_extra={"requestBody": {"required": True, "content": {
     "application/json": {"schema": {"$ref": "#/components/schemas/Snapshot"}}}}})  # fmt: skip
-async def put_snapshot(call: Called, name: str) -> dict[str, str]:
+async def put_snapshot(call: Called, name: str) -> Uploaded:
     """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
     await _uploaded(call, name, "snapshot")
-    return {"uploaded": name}
+    return Uploaded(uploaded=name)
 
 
 @router.get("/agents/{name}/state", responses={200: {"content": {SAFETENSORS: {}}}}, response_class=Response)
@@ -46,10 +46,10 @@ async def get_state(call: Called, name: str) -> Response:
 
 @router.put("/agents/{name}/state", openapi_extra={"requestBody": {"required": True, "content": {
     SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}}}})  # fmt: skip
-async def put_state(call: Called, name: str) -> dict[str, str]:
+async def put_state(call: Called, name: str) -> Uploaded:
     """As `POST /snapshots/{name}`, of one safetensors file."""
     await _uploaded(call, name, "safetensors")
-    return {"uploaded": name}
+    return Uploaded(uploaded=name)
 
 
 async def charge_upload(call: Call, name: str) -> None:
@@ -61,8 +61,7 @@ async def charge_upload(call: Call, name: str) -> None:
     gateway, row = call.gateway, await whole(call, name)
     await _charge(call, row, "state.write")
     async with _recorded(call, name, "state.write", only_refusals=True):
-        most = gateway.limit(call.grant, "bytes")
-        await gateway.threads.call(gateway.rows.check_bytes, call.grant.user_id, most)
+        await gateway.check_bytes(call.grant)
 
 
 async def _uploaded(call: Call, name: str, form: str) -> None:

@@ -23,7 +23,7 @@ _FORM_SCHEMA: dict[str, Any] = {
 }
 
 
-@router.post("/login/access-token", openapi_extra={"security": [], "requestBody": {"required": True, "content": {
+@router.post("/login/access-token", openapi_extra={"requestBody": {"required": True, "content": {
     "application/x-www-form-urlencoded": {"schema": _FORM_SCHEMA}}}})  # fmt: skip
 async def login(request: Request) -> LoggedIn:
     """A login token, for a name and a password."""
@@ -64,7 +64,7 @@ async def logout(call: Called) -> None:
 async def get_me(call: Called) -> Me:
     """One's own account."""
     gateway, grant = call.gateway, call.grant
-    usage = await gateway.threads.call(gateway.rows.usage, grant.user_id)
+    usage = await gateway.usage(grant.user_id)
     quotas = {name: gateway.limit(grant, name) for name in sorted(QUOTAS)}
     return Me(name=grant.user, role=grant.role, quotas=quotas, usage=usage)
 

@@ -74,6 +74,7 @@ class DurableAgent:
         self.recipe = recipe
         self._learning = learning
         self._stepper = learning.stepper
+        self._folder.use(self._stepper)
 
     # -- beginning ----------------------------------------------------------------------------------------------------
 

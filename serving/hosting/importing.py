@@ -66,6 +66,7 @@ def write(path: Path, recipe: Recipe, programs: Path, state: State) -> int:
     folder.lock()
     try:
         folder.describe(recipe, stepper)
+        folder.use(stepper)
         accepted = Keys().state_dict()
         extra = {"recipe": recipe.to_json(), "seq": counters.global_timestep, "learns": True, "accepted": accepted}
         while learning.has_work:  # an update may have been due when the run was saved

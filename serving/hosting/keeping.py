@@ -25,6 +25,7 @@ from ...runs.checkpoints import CheckpointStore
 from ...runs.files import make_folders
 from ...runs.provenance import provenance
 from ..catalogue.recipes import Recipe
+from . import programs
 from .failures import RefusedError
 from .fencing import Fence, lock_name
 from .journal import Journal
@@ -92,6 +93,10 @@ class Folder:
             memory=recipe.memory,
         ).write(self.path)
         self.weigh()
+
+    def use(self, stepper: Stepper) -> None:
+        """Note which compiled program the agent uses."""
+        programs.use(_program(stepper).directory, self.path)
 
     def save(self, learning: Learning, number: int, extra: State, about: Mapping[str, Any]) -> None:
         """Write a checkpoint of everything up to the record of this number, and trim the journal.

@@ -26,7 +26,7 @@ SPARES: Final = 32
 _SPARE_BYTES: Final = 64 * 2**20
 """Of the weights of all spare seeds: large networks have fewer."""
 _OTHERS: Final = 32
-"""Initial weights that stay beside those of spare seeds and of the program's own."""
+"""Initial weights that stay beside those of spare seeds and of the program's own, within as many bytes."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger("axonrl.serving")
 
@@ -75,8 +75,7 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
     if not program.everything["any_seed"]:
         return True
     there = program.seeds()
-    size = program.weights_path(program.seed).stat().st_size
-    wanted = min(wanted, max(1, _SPARE_BYTES // size))
+    wanted = _at_most(wanted, program)
     missing = min(at_once, wanted - spares.count(programs, digest))
     if missing > 0:
         seeds = [secrets.randbits(32) for _ in range(missing)]
@@ -87,6 +86,12 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
     return spares.count(programs, digest) >= wanted
 
 
+def _at_most(wanted: int, program: CompiledProgram) -> int:
+    """So many initial weights, fewer where they are large."""
+    size = program.weights_path(program.seed).stat().st_size
+    return min(wanted, max(1, _SPARE_BYTES // size))
+
+
 def _remove_old_weights(program: CompiledProgram, unused: Collection[int]) -> None:
     """Of seeds that agents were given, or asked for: all but the newest. One that is wanted again is made again."""
     found = []
@@ -94,7 +99,7 @@ def _remove_old_weights(program: CompiledProgram, unused: Collection[int]) -> No
         if seed != program.seed and seed not in unused:
             with contextlib.suppress(FileNotFoundError):  # a worker has just removed it
                 found.append((program.weights_path(seed).stat().st_mtime_ns, seed))
-    for _, seed in sorted(found)[:-_OTHERS]:
+    for _, seed in sorted(found, reverse=True)[_at_most(_OTHERS, program) :]:
         program.weights_path(seed).unlink(missing_ok=True)
 
 

@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..catalogue.recipes import Recipe
-from ..hosting.programs import ProgramMissingError, program_of
+from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of, remove_unused
 from . import spares
 from .child import Child, ended, start
 from .messages import Head
 from .settings import WorkerSettings
 from .watching import watched
-
-PROGRAMS: Final = "programs"
 
 _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
@@ -30,6 +28,7 @@ _SLOW_SECONDS: Final = 120.0
 _SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
 
 _COUNT_SECONDS: Final = 5.0
+_TIDY_SECONDS: Final = 20.0
 _MOST_WAITING: Final = 1_000
 """Requests of one agent."""
 _LARGE: Final = 2**16
@@ -62,12 +61,23 @@ class Pool:
         workers: number of worker processes.
         settings: of each worker.
         hung_seconds: a worker that has requests to answer and gives no sign of life for so long is killed.
+        program_seconds: a compiled program that no agent uses is removed after so long.
+        program_bytes: of such programs that are kept until then.
     """
 
-    def __init__(self, data: Path, workers: int, settings: WorkerSettings, hung_seconds: float) -> None:
+    def __init__(
+        self,
+        data: Path,
+        workers: int,
+        settings: WorkerSettings,
+        hung_seconds: float,
+        program_seconds: float,
+        program_bytes: int,
+    ) -> None:
         self._data = data
         self._settings = settings
         self._hung_seconds = hung_seconds
+        self._program_seconds, self._program_bytes = program_seconds, program_bytes
         self._hung = 0
         """Workers that were killed."""
         self._names = [f"worker {k + 1}" for k in range(workers)]
@@ -89,9 +99,10 @@ class Pool:
             await self._start_worker(name)
         if not any((self._data / PROGRAMS).glob("[!.]*")):
             await self._start_builder()
-        counting = asyncio.create_task(self._count())
-        self._tasks.add(counting)
-        counting.add_done_callback(self._tasks.discard)
+        for beside in (self._count(), self._tidy()):
+            task = asyncio.create_task(beside)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def stop(self, seconds: float) -> None:
         """Every agent is saved, then the workers end; those that take longer than this are killed."""
@@ -134,6 +145,17 @@ class Pool:
                     _, body = await child.ask({"do": "tally"}, b"", _ASK_SECONDS)
                     self._tallies[name] = json.loads(body)
             await asyncio.sleep(_COUNT_SECONDS)
+
+    async def _tidy(self) -> None:
+        """Remove programs that no agent uses, again and again; none is built meanwhile."""
+        while not self._stopping:
+            await asyncio.sleep(_TIDY_SECONDS)
+            try:
+                async with self._building:
+                    limits = self._program_seconds, self._program_bytes
+                    await asyncio.to_thread(remove_unused, self._data / PROGRAMS, *limits)
+            except OSError:
+                logger.exception("programs that no agent uses cannot be removed")
 
     def trouble(self) -> str:
         """What is wrong; empty: nothing."""

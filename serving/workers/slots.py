@@ -20,13 +20,13 @@ from ..hosting.agent import HostedAgent
 from ..hosting.failures import RefusedError
 from ..hosting.fencing import OutdatedError
 from ..hosting.opening import discard_weights, open_stepper
+from ..hosting.programs import PROGRAMS
 from ..logs import SERVING
 from .messages import Head
 from .settings import WorkerSettings
 from .tally import Tally
 
 AGENTS: Final = "agents"
-PROGRAMS: Final = "programs"
 logger = logging.getLogger("axonrl.serving")
 
 

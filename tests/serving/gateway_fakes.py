@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, Idempotency
 from axonrl.serving.accounts.passwords import PARAMETERS
-from axonrl.serving.gateway.app import application
+from axonrl.serving.gateway.app import typed
 from axonrl.serving.gateway.edge import Edge
 from axonrl.serving.gateway.gateway import Gateway, Rooms
 from axonrl.serving.gateway.settings import Settings, load
@@ -162,9 +162,9 @@ def fake_rooms(folder: Path, settings: Settings, **more: Any) -> tuple[Rooms, Fa
 
 
 @functools.cache
-def _typed() -> ASGIApp:
+def _typed(docs: bool) -> ASGIApp:
     """The typed routes: they find the gateway in each request, and making them takes a tenth of a second."""
-    return application(Gateway(load(), mock.Mock()))._typed
+    return typed(docs=docs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Service:
         self.folder, settings = Path(self._folder.name), load(sets=sets)
         self.rooms, self.pool, self._database, self.tokens = fake_rooms(self.folder, settings, **more)
         self.gateway = Gateway(settings, self.rooms)
-        self.app = Edge(self.gateway, _typed())
+        self.app = Edge(self.gateway, _typed(settings.http.docs))
         self.loop = asyncio.new_event_loop()
         self.run(self.gateway.start)
 

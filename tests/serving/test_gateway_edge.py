@@ -217,6 +217,38 @@ def test_metrics_count_requests_by_route_without_names() -> None:
         assert not any(name in text for name in ("secretname", "cart", "alice"))
 
 
+def test_the_document_has_the_scope_of_every_call(service: Service) -> None:
+    """That and no other is enough for a call, and any where it says none. What then happens is another matter."""
+    document = service("GET", f"{API}/openapi.json", user=None).json
+    scopes, wrong = ("read", "act", "learn", "manage", "admin"), []
+    tokens = {scope: service.token("root", scope) for scope in scopes}
+    for path, calls in document["paths"].items():
+        for method, call in calls.items():
+            for scope in scopes if call["security"] else ():
+                (needed,) = call["security"][0]["token"] or [scope]
+                headers = {"Content-Type": next(iter(call.get("requestBody", {"content": {"": {}}})["content"]))}
+                asked = path.replace("{", "").replace("}", "")
+                answer = service(method.upper(), asked, {}, user=tokens[scope], headers=headers)
+                if path.endswith("/logout"):
+                    tokens[scope] = service.token("root", scope)
+                if (answer.status == 403) is (scope == needed):
+                    wrong.append((method, path, scope))
+    assert wrong == []
+
+
+def test_the_page_about_the_interface_loads_nothing() -> None:
+    with gateway({"http.docs": "true"}) as service:
+        shown = service("GET", f"{API}/docs", user=None)
+        assert shown.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+        text = shown.body.decode()
+        assert not re.search(r"<(script|link|img|iframe)|https?:|@import|url\(", text)
+        for needed in ("POST /agents/{name}/act", "<code>learn</code>", "steps_per_second", 'id="stepdata"'):
+            assert needed in text
+        linked = set(re.findall(r'href="#([^"]+)"', text))
+        assert len(linked) > 50
+        assert linked <= set(re.findall(r'id="([^"]+)"', text))
+
+
 def test_the_document_describes_the_hot_routes(service: Service) -> None:
     document = service("GET", f"{API}/openapi.json", user=None).json
     assert document["openapi"] == "3.1.0"

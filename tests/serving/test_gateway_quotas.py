@@ -90,6 +90,17 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
 
 
+def test_compiled_programs_count_against_the_bytes_of_an_account() -> None:
+    with gateway(program_bytes=lambda agents: 1000 * len(list(agents))) as service:
+        create(service)
+        assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 1007}
+        service.rooms.accounts.set_quota("alice", {"bytes": 1007})
+        service.run(service.gateway.tokens.refresh)
+        assert create(service, "b").code == "quota_exceeded"
+        found = [(one.what, one.target, one.outcome) for one in service.rooms.audit.entries(2)]
+        assert ("agent.create", "b", "quota_exceeded") in found
+
+
 def test_states_that_are_refused_are_recorded_and_a_flood_of_them_is_counted(service: Service, clock: Clock) -> None:
     create(service)
 

@@ -1,9 +1,11 @@
 """What a hosted agent keeps, and what comes back after a crash, after damage, and for other processes."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from axonrl import Agent
 from axonrl.runs import history
 from axonrl.serving.hosting import asleep
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
-from axonrl.serving.hosting.programs import ProgramMissingError
+from axonrl.serving.hosting.programs import ProgramMissingError, nbytes_for, remove_unused
+from axonrl.serving.workers import spares
 from axonrl.tests.raising import raised
 
 from .experience import step
@@ -37,6 +40,39 @@ def test_a_crash_loses_nothing(built: Built, host: Host, model: str, config: dic
     assert {name for name in expected if state[name] != expected[name]} == set()
     times = [[{**episode, "time": 0} for episode in one.episodes().value] for one in (agent, twin)]
     assert times[0] == times[1]
+
+
+def test_programs_that_no_agent_uses_are_removed_after_a_time(built: Built, host: Host, tmp_path: Path) -> None:
+    recipe = built("dqn", DQN)
+    kept = tmp_path / "programs"
+    shutil.copytree(host.programs / recipe.digest, kept / recipe.digest)
+    host.programs = kept
+    for name in "ab":
+        host.open(name, recipe).abandon()
+    host.open("b").abandon()  # again: it uses the program once
+    agents, size = [host.folder / name for name in "abc"], sum(path.stat().st_size for path in kept.glob("*-*/**/*"))
+    assert nbytes_for(agents, kept) == nbytes_for(agents[:1], kept) == size
+    for age, name in ((100.0, "old"), (50.0, "newer"), (1.0, "new")):
+        shutil.copytree(kept / recipe.digest, kept / name)
+        os.utime(kept / name / "program.json", times=(0, time.time() - age))
+    spares.add(kept, "old", 1)
+
+    def there(seconds: float, most: int) -> list[str]:
+        remove_unused(kept, seconds, most)
+        return sorted(path.name for path in kept.iterdir())
+
+    everything = sorted([recipe.digest, f"{recipe.digest}.users", "old", "old.spares", "newer", "new"])
+    assert there(3600, 3 * size) == everything
+    without = [name for name in everything if not name.startswith("old")]
+    assert there(3600, 2 * size) == there(75, 3 * size) == without
+    assert there(3600, 0) == [name for name in without if name != "newer"]  # an agent is about to use the new one
+    shutil.rmtree(agents[0])
+    assert there(0, 0) == sorted([recipe.digest, f"{recipe.digest}.users"])
+    shutil.rmtree(agents[1])
+    assert there(0, 0) == []
+    assert nbytes_for(agents, kept) == 0
+    with pytest.raises(ProgramMissingError):
+        host.open("a", recipe)
 
 
 def test_a_replay_says_that_it_gets_on(built: Built, host: Host) -> None:

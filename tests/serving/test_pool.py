@@ -36,7 +36,7 @@ def pool(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
             return child
 
         monkeypatch.setattr(pools, "start", start)
-        yield Pool(tmp_path, 1, WorkerSettings(str(tmp_path)), 60.0)
+        yield Pool(tmp_path, 1, WorkerSettings(str(tmp_path)), 60.0, 3600.0, 1 << 30)
 
 
 def test_more_than_1000_requests_do_not_wait_for_one_agent(

@@ -1,7 +1,8 @@
-"""The three programs of docs/serving.md, run against a server; shortened by their own constants."""
+"""The programs of docs/serving.md and docs/http_api.md, run against a server; shortened by their own constants."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,10 +19,15 @@ from .service import Service, serving
 Built = Callable[..., Recipe]
 pytestmark = [pytest.mark.docs, pytest.mark.server]
 
-PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
-ELSEWHERE, HEATER, PLAYERS = re.findall(
-    r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-)
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def programs_of(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+ELSEWHERE, HEATER, PLAYERS = programs_of("serving.md", "python")
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +41,17 @@ def service(built: Built, programs: Path, tmp_path_factory: pytest.TempPathFacto
 
 def run(service: Service, program: str, folder: Path, **changes: str) -> str:
     """What a program prints, with some of its constants changed."""
+    return run_by([sys.executable, "-W", "error", "-c"], service, program, folder, **changes)
+
+
+def run_by(command: list[str], service: Service, program: str, folder: Path, **changes: str) -> str:
+    """Likewise, of another language."""
     for constant, value in changes.items():
         assert program.count(constant) == 1
         program = program.replace(constant, value)
     login = {"AXONRL_URL": service.url, "AGENTS_BAR_USER": "alice", "AGENTS_BAR_PASS": PASSWORD}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=folder, env={**os.environ, **login},
+        [*command, program], cwd=folder, env={**os.environ, **login},
         capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -64,3 +75,20 @@ def test_a_heater(service: Service, tmp_path: Path) -> None:
 def test_many_players(service: Service, tmp_path: Path) -> None:
     assert run(service, PLAYERS, tmp_path) == "[0, 1]\n"
     assert service.agent("market").info()["counters"]["global_timestep"] == 2000
+
+
+def test_curl_and_javascript_learn_without_our_client(service: Service, tmp_path: Path) -> None:
+    """From login to logout: the pages of other languages, without a package."""
+    shell, program = programs_of("http_api.md", "sh")[1], programs_of("http_api.md", "js")[0]
+    told = run_by(["sh", "-c"], service, shell, tmp_path)
+    assert re.search(r'\{"action":\[[01]\]\}\{"accepted":1,"seq":1\}\{"accepted":99,"seq":100\}', told)
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("NO NODE HERE: the program in JavaScript was not run")
+    told += run_by([node, "-e"], service, program, tmp_path)
+    assert "global_timestep: 100" in told
+    for name in ("valve", "pump"):
+        counters = service.agent(name).info()["counters"]
+        assert counters["global_timestep"] == 100
+        assert counters["global_step"] > 0
+    assert service.agent("pump").info()["counters"]["global_episode"] == 1

@@ -1,0 +1,59 @@
+"""Parts of the page of the HTTP interface, from the OpenAPI document."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ..serving.gateway import reference
+from ..serving.gateway.app import typed
+from ..serving.gateway.reference import Part
+from ..serving.gateway.settings import Limits
+
+
+def overview() -> str:
+    """Every call in a line."""
+    return _table(reference.overview(_document()))
+
+
+def calls() -> str:
+    """A section for each call."""
+    return _sections(reference.calls(_document()))
+
+
+def objects() -> str:
+    """A section for each object that is sent or answered."""
+    return _sections(reference.objects(_document()))
+
+
+def limits() -> str:
+    """Every limit of the configuration."""
+    rows = [
+        (f"`{key}`", f"{field.default:,}", (field.description or "").strip())
+        for key, field in Limits.model_fields.items()
+    ]
+    return _table(Part("", [], [("limit", "default", "meaning"), *rows]))
+
+
+def _document() -> Mapping[str, Any]:
+    return typed().openapi()
+
+
+def _sections(parts: Iterable[Part]) -> str:
+    return "\n\n".join(
+        "\n\n".join(filter(None, [f"### {part.title}", *part.text, _table(part)]))
+        for part in parts
+    )
+
+
+def _table(part: Part) -> str:
+    if not part.rows:
+        return ""
+    rows = [part.rows[0], ("---",) * len(part.rows[0]), *part.rows[1:]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+PARTS: Final[Mapping[str, Callable[[], str]]] = types.MappingProxyType(
+    {"overview": overview, "calls": calls, "objects": objects, "limits": limits}
+)
