@@ -239,15 +239,21 @@ class DurableAgent:
         return self._unsynced
 
     def sync(self) -> None:
-        """Everything that was accepted is on the disk, and nobody has taken the agent over.
+        """Everything that was accepted before this began is on the disk, and nobody has taken the agent over.
+
+        It may run in a thread of its own, while the agent acts, accepts and applies, but is neither saved nor closed.
 
         Raises:
             OSError: that is not known, and then it must be opened again.
             OutdatedError: somebody has, and what was accepted must not be acknowledged.
         """
-        self._folder.journal.sync()
-        self._folder.fence.check()
-        self._unsynced = False
+        self._unsynced = False  # before: what is appended meanwhile sets it again, when it has been written
+        try:
+            self._folder.journal.sync()
+            self._folder.fence.check()
+        except BaseException:
+            self._unsynced = True
+            raise
 
     def due_for_saving(self, steps: int, seconds: float) -> bool:
         """Were so many steps accepted since the newest checkpoint, or any of them that long ago?"""

@@ -76,10 +76,14 @@ class Journal:
         self.length += len(record)
 
     def sync(self) -> None:
-        """Force what was appended to the disk; OSError if that fails, and then nobody knows what is there."""
+        """Force what was appended to the disk; OSError if that fails, and then nobody knows what is there.
+
+        Another thread may append meanwhile, but not close the file.
+        """
         if self._file is not None:
+            length = self.length
             os.fdatasync(self._file)
-            self._synced = self.length
+            self._synced = length
 
     def drop_unsynced(self) -> None:
         """After a :meth:`sync` that failed: shorten the newest file to what is known to be on the disk.

@@ -17,7 +17,8 @@ from ..hosting.failures import RefusedError, of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.programs import ProgramMissingError
 from .messages import MAX_BODY, Head, cut, encode
-from .slots import Slot, Slots
+from .slot import Slot
+from .slots import Slots
 
 logger = logging.getLogger("axonrl.serving")
 
@@ -33,7 +34,7 @@ class Answering:
         self._agents = agents
 
     def answer(self, name: str, slot: Slot, head: Head, body: bytes) -> bytes:
-        """Carry a request out; returns the frame that answers it, which waits until what was accepted is synced."""
+        """Carry a request out; returns the frame that answers it."""
         try:
             if time.time() > head.get("deadline", float("inf")):
                 raise RefusedError("unavailable", "the request waited too long, and was not begun", retry_after=1)
@@ -86,7 +87,7 @@ class Answering:
             case _:
                 refused = RefusedError("internal", "the service failed; its log says why")
         logger.error("request %s of agent %s failed", head["do"], name, exc_info=error)
-        self._agents.reopen(name, slot)
+        self._agents.reopen(slot)
         return _refusal(head, refused)
 
 

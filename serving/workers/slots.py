@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import gc
 import logging
 import os
 import shutil
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -24,22 +23,11 @@ from ..hosting.programs import PROGRAMS
 from ..logs import SERVING
 from .messages import Head
 from .settings import WorkerSettings
+from .slot import Slot
 from .tally import Tally
 
 AGENTS: Final = "agents"
 logger = logging.getLogger("axonrl.serving")
-
-
-@dataclasses.dataclass
-class Slot:
-    """An agent's requests, and the agent itself while it is in memory."""
-
-    queue: collections.deque[tuple[Head, bytes]] = dataclasses.field(default_factory=collections.deque)
-    agent: HostedAgent | None = None
-    used: float = 0.0
-    is_ready: bool = False
-    update: Future[None] | None = None
-    """An update that runs in the other thread. Nobody touches the agent meanwhile, but a relaxed one goes on acting."""
 
 
 class Slots:
@@ -49,12 +37,22 @@ class Slots:
         settings: how agents are kept.
         tally: counts what is done.
         beat: called now and then while something takes long: the worker gets on.
+        wake: called in another thread when a sync is done: :meth:`finish_syncs`.
     """
 
-    def __init__(self, settings: WorkerSettings, tally: Tally, beat: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: WorkerSettings, tally: Tally, beat: Callable[[], None], wake: Callable[[object], None]
+    ) -> None:
         self._settings = settings
         self._tally = tally
         self._beat = beat
+        self._wake = wake
+        self._syncs = ThreadPoolExecutor(1, "sync")
+        self._to_sync: dict[str, Slot] = {}
+        """Those with answers that wait for a sync."""
+        self._in_sync: dict[str, Slot] = {}
+        self.told: list[tuple[bytes, bool]] = []
+        """Answers that may be sent, and whether what they tell of is kept."""
         self._folder = Path(settings.data)
         self.by_name: collections.OrderedDict[str, Slot] = collections.OrderedDict()
         """The agent that was unused longest comes first."""
@@ -63,9 +61,13 @@ class Slots:
         """How many agents are in memory."""
         return sum(slot.agent is not None for slot in self.by_name.values())
 
-    def updating(self) -> bool:
-        """Does an update run in the other thread?"""
-        return any(slot.update is not None for slot in self.by_name.values())
+    def busy(self) -> bool:
+        """Does anything run in another thread, or is it to?"""
+        return bool(self._to_sync or self._in_sync) or any(slot.update is not None for slot in self.by_name.values())
+
+    def shut_down(self) -> None:
+        """Begin nothing any more."""
+        self._syncs.shutdown(wait=False, cancel_futures=True)
 
     # -- one agent ----------------------------------------------------------------------------------------------------
 
@@ -106,37 +108,26 @@ class Slots:
 
     def lose(self, slot: Slot) -> None:
         """Nothing of the agent is saved here: another server has it, or what is in memory is not to be trusted."""
+        self._settle(slot)
+        self._abandon(slot, drop_unsynced=False)
+
+    def _abandon(self, slot: Slot, *, drop_unsynced: bool) -> None:
+        """What waits for a sync is not acknowledged: there will be none."""
         if slot.agent is not None:
-            slot.agent.abandon()
+            slot.agent.abandon(drop_unsynced=drop_unsynced)
             slot.agent = None
+        self.told += [(content, False) for content in slot.waiting]
+        slot.waiting.clear()
 
-    def reopen(self, name: str, slot: Slot) -> None:
+    def reopen(self, slot: Slot) -> None:
         """The next request opens the agent again: it is what its checkpoint and journal say, and not half changed."""
-        if slot.agent is not None and self.sync(name, slot):
-            self.lose(slot)
-
-    def sync(self, name: str, slot: Slot) -> bool:
-        """Force what was accepted to the disk; False, and the agent is in memory no more, if that failed."""
-        try:
-            if slot.agent is not None:
-                SERVING.agent = name
-                self._beat()
-                with self._tally.syncing():
-                    slot.agent.sync()
-        except OutdatedError as error:  # the other server may have read what is in the file: it stays
-            logger.warning("a request is not acknowledged: %s", error)
-            self.lose(slot)
-            return False
-        except OSError:
-            logger.exception("the journal of agent %s cannot be synced: it is opened again", name)
-            if slot.agent is not None:
-                slot.agent.abandon(drop_unsynced=self._settings.syncs)
-            slot.agent = None
-            return False
-        return True
+        self._sync_now(slot)
+        self.lose(slot)
 
     def put_away(self, name: str, slot: Slot) -> None:
         """Save an agent, and have it in memory no more."""
+        if slot.waiting or slot.sync is not None:
+            self._sync_now(slot)
         agent, slot.agent = slot.agent, None
         if agent is None:
             return
@@ -157,6 +148,89 @@ class Slots:
             path.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
+    # -- what is on the disk ------------------------------------------------------------------------------------------
+
+    def tell(self, slot: Slot, content: bytes, *, waits: bool) -> None:
+        """Hand an answer over: at once, or when all is on the disk that it may tell of.
+
+        Args:
+            slot: of the agent.
+            content: the answer.
+            waits: may it tell of what the agent has accepted?
+        """
+        is_unsynced = slot.agent is not None and slot.agent.unsynced
+        if waits and self._settings.syncs and (is_unsynced or slot.waiting or slot.sync is not None):
+            slot.waiting.append(content)
+            self._to_sync[slot.name] = slot
+        else:
+            self.told.append((content, True))
+
+    def begin_syncs(self) -> None:
+        """Force to the disk what answers wait for, in a thread of its own, an agent at a time."""
+        for name, slot in list(self._to_sync.items()):
+            if slot.sync is None:
+                del self._to_sync[name]
+                self._begin_sync(slot)
+
+    def begin_all_syncs(self) -> None:
+        """Likewise, whatever was accepted."""
+        for slot in self.by_name.values():
+            if slot.sync is None:
+                self._begin_sync(slot)
+
+    def finish_syncs(self) -> list[Slot]:
+        """Draw the consequences of syncs that are done; returns whose."""
+        done = [slot for slot in self._in_sync.values() if slot.sync is not None and slot.sync.done()]
+        for slot in done:
+            self._settle(slot)
+        return done
+
+    def _begin_sync(self, slot: Slot) -> None:
+        if slot.agent is None or not slot.agent.unsynced:
+            return
+        slot.syncing, slot.waiting = slot.waiting, []
+        slot.sync = self._syncs.submit(self._sync, slot.name, slot.agent)
+        self._in_sync[slot.name] = slot
+        slot.sync.add_done_callback(self._wake)
+
+    def _sync(self, name: str, agent: HostedAgent) -> None:
+        SERVING.agent = name
+        with self._tally.syncing():
+            agent.sync()
+
+    def _settle(self, slot: Slot) -> None:
+        """Wait for a sync under way. Where it failed, the agent is in memory no more, and what waits is not kept."""
+        if slot.sync is None:
+            return
+        self._beat()
+        error, slot.sync = slot.sync.exception(), None
+        del self._in_sync[slot.name]
+        self.told += [(content, error is None) for content in slot.syncing]
+        slot.syncing = []
+        if slot.agent is not None and not slot.agent.unsynced:  # what came while it ran is there as well
+            self.told += [(content, error is None) for content in slot.waiting]
+            slot.waiting.clear()
+        SERVING.agent = slot.name
+        match error:
+            case None:
+                pass
+            case OutdatedError():  # the other server may have read what is in the file: it stays
+                logger.warning("a request is not acknowledged: %s", error)
+                self._abandon(slot, drop_unsynced=False)
+            case OSError():
+                message = "the journal of agent %s cannot be synced: it is opened again"
+                logger.error(message, slot.name, exc_info=error)
+                self._abandon(slot, drop_unsynced=self._settings.syncs)
+            case _:
+                raise error
+
+    def _sync_now(self, slot: Slot) -> None:
+        """Wait until what was accepted is on the disk; where that fails, as :meth:`_settle`."""
+        self._settle(slot)
+        if slot.agent is not None and slot.agent.unsynced:
+            self._begin_sync(slot)
+            self._settle(slot)
+
     # -- all of them --------------------------------------------------------------------------------------------------
 
     def put_all_away(self) -> None:
@@ -175,9 +249,9 @@ class Slots:
         settings = self._settings
         for name, slot in list(self.by_name.items()):
             agent = slot.agent
-            if agent is None and not slot.queue and not slot.is_ready:
+            if agent is None and slot.rests and not slot.is_ready:
                 del self.by_name[name]
-            if agent is None or slot.queue or slot.update is not None:
+            if agent is None or not slot.rests:
                 continue
             if now - slot.used > settings.idle_seconds:
                 self.put_away(name, slot)
@@ -198,7 +272,7 @@ class Slots:
     def _put_away_oldest(self) -> None:
         """The agents that were unused longest, a quarter of those in memory, but never the only one."""
         slots = self.by_name.items()
-        loaded = [(k, slot) for k, slot in slots if slot.agent is not None and not slot.queue and slot.update is None]
+        loaded = [(name, slot) for name, slot in slots if slot.agent is not None and slot.rests]
         for name, slot in loaded[: len(loaded) // 4 or (len(loaded) > 1)]:
             self.put_away(name, slot)
         gc.collect()

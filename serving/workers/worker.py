@@ -1,7 +1,8 @@
 """A worker: a process of one thread that hosts many agents. Loads no TensorFlow.
 
-Agents are served in turn: one request each, and one update between. What was accepted in a round is forced to the disk
-once, before it is acknowledged.
+Agents are served in turn: one request each, and short updates between. Acts come first: they are looked for after each
+step, and between the updates of a turn. What was accepted is forced to the disk in a thread of its own, before it is
+acknowledged; long updates have another one.
 """
 
 from __future__ import annotations
@@ -31,20 +32,17 @@ from .ending import wait_for
 from .looking import LOOK_SECONDS, look
 from .messages import BEAT, Head, cut, encode
 from .settings import WorkerSettings
-from .slots import AGENTS, Slot, Slots
+from .slot import ACT, KEEPS_ORDER, Slot
+from .slots import AGENTS, Slots
 from .tally import Tally
 
 _TURN_SECONDS: Final = 0.002
 """How long an agent may apply what it accepted before it is another one's turn; an update is never cut."""
-_ROUND_SECONDS: Final = 0.01
-"""After which what is answered goes out, before it is the next agent's turn: bringing one back may take seconds."""
 _STEPS_AT_ONCE: Final = 64
 """Requests to step that one turn takes: they are forced to the disk together."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 1.0
 _BEAT: Final = encode({"id": BEAT})
-_KEEPS_ORDER: Final = ("step", "steps", "end_episode")
-"""Requests that need not wait until what was accepted before is applied."""
 _NICE: Final = 10
 """Of the thread of long updates: a tenth of a processor that both want. With less, it would keep the interpreter's lock
 for long where the machine is full."""
@@ -64,11 +62,12 @@ class Worker:
         self._settings = settings
         self._in = bytearray()
         self._tally = Tally()
-        self._agents = Slots(settings, self._tally, self._beat)
+        self._agents = Slots(settings, self._tally, self._beat, self._wake)
         self._slots = self._agents.by_name
         self._answering = Answering(self._agents)
-        self._ready: collections.deque[str] = collections.deque()
-        self._answers: list[tuple[str, bytes]] = []
+        self._ready: collections.deque[Slot] = collections.deque()
+        self._acting: collections.deque[Slot] = collections.deque()
+        """Those of the ready ones that can act at once."""
         self._out = bytearray()
         self._gateway_is_gone = False
         self._was_quick = False
@@ -84,6 +83,7 @@ class Worker:
             self._serve_all()
         finally:
             self._updates.shutdown(wait=False, cancel_futures=True)
+            self._agents.shut_down()
             self._woken.close()
             self._wakes.close()
 
@@ -91,17 +91,14 @@ class Worker:
         self._connection.setblocking(False)
         self._out += _BEAT  # it has begun
         while not self._gateway_is_gone:
-            self._receive(0.0 if self._ready else _HOUSEKEEPING_SECONDS)
-            end = time.monotonic() + _ROUND_SECONDS
-            for _ in range(len(self._ready)):
-                self._turn(self._ready.popleft())
-                if time.monotonic() > end:
-                    break
-            self._acknowledge()
+            self._receive(0.0 if self._ready or self._acting else _HOUSEKEEPING_SECONDS)
+            self._act()
+            if self._ready:
+                self._turn()
+            self._hand_over()
             SERVING.agent = None
-            self._send()
             self._keep_house()
-            if self._stopping is not None and not self._ready and not self._agents.updating():
+            if self._stopping is not None and not self._ready and not self._acting and not self._agents.busy():
                 self._stop(self._stopping)
                 return
         self._agents.abandon_all()
@@ -114,6 +111,8 @@ class Worker:
         if self._woken in readable:
             self._woken.recv(1 << 10)
             self._finish_updates()
+            for synced in self._agents.finish_syncs():
+                self._make_ready(synced)
         if self._connection not in readable:
             return
         try:
@@ -136,10 +135,10 @@ class Worker:
                 self._out += encode({"id": head["id"], "status": 200}, to_bytes(dataclasses.asdict(self._tally)))
                 continue
             name = head["agent"]
-            slot = self._slots.setdefault(name, Slot())
+            slot = self._slots.get(name) or Slot(name)
+            self._slots.setdefault(name, slot)
             slot.queue.append((head, body))
-            if _may_be_served(slot):
-                self._make_ready(name, slot)
+            self._make_ready(slot)
 
     def _readable(self, seconds: float) -> list[socket.socket]:
         both = self._connection, self._woken
@@ -147,25 +146,43 @@ class Worker:
             return found
         return wait_for(both, seconds, writes=[self._connection] if self._out else [])
 
-    def _make_ready(self, name: str, slot: Slot) -> None:
-        if not slot.is_ready:
+    def _make_ready(self, slot: Slot) -> None:
+        """It is its turn, if there is anything that it may do."""
+        if not slot.is_ready and (slot.may_answer or slot.may_work):
             slot.is_ready = True
-            self._ready.append(name)
+            (self._acting if slot.may_act else self._ready).append(slot)
 
-    def _acknowledge(self) -> None:
-        """Force what was accepted to the disk, then hand the answers over."""
-        lost = set()
-        if self._settings.syncs or time.monotonic() - self._synced >= _HOUSEKEEPING_SECONDS:
+    def _act(self) -> None:
+        """Those act that can, one request each. Who has other work has a turn for it before the next one."""
+        for _ in range(len(self._acting)):
+            slot = self._begin(self._acting)
+            self._serve(slot)
+            if slot.may_work:
+                slot.is_ready = True
+                self._ready.append(slot)
+            else:
+                self._make_ready(slot)
+
+    def _let_act(self) -> None:
+        """Let others act that have come to ask for it, while something else takes its time."""
+        self._receive(0.0)
+        if self._acting:
+            serving = SERVING.agent
+            self._act()
+            self._hand_over()
+            SERVING.agent = serving
+
+    def _hand_over(self) -> None:
+        """Send the answers that may be sent, and force to the disk what the others tell of."""
+        if self._settings.syncs:
+            self._agents.begin_syncs()
+        elif time.monotonic() - self._synced >= _HOUSEKEEPING_SECONDS:
             self._synced = time.monotonic()
-            names = {name for name, _ in self._answers} if self._settings.syncs else set(self._slots)
-            for name in names:
-                slot = self._slots.get(name)
-                is_unsynced = slot is not None and slot.agent is not None and slot.agent.unsynced
-                if slot is not None and is_unsynced and not self._agents.sync(name, slot):
-                    lost.add(name)
-        for name, content in self._answers:
-            self._out += content if name not in lost else not_kept(content)
-        self._answers.clear()
+            self._agents.begin_all_syncs()
+        for content, kept in self._agents.told:
+            self._out += content if kept else not_kept(content)
+        self._agents.told.clear()
+        self._send()
 
     def _send(self) -> None:
         while self._out:
@@ -189,35 +206,41 @@ class Worker:
     def _stop(self, head: Head) -> None:
         """Save every agent, say so, and end."""
         self._agents.put_all_away()
+        self._hand_over()
         self._connection.setblocking(True)
         with contextlib.suppress(OSError):
             self._connection.sendall(bytes(self._out) + encode({"id": head["id"], "status": 200}, b"{}"))
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
-    def _turn(self, name: str) -> None:
-        """One request of an agent (or several steps), and some of what it accepted."""
-        SERVING.agent = name
-        slot = self._slots[name]
+    def _begin(self, ready: collections.deque[Slot]) -> Slot:
+        """Whose turn it is."""
+        slot = ready.popleft()
+        SERVING.agent = slot.name
         slot.is_ready = False
         if not slot.queue or slot.queue[0][0].get("wake") is not False:  # who looks at a list uses no agent of it
             slot.used = time.monotonic()
-            self._slots.move_to_end(name)
-        self._serve(name, slot)
+            self._slots.move_to_end(slot.name)
+        return slot
+
+    def _turn(self) -> None:
+        """One request of an agent (or several steps), and some of what it accepted."""
+        slot = self._begin(self._ready)
+        self._serve(slot)
         agent = slot.agent
         if agent is not None and slot.update is None:
             end = time.monotonic() + _TURN_SECONDS
-            while agent.has_work and time.monotonic() < end:
+            while agent.has_work and slot.agent is agent and time.monotonic() < end:
                 self._tally.updates_total += agent.next_is_update
                 if agent.next_is_long:
                     agent.bring_up_to_date()
                     agent.updating = True
-                    slot.update = self._updates.submit(_update, name, agent)
+                    slot.update = self._updates.submit(_update, slot.name, agent)
                     slot.update.add_done_callback(self._wake)
                     break
                 agent.work()
-        if _may_be_served(slot) if slot.queue else (slot.update is None and agent is not None and agent.has_work):
-            self._make_ready(name, slot)
+                self._let_act()
+        self._make_ready(slot)
 
     def _wake(self, _: object) -> None:
         with contextlib.suppress(OSError):  # the gateway is gone, and so is everything here
@@ -235,18 +258,23 @@ class Worker:
             if error is not None:
                 logger.error("an update of agent %s failed: it is opened again", name, exc_info=error)
                 self._agents.lose(slot)
-            self._make_ready(name, slot)
+            self._make_ready(slot)
 
-    def _serve(self, name: str, slot: Slot) -> None:
-        for _ in range(_STEPS_AT_ONCE if slot.queue else 0):
+    def _serve(self, slot: Slot) -> None:
+        for _ in range(_STEPS_AT_ONCE):
+            if not slot.may_answer:
+                return
             head, body = slot.queue[0]
-            do = head["do"]
-            waits = do not in _KEEPS_ORDER and not (do == "act" and slot.agent is not None and slot.agent.relaxed)
-            if (waits and slot.agent is not None and slot.agent.has_work) or not _may_be_served(slot):
+            do = slot.next
+            waits = do not in KEEPS_ORDER and not (do == ACT and slot.agent is not None and slot.agent.relaxed)
+            if waits and slot.agent is not None and slot.agent.has_work:
                 return
             slot.queue.popleft()
-            self._answers.append((name, self._answering.answer(name, slot, head, body)))
-            if not slot.queue or slot.queue[0][0]["do"] not in _KEEPS_ORDER or do not in _KEEPS_ORDER:
+            self._agents.tell(slot, self._answering.answer(slot.name, slot, head, body), waits=do != ACT)
+            if do not in KEEPS_ORDER:
+                return
+            self._let_act()
+            if slot.next not in KEEPS_ORDER:
                 return
 
     def _keep_house(self) -> None:
@@ -257,13 +285,6 @@ class Worker:
         self._housekept = now
         self._beat()
         self._agents.keep_house(now)
-
-
-def _may_be_served(slot: Slot) -> bool:
-    """May its next request be answered, although an update may run in the other thread?"""
-    if slot.update is None:
-        return True
-    return slot.agent is not None and slot.agent.relaxed and slot.queue[0][0]["do"] in ("act", *_KEEPS_ORDER)
 
 
 def _give_way() -> None:

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from axonrl.estimators.stepping import Stepper
 from axonrl.facts import UpdateFacts
 from axonrl.policies import compiled
 from axonrl.serving.hosting import asleep
-from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.agent import Answer, HostedAgent
 from axonrl.serving.hosting.learning import Learning
 from axonrl.serving.workers import answering
 from axonrl.serving.workers.ending import hung_up, wait_for
@@ -142,6 +143,65 @@ def test_what_cannot_be_kept_is_not_acknowledged_and_is_forgotten(
     assert [one.head.get("replayed", False) for one in answers] == [True, False, True]
     known = asleep.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
     assert known["counters"]["global_timestep"] == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_acts_go_on_while_steps_are_forced_to_the_disk(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Steps, also one that comes meanwhile, are answered after that, and none of them where it fails."""
+    sync, begun, go = os.fdatasync, threading.Event(), threading.Event()
+
+    def held(file: int) -> None:
+        begun.set()
+        assert go.wait(60)
+        if fails:
+            raise OSError(errno.EIO, "no")
+        sync(file)
+
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", held)
+        worker.send(("a", "step", STEP), key="1")
+        assert begun.wait(60)
+        worker.send(("a", "step", STEP), key="2")
+        for name in "bab":  # the last one after the second step
+            assert worker.ask(name, "act", ACT).head["status"] == 200
+        worker.send(("a", "info", b""))
+        go.set()
+        answers = [worker.answer() for _ in range(3)]
+    assert statuses(answers) == ([503, 503, 200] if fails else [200] * 3)
+    assert json.loads(answers[2].body)["counters"]["global_timestep"] == (0 if fails else 2)
+    again = [worker.ask("a", "step", STEP, key=key) for key in "12"]
+    assert [(one.head.get("replayed", False), json.loads(one.body)["seq"]) for one in again] == [
+        (not fails, 1),
+        (not fails, 2),
+    ]
+
+
+def test_acts_of_others_come_between_the_steps_of_an_agent(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, act, order = HostedAgent.step, HostedAgent.act, list[str]()
+
+    def stepping(agent: HostedAgent, *what: Any) -> Answer:
+        order.append("step")
+        if len(order) == 1:
+            worker.send(("b", "act", ACT))
+        return step(agent, *what)
+
+    def acting(agent: HostedAgent, *what: Any) -> Answer:
+        order.append("act")
+        return act(agent, *what)
+
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+    monkeypatch.setattr(HostedAgent, "step", stepping)
+    monkeypatch.setattr(HostedAgent, "act", acting)
+    worker.send(*[("a", "step", STEP)] * 5)
+    assert statuses([worker.answer() for _ in range(6)]) == [200] * 6
+    assert order == ["step", "act", *["step"] * 4]
 
 
 def test_a_key_that_comes_five_times_at_once_is_applied_once(worker: Asked, recipe: bytes) -> None:
