@@ -139,7 +139,7 @@ def test_a_full_cluster_is_told_of(
         agent.train("CartPole-v1", 60, 8, cluster=dataclasses.replace(settings, backend="inline"), timesteps=80)
     holder: Any = ray.remote(Holder).options(num_cpus=2).remote()
     try:
-        assert ray.get(holder.there.remote(), timeout=30)
+        assert ray.get(holder.there.remote(), timeout=240)
         with pytest.raises(ClusterError, match=r"nothing has moved|has not started"):
             agent.train("CartPole-v1", cluster=settings, timesteps=80)
     finally:

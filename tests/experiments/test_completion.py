@@ -22,7 +22,7 @@ def completions(line: str, folder: Path, shell: str = "fish") -> set[str]:
         **{"COMP_POINT": str(len(line)), "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_DFS": "\t"},
     }
     command = [sys.executable, "-c", MAIN]
-    subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True, timeout=240)
     # In fish every candidate comes with its help, after a tab.
     return {word.partition("\t")[0].strip() for word in answer.read_text().split("\n") if word}
 
@@ -80,7 +80,7 @@ echo "offered: ${COMPREPLY[*]}"
 """
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     command = ["bash", "--norc", "-c", lines]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=240)
     registered, offered = done.stdout.splitlines()
     assert registered.endswith("_python_argcomplete axonrl")
     assert offered.split() == ["offered:", "--policy"]

@@ -355,7 +355,7 @@ def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(
     with subprocess.Popen(line, cwd=place, stderr=subprocess.PIPE, text=True) as process:
         wait((place / "waiting").exists)
         process.send_signal(number)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=240)[1]
         assert process.returncode == code, said
     if number == signal.SIGINT:
         assert "1 of 2 trials have finished. Continue with: " in said

@@ -273,7 +273,7 @@ def test_ctrl_c_then_to_the_end(
 ) -> None:
     process = begun(compiled, "wait", 50, jobs=1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 130, errors
     assert "axonrl: Ctrl-C: stopping and saving. Repeat to stop at once." in errors
     assert "Stopped by Ctrl-C. 0 of 2 seeds have finished. Continue with: axonrl run pole.yml --resume" in errors
@@ -315,7 +315,7 @@ def test_a_second_signal_ends_at_once(compiled: Path) -> None:
     while "stopping and saving" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 143, errors
     assert "Stopped at once by SIGTERM. 0 of 2 seeds have finished. Continue with: axonrl run pole.yml" in errors
     for seed in (4, 6):

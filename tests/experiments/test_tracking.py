@@ -220,7 +220,7 @@ def test_a_tracker_is_told_until_it_holds_everything(
     journal.write(step=30, metrics={"rollout/return": 5.0})
     journal.status("succeeded")
     ended.set()
-    thread.join(10)
+    thread.join(240)
     assert steady.pushed[-1] == shaky.pushed[-1] == (4, "succeeded")
     trouble = "tracker shaky: ConnectionError: nobody is there; retrying, and training continues"
     assert told == [Message("warning", trouble), Message("warning", "tracker shaky: works again")]
@@ -259,7 +259,7 @@ def test_what_would_be_ruined_half_made_is_waited_for_and_for_how_long_is_said(
     class Preparing(Recorder):
         def push(self, run: TrackedRun) -> None:
             self.preparing = not made.is_set()
-            made.wait(10)
+            made.wait(240)
             self.preparing = False
             super().push(run)
 
@@ -291,7 +291,7 @@ def test_a_run_that_is_stopped_at_a_tracker(folder: Path, journal: Journal) -> N
     assert told == [Message("stop", "it was stopped at the recorder")]  # once
     recorder.stop = False
     pusher.end()
-    pusher.join(5)
+    pusher.join(240)
     assert pusher.done
 
 
@@ -391,7 +391,7 @@ def test_the_follower_ends_though_somebody_else_holds_its_input_open(monkeypatch
         monkeypatch.setattr(sys, "stdin", stdin)
         threading.Thread(target=follower._wait_for_end, args=(ended,), daemon=True).start()
         print("the end", file=other, flush=True)
-        assert ended.wait(10)
+        assert ended.wait(240)
 
 
 def test_nothing_is_tracked_where_polyaxon_is_told_to_do_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,7 +448,7 @@ def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None
         "    while not list(folder.glob('polyaxon/runs/*/run.plx.json')): time.sleep(0.05)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program, str(folder)], timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", program, str(folder)], timeout=240, check=False)
     assert ended.returncode == -signal.SIGKILL
     uuid = tracked_run(folder).uuid
     wait(lambda: run_data(folder, uuid)["status"] == "failed")

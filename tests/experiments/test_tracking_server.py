@@ -74,7 +74,7 @@ class Remote:
         return list(zip(found["data"]["step"], found["data"]["metric"], strict=True))
 
     def _ask(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self._server.host}/{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self._server.host}/{path}", timeout=240) as answer:
             data = answer.read()
             return json.loads(gzip.decompress(data) if answer.headers["Content-Encoding"] == "gzip" else data)
 
@@ -177,7 +177,7 @@ def test_a_run_that_is_stopped_at_the_server(
     wait(is_running)
     remote = Remote(polyaxon_server, folder)
     assert main(["stop", f"default/axonrl/{remote.run.uuid}"]) == 0
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 143
     wait(lambda: not is_followed(folder))
     assert main(["sync", str(folder)]) == 0  # on a busy machine there may be something left
@@ -229,6 +229,6 @@ def test_a_run_in_another_project_or_deleted(tmp_path: Path, polyaxon_server: Po
     with pytest.raises(PolyaxonError, match=message.format("elsewhere")):
         PolyaxonTracker(polyaxon_server.host, "elsewhere").push(tracked_run)
     url = f"{polyaxon_server.host}/api/v1/default/axonrl/runs/{identity}"
-    urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=30).close()
+    urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=240).close()
     with pytest.raises(PolyaxonError, match=message.format("axonrl")):
         PolyaxonTracker(polyaxon_server.host).push(tracked_run)

@@ -110,7 +110,7 @@ class Server:
         head |= {} if token is None else {"Authorization": f"Bearer {token}"}
         head |= {} if key is None else {"Idempotency-Key": key}
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)) as connection:
             connection.request(method, path, sent, head)
             answer = connection.getresponse()
             content, headers = answer.read(), {name.lower(): value for name, value in answer.getheaders()}

@@ -34,7 +34,7 @@ class PostgreSQL:
         self._process: subprocess.Popen[str] | None = None
         data = [str(folder / "data"), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
         command = [*_as_postgres(), str(programs / "initdb"), "-D", *data]
-        subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=folder)
+        subprocess.run(command, check=True, capture_output=True, timeout=240, cwd=folder)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -54,7 +54,7 @@ class PostgreSQL:
         if self._process is not None:
             process, self._process = self._process, None
             process.send_signal(signal.SIGINT)  # it waits for no client, and writes what was committed
-            process.wait(timeout=30)
+            process.wait(timeout=240)
             self._drain.join()
             assert process.stderr is not None
             process.stderr.close()

@@ -122,7 +122,7 @@ def test_postgresql_by_url(commands: Commands, postgresql: PostgreSQL, tmp_path:
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.modules['sqlalchemy'] = None; from axonrl.experiments.commands.cli import main"
     command = [sys.executable, "-c", f"{code}; sys.exit(main(sys.argv[1:]))", "service", "list-users"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=tmp_path)
     assert done.returncode == 2
     assert "pip install 'axonrl[serving]'" in done.stderr
     assert list(tmp_path.iterdir()) == []

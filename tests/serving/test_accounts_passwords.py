@@ -57,7 +57,7 @@ def test_at_most_two_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     for thread in threads:
         thread.start()
     try:
-        assert all(inside.acquire(timeout=60) for _ in threads)
+        assert all(inside.acquire(timeout=240) for _ in threads)
         assert raised(RefusedError, known.hash, "a third one").code == "unavailable"
     finally:
         go.set()

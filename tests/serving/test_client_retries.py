@@ -177,7 +177,7 @@ def test_calls_of_one_environment_are_made_in_order(stub: Stub) -> None:
 
     threads = [threading.Thread(target=step, args=(number,)) for number in range(6)]
     threads[0].start()
-    assert stub.arrived.acquire(timeout=60)
+    assert stub.arrived.acquire(timeout=240)
     for waiting, thread in enumerate(threads[1:], start=1):
         thread.start()
         while len(agent._turns._waiting) < waiting:  # each is in the queue before the next comes
@@ -195,7 +195,7 @@ def test_other_calls_need_not_wait_for_a_step(stub: Stub) -> None:
     agent = connect(stub)
     thread = threading.Thread(target=agent.step, args=STEP)
     thread.start()
-    assert stub.arrived.acquire(timeout=60)
+    assert stub.arrived.acquire(timeout=240)
     assert agent.exists
     hold.set()
     thread.join(60)

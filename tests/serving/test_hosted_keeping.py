@@ -310,7 +310,7 @@ agent.act(b"[1, 2, 3, 4]")
 agent.close()
 print(sorted(name for name in ("tensorflow", "keras", "fastapi", "sqlalchemy") if name in sys.modules))
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
     assert (run.stdout.strip(), run.returncode) == ("[]", 0), run.stderr
 
 

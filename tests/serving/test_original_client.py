@@ -64,7 +64,7 @@ def run(url: str, *words: str, program: str = PROGRAM, **variables: str) -> dict
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
         env={"PATH": os.defpath, **variables},
     )
     assert done.returncode == 0, done.stderr

@@ -195,7 +195,7 @@ class Updates:
         learn = Stepper.learn
 
         def held(stepper: Stepper) -> UpdateFacts:
-            assert self.allowed.acquire(timeout=30)
+            assert self.allowed.acquire(timeout=240)
             facts = learn(stepper)
             self.done += 1
             return facts
