@@ -74,7 +74,9 @@ class RunConfig:
         save_checkpoints_episodes: finished episodes between checkpoints.
         save_checkpoints_at_evaluations: also write one at each evaluation during training, which has the very policy
             that was evaluated; not where a caller owns the loop (``Agent.interact``), whose episodes it would cut.
-        keep_checkpoint_max: number of checkpoints to keep.
+        keep_checkpoint_max: number of the newest checkpoints to keep.
+        keep_checkpoint_every_n_hours: hours after which a further checkpoint is kept for good, beside the newest ones;
+            ``None`` keeps none.
         save_summary_steps: updates between two summaries of loss and metrics.
         progress: show how far a training is: a bar on a terminal, a line every few seconds elsewhere.
         runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
@@ -92,6 +94,7 @@ class RunConfig:
     save_checkpoints_episodes: int | None = None
     save_checkpoints_at_evaluations: bool = True
     keep_checkpoint_max: int = 5
+    keep_checkpoint_every_n_hours: float | None = None
     save_summary_steps: int = 100
     progress: bool = True
     runtime: str = "auto"
@@ -105,8 +108,9 @@ class RunConfig:
         ):
             message = f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {seed!r}"
             raise ArgumentError(message, "RunConfig.seed", seed)
-        if self.save_checkpoints_secs is not None:
-            number("RunConfig.save_checkpoints_secs", self.save_checkpoints_secs, above=0)
+        for name in ("save_checkpoints_secs", "keep_checkpoint_every_n_hours"):
+            if getattr(self, name) is not None:
+                number(f"RunConfig.{name}", getattr(self, name), above=0)
         for name in ("save_checkpoints_steps", "save_checkpoints_episodes"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))

@@ -190,6 +190,7 @@ class Agent(Estimator):
             NonFiniteError: a reward, an observation or a loss is NaN or infinite.
             CheckpointError: ``model_dir`` cannot be used.
         """
+        self._refuse_overridden()
         schedule = Schedule(first_update, update_frequency)
         goal = Goal(steps, episodes, timesteps, max_steps, max_episodes, max_timesteps)
         if cluster is not None:
@@ -327,6 +328,7 @@ class Agent(Estimator):
         given, schedule = as_hooks(hooks), Schedule(first_update, update_frequency)
         trainer = self._trainer
         if data is None:
+            self._refuse_overridden()
             opening = trainer.opened(env, given, schedule)
         else:
             opening = trainer.offline(data, env, given, endless=False)
@@ -373,6 +375,9 @@ class Agent(Estimator):
         update_frequency: int = UPDATE_FREQUENCY,
     ) -> EpisodeStats:
         """Run one episode of one environment to its end (the one in flight, after a resume).
+
+        For a loop of one's own: ``train`` does not call it, as a limit may end in the middle of an episode, and refuses
+        a subclass that overrides it.
 
         Args:
             env: the session's environment.
@@ -429,6 +434,18 @@ class Agent(Estimator):
         over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())
+
+    def _refuse_overridden(self) -> None:
+        """Refuse a subclass with episodes of its own, which ``train`` would pass over in silence."""
+        for name in ("run_episode", "session"):
+            if getattr(getattr(self, name), "__func__", None) is not getattr(Agent, name):
+                kind = type(self).__name__
+                message = (
+                    f"train does not call {kind}.{name}, which would be without effect: use a hook (before_episode,"
+                    " after_timestep, after_episode), a wrapper of the environment, or a loop of your own around"
+                    " Agent.session and run_episode, or around Agent.interact"
+                )
+                raise ArgumentError(message, name, kind)
 
 
 def _check_memory(memory: object) -> None:

@@ -92,7 +92,8 @@ class Run:
                 raise ArgumentError(message, "compiled", compiled)
             self.take_spaces(*compiled_for)
             self.spaces_fixed = True
-        self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max)
+        hours = self.config.keep_checkpoint_every_n_hours
+        self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max, keep_every_hours=hours)
         self.programs = ProgramCache(self.model_dir / FOLDER)
         self._is_checked = False
         self.current: int | None = None

@@ -1,7 +1,7 @@
 """A process without TensorFlow: one compiles the training program, another trains.
 
-What trains loads LiteRT and NumPy: it starts within a second, in some 70 MB, and
-ends with the very weights that the Agent which compiled would have had.
+What trains runs LiteRT in place of TensorFlow: it starts within a second, in some
+70 MB, and ends with the very weights that the Agent which compiled would have had.
 
     python examples/without_tensorflow.py --timesteps 20000
 """

@@ -15,11 +15,10 @@ from ..contracts import State
 from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ..runs.files import write_atomically
 from .hook import Hook
-from .measures import Scalars, evaluation_values, training_values
+from .measures import ROLLOUT, Scalars, evaluation_values, training_values
 
 FILE: Final = "final_values.json"
 _COUNTERS: Final = ("global_step", "global_timestep", "global_episode")
-_ROLLOUT: Final = ("return", "length", "return_mean", "length_mean", "exploration_rate")
 _log = logging.getLogger(__name__)
 
 
@@ -124,7 +123,7 @@ class FinalValuesHook(Hook):
 
 
 def _check_name(name: Any) -> None:
-    expected = (*_COUNTERS, *(f"rollout/{value}" for value in _ROLLOUT))
+    expected = (*_COUNTERS, *(f"rollout/{value}" for value in ROLLOUT))
     if isinstance(name, str):
         group, _, rest = name.partition("/")
         if name in expected or (group in ("train", "eval", "weights") and rest):

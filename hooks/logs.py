@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 class LoggingHook(StatusHook):
     """Logs a line with the status every so many seconds or episodes, under the logger ``axonrl``, level INFO.
 
-    The line has the three counters, the mean return of the last 100 episodes, the mean loss since the last line, the
-    exploration rate, and the speed. Start, evaluations and end have their own lines.
+    The line has the three counters, the returns of the last 100 episodes (mean, smallest and largest), the mean loss
+    since the last line, the exploration rate, and the speed. Start, evaluations and end have their own lines.
 
     Args:
         every_secs: seconds between lines, or None.

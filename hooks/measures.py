@@ -8,7 +8,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from ..facts import EpisodeStats, EvaluationFacts, Session, UpdateFacts
 Clock: TypeAlias = "Callable[[], float]"
 """Monotonic seconds; only differences count."""
 WINDOW = 100
-"""Episodes in the means of recent episodes."""
+"""Number of recent episodes whose mean, minimum and maximum are told."""
 TIMESTEPS_PER_UPDATE = 10
 """The number that ``Agent.train`` has by default. Training values are due by timesteps, too, where there are more."""
+ROLLOUT: Final = ("return", "length", "return_mean", "return_min", "return_max", "length_mean", "exploration_rate")
+"""Names of the group ``rollout`` of :class:`Scalars`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +85,16 @@ class ReturnWindow:
         """The mean; NaN without returns."""
         return math.fsum(self._returns) / len(self._returns) if self._returns else math.nan
 
+    @property
+    def low(self) -> float:
+        """The smallest; NaN without returns."""
+        return min(self._returns, default=math.nan)
+
+    @property
+    def high(self) -> float:
+        """The largest; NaN without returns."""
+        return max(self._returns, default=math.nan)
+
     def push(self, episode_return: float) -> None:
         """Add a return; drops the oldest if full."""
         self._returns.append(episode_return)
@@ -107,7 +119,8 @@ class Scalars:
     ====================================  ===================  =========================================================
     ``rollout/return``                    every episode        its return
     ``rollout/length``                    every episode        its length
-    ``rollout/return_mean``               every episode        mean of the last 100 episodes
+    ``rollout/return_mean``, ...          every episode        of the last 100 episodes: also ``return_min``,
+                                                               ``return_max``
     ``rollout/length_mean``               every episode        mean of the last 100 episodes
     ``rollout/exploration_rate``          every episode        how much the behaviour policy explores, if it says so:
                                                                epsilon, or a standard deviation
@@ -172,6 +185,8 @@ class Scalars:
             "return": facts.episode_return,
             "length": facts.length,
             "return_mean": self._returns.mean,
+            "return_min": self._returns.low,
+            "return_max": self._returns.high,
             "length_mean": self._lengths.mean,
             **known({"exploration_rate": facts.exploration}),
         }

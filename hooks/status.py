@@ -90,7 +90,7 @@ class StatusHook(Hook):
         return self._measured(session)
 
     def _line(self, session: Session, rates: Rates | None = None) -> str:
-        """Counters and limits, mean return, mean loss since the last report, exploration rate, speed, evaluation.
+        """Counters and limits, returns, mean loss since the last report, exploration rate, speed, evaluation.
 
         The speed is that of updates where there were no timesteps.
         """
@@ -108,8 +108,10 @@ class StatusHook(Hook):
             speed = rates.timesteps_per_sec
             if speed == 0 and rates.steps_per_sec > 0:
                 speed, unit = rates.steps_per_sec, "updates"
+        low, high = self._returns.low, self._returns.high
+        spread = f" ({low:.6g} to {high:.6g})" if low < high else ""
         values = {
-            f"return({WINDOW}) {{:,.2f}}": self._returns.mean,
+            f"return({WINDOW}) {{:,.2f}}{spread}": self._returns.mean,
             "loss {:.4g}": self._losses / self._updates if self._updates else math.nan,
             "exploration rate {:.3g}": session.exploration,
             f"{{:,.0f}} {unit}/s": speed,

@@ -1,4 +1,4 @@
-"""Learning without TensorFlow: a program that ``Agent.compile`` wrote, run by LiteRT and NumPy alone."""
+"""Learning without TensorFlow: a program that ``Agent.compile`` wrote, run by LiteRT."""
 
 from __future__ import annotations
 

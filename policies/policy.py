@@ -1,4 +1,4 @@
-"""Acting without TensorFlow: a policy that ``Agent.export`` wrote, run by LiteRT and NumPy alone."""
+"""Acting without TensorFlow: a policy that ``Agent.export`` wrote, run by LiteRT."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ import json
 import os
 import re
 import shutil
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,9 @@ _ARRAYS: Final = "arrays.safetensors"
 _STATE: Final = "state.json"
 _STREAMS: Final = "$streams"
 """The key of state.json, beside those of the state, under which it says what streams consist of."""
+_FOR_GOOD: Final = "kept_for_good"
+_SINCE: Final = "hours_since"
+"""Keys of a manifest: is the checkpoint kept for good, and when was the last such one written, or the first of all?"""
 _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 
@@ -51,20 +55,33 @@ class CheckpointStore:
 
     Args:
         model_dir: the run's directory; created by the first writer.
-        keep_max: how many checkpoints are kept.
+        keep_max: how many of the newest checkpoints are kept.
         lock_name: of the file that is locked in ``model_dir``; writers that may be there at once have different ones.
+        keep_every_hours: keep for good each checkpoint that is written at least so many hours after the last one that
+            is, or after the first of all; None for none. What was kept so stays in every case.
+        clock: returns seconds since the epoch; for tests.
 
     Raises:
         ValueError: ``keep_max`` is below 1.
     """
 
-    def __init__(self, model_dir: Path, keep_max: int = 5, lock_name: str = "lock") -> None:
+    def __init__(
+        self,
+        model_dir: Path,
+        keep_max: int = 5,
+        lock_name: str = "lock",
+        *,
+        keep_every_hours: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         if isinstance(keep_max, bool) or not isinstance(keep_max, int) or keep_max < 1:
             raise ValueError(f"keep_max must be an integer of at least 1, got {keep_max!r}")
         self.model_dir = Path(model_dir)
         self.keep_max = keep_max
         self._folder = self.model_dir / "checkpoints"
         self._lock_name = lock_name
+        self._keep_every_hours = keep_every_hours
+        self._clock = clock
         self._locked = False
         self._parts: list[Part] = []  # of the checkpoint that this store wrote or read last
 
@@ -110,7 +127,9 @@ class CheckpointStore:
         return sorted(self._indices())
 
     def save(self, state: State, about: Mapping[str, Any] | None = None) -> Path:
-        """Write a checkpoint, then remove the oldest ones beyond ``keep_max``. Takes the lock where it is not held.
+        """Write a checkpoint, then remove the oldest ones beyond ``keep_max``, but for those that are kept for good.
+
+        Takes the lock where it is not held.
 
         Args:
             state: strings to arrays, streams, JSON values or further such mappings; ``state["counters"]`` is also
@@ -129,7 +148,7 @@ class CheckpointStore:
         with contextlib.nullcontext() if self._locked else self.lock():
             newest = self.newest()
             folder = self._path((newest or 0) + 1)
-            shown = {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)})
+            shown = {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)}) | self._keeping()
             try:
                 self._parts = self._write(folder, arrays, tree, shown)
             except OSError as error:
@@ -245,9 +264,28 @@ class CheckpointStore:
         sync_folder(self._folder)
         return [dataclasses.replace(part, path=folder / part.path.name) for part in parts]
 
+    def _keeping(self) -> dict[str, Any]:
+        """What the manifest of the next checkpoint says of how long it is kept."""
+        if self._keep_every_hours is None:
+            return {}
+        now = self._clock()
+        said = (self._said(index) for index in sorted(self._indices(), reverse=True))
+        since = next((manifest[_SINCE] for manifest in said if _SINCE in manifest), now)
+        for_good = now - since >= 3600 * self._keep_every_hours
+        return {_FOR_GOOD: for_good, _SINCE: now if for_good else since}
+
+    def _said(self, index: int) -> Mapping[str, Any]:
+        """The manifest; empty where it is damaged."""
+        try:
+            return _read_manifest(self._path(index) / _MANIFEST, index)[0]
+        except CheckpointError:
+            return {}
+
     def _prune(self) -> None:
         for index in sorted(self._indices())[: -self.keep_max]:
             folder = self._path(index)
+            if self._said(index).get(_FOR_GOOD):
+                continue
             try:
                 # Renamed first: a half-removed folder is never taken for a checkpoint.
                 remove(folder.rename(_temporary(folder)))

@@ -21,6 +21,7 @@ PREDICT: dict[str, Any] = {"mode": Modes.PREDICT, "predictions": {}}
         ("save_checkpoints_secs", 0),
         ("save_checkpoints_at_evaluations", 1),
         ("keep_checkpoint_max", None),
+        ("keep_checkpoint_every_n_hours", 0),
         ("save_summary_steps", 0),
         ("runtime", "tenserflow"),
     ],

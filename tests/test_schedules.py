@@ -49,6 +49,11 @@ VALUES: list[tuple[Any, float, float]] = [
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 10, 0.5),
     (PiecewiseConstant((10, 20), (1.0, 0.5, 0.1)), 20, 0.1),
     (PiecewiseConstant((), (0.7,)), 5, 0.7),
+    # Polyaxon's with stop_decay_at, as docs/explorations.md has them: 0.15 to 0.0001 in 100,000, up to 40,000
+    (Linear(0.15, 0.09004, 40_000), 20_000, 0.12002),  # 0.0001 + 0.1499 * 0.8
+    (Linear(0.15, 0.09004, 40_000), 90_000, 0.09004),  # 0.0001 + 0.1499 * 0.6
+    (Exponential(1.0, 0.5, 10, floor=0.1767766953), 20, 0.25),
+    (Exponential(1.0, 0.5, 10, floor=0.1767766953), 30, 0.1767766953),  # up to 25: 0.5 ** 2.5
 ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ... import registry
+from ...hooks.measures import ROLLOUT
 from ..errors import Findings
 from ..language.files import Document, Keys
 from ..language.schema import Experiment, Named
@@ -23,7 +24,6 @@ RULE: Final = "metric_early_stopping"
 """The kind of a rule of early stopping that has a metric."""
 _AT: Final[Keys] = ("matrix",)
 _EVALUATED: Final = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
-_ROLLOUT: Final = ("return", "length", "return_mean", "length_mean", "exploration_rate")
 _TIME: Final = (
     *("timesteps_per_second", "updates_per_second", "environment_share", "acting_share", "learning_share"),
     "episodes",
@@ -66,7 +66,7 @@ def names(experiment: Experiment) -> list[str]:
     final = [] if experiment.evaluate is None else [f"{FINAL}{name}" for name in _EVALUATED]
     evaluates = any(hook.kind == "evaluation" or _is_own(hook) for hook in experiment.hooks)
     evaluated = [f"eval/{name}" for name in _EVALUATED if evaluates]
-    rollout, time = [f"rollout/{name}" for name in _ROLLOUT if acts], [f"time/{name}" for name in _TIME]
+    rollout, time = [f"rollout/{name}" for name in ROLLOUT if acts], [f"time/{name}" for name in _TIME]
     has_return = [RETURN] if acts or final else []
     return [*has_return, *final, *rollout, *evaluated, "train/loss", "train/updates", *RESULTS, *time]
 

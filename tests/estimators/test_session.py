@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
-from axonrl import EstimatorSpec
+from axonrl import Agent, EstimatorSpec, RunConfig
+from axonrl.errors import ArgumentError
 from axonrl.estimators import monitor
 from axonrl.explorations import EpsilonGreedy, Linear
 from axonrl.facts import BeginFacts, EpisodeFacts
 from axonrl.hooks import Hook, LoggingHook, NaNGuard, SummaryHook
 from axonrl.hooks.hook import by_the_clock
+from axonrl.memories import ReplayMemory
 from axonrl.runs.arrays import load_arrays
 from axonrl.tests.estimators.fakes import (
     At,
@@ -165,12 +167,13 @@ def test_a_policy_without_a_level_explores_nan(tmp_path: Path) -> None:
 
 
 def test_the_default_hooks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept = {"keep_checkpoint_max": 1, "keep_checkpoint_every_n_hours": 1e-9}  # all but the first, which is removed
     with caplog.at_level(logging.INFO, logger="axonrl"):
-        agent(tmp_path, save_checkpoints_episodes=2).train(Counting(), 14, timesteps=14)
+        agent(tmp_path, save_checkpoints_episodes=2, **kept).train(Counting(), 14, timesteps=14)
     assert caplog.messages[0] == "Using LiteRT for actor and learner: the model is small and converts."
     assert caplog.messages[1].startswith("training starts: ")
     assert len(list((tmp_path / "events").iterdir())) == 1
-    assert saved(tmp_path) == [(0, 0, 0), (6, 0, 2), (12, 0, 4), (14, 1, 4)]
+    assert saved(tmp_path) == [(6, 0, 2), (12, 0, 4), (14, 1, 4)]
 
 
 def test_progress_is_shown_unless_it_is_switched_off(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -372,6 +375,21 @@ def test_run_episode_is_what_train_does(tmp_path: Path) -> None:
         stats = [one.run_episode(env, session, 8, 3) for _ in range(5)]
     assert [(s.episode, s.episode_return, s.length) for s in stats] == [(k, 10.0, 4) for k in range(5)]
     assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
+
+
+def test_train_refuses_a_subclass_whose_episodes_it_would_not_run(tmp_path: Path) -> None:
+    class Twice(Agent):
+        def run_episode(self, *args: Any, **kwargs: Any) -> Any:
+            super().run_episode(*args, **kwargs)
+            return super().run_episode(*args, **kwargs)
+
+    one, env = Twice(linear_model, ReplayMemory(1000, 4), tmp_path, RunConfig(seed=0)), Counting(3)
+    for asked in (one.train, one.check):
+        refused = raised(ArgumentError, asked, env, match=r"^train does not call Twice\.run_episode, .* Agent\.inter")
+        assert refused.argument == "run_episode"
+    assert not (tmp_path / "run.json").exists()
+    with one.session(env) as session:  # a loop of one's own may call it
+        assert (one.run_episode(env, session).length, one.global_episode) == (3, 2)
 
 
 def test_run_episode_finishes_the_episode_in_flight(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def test_what_a_session_measures(session: Any, tmp_path: Path) -> None:
     session.evaluated(hooks, 3.5)
     hook.end(session, END)
     journal.close()
-    episode = {"rollout/return": 1.0, "rollout/length": 2.0, "rollout/return_mean": 1.0, "rollout/length_mean": 2.0}
+    episode = {f"rollout/{name}": 1.0 for name in ("return", "return_mean", "return_min", "return_max")}
+    episode |= {"rollout/length": 2.0, "rollout/length_mean": 2.0}
     written = entries(tmp_path)
     assert written[:3] == [
         {"time": 1.0, "cut": 0, "update": 0, "episode": 0},

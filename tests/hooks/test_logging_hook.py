@@ -37,7 +37,7 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
     clock.now += 6
     hook.after_update(session, UpdateFacts(0.25, {}))
     assert lines() == [
-        "timestep 12,000/50,000 | update 1,197/5,000 | episode 2 | return(100) 22.50 | loss 0.375"
+        "timestep 12,000/50,000 | update 1,197/5,000 | episode 2 | return(100) 22.50 (20 to 25) | loss 0.375"
         " | exploration rate 0.05 | 1,200 timesteps/s"
     ]
     hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25, "episodes": 10.0}, (180.0, 194.5)))
@@ -48,7 +48,7 @@ def test_the_lines_of_a_run(session: Any, clock: Any, lines: Any) -> None:
     hook.end(session, EndFacts("the limit of 12100 timesteps", None, 12.0))
     assert lines() == [  # no update since the last line: no loss; the rate is that of all 12 s
         "training ends after 12.0 s: the limit of 12100 timesteps | timestep 12,100/50,000 | update 1,197/5,000"
-        " | episode 2 | return(100) 22.50 | 1,008 timesteps/s | evaluation 187.25"
+        " | episode 2 | return(100) 22.50 (20 to 25) | 1,008 timesteps/s | evaluation 187.25"
     ]
 
 
@@ -62,12 +62,12 @@ def test_by_episodes_only(session: Any, clock: Any, lines: Any) -> None:
     assert [line.split(" | ")[2] for line in lines()] == ["episode 2", "episode 4"]
 
 
-def test_the_mean_return_continues_after_a_resume(session: Any, clock: Any, lines: Any) -> None:
+def test_the_returns_continue_after_a_resume(session: Any, clock: Any, lines: Any) -> None:
     hook = LoggingHook(clock=clock)
     for episode_return in range(150):
         hook.after_episode(session, session.episode(float(episode_return)))
     begun(LoggingHook(clock=clock), session, hook.state_dict(), facts=BeginFacts(1, True, {}))
-    assert "return(100) 99.50" in lines()[-1]  # the mean of 50 .. 149
+    assert "return(100) 99.50 (50 to 149)" in lines()[-1]
 
 
 def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> None:

@@ -109,6 +109,8 @@ def test_episodes_and_evaluations_are_written_at_their_timestep(session: Any) ->
     hook.end(session, END)
     first = {"return": 21.0, "length": 9.0, "return_mean": 21.0, "length_mean": 9.0, "exploration_rate": 0.5}
     second = {"return": -2.5, "length": 10.0, "return_mean": 9.25, "length_mean": 9.5}
+    first |= {"return_min": 21.0, "return_max": 21.0}
+    second |= {"return_min": -2.5, "return_max": 21.0}
     assert read(session.model_dir) == [
         (30, {f"rollout/{name}": value for name, value in first.items()}),
         (40, {f"rollout/{name}": value for name, value in second.items()}),
@@ -116,10 +118,10 @@ def test_episodes_and_evaluations_are_written_at_their_timestep(session: Any) ->
     ]
 
 
-def test_means_are_those_of_the_last_hundred_episodes_also_after_a_resume(session: Any) -> None:
+def test_statistics_are_those_of_the_last_hundred_episodes_also_after_a_resume(session: Any) -> None:
     first, resumed = SummaryHook(), SummaryHook()
     first.begin(session, BEGIN)
-    for number in range(100):
+    for number in range(100):  # of which the first one drops out
         first.after_episode(session, session.episode(float(number), length=2 * number))
     resumed.load_state_dict(first.state_dict())
     first.end(session, END)
@@ -128,6 +130,7 @@ def test_means_are_those_of_the_last_hundred_episodes_also_after_a_resume(sessio
     resumed.end(session, END)
     assert read(session.model_dir)[-1][1] == {
         **{"rollout/return": 100.0, "rollout/return_mean": 50.5},  # the mean of 1, ..., 100
+        **{"rollout/return_min": 1.0, "rollout/return_max": 100.0},
         **{"rollout/length": 200.0, "rollout/length_mean": 101.0},
     }
 

@@ -58,6 +58,22 @@ def test_indices_count_saves_and_old_ones_are_pruned(tmp_path: Path) -> None:
     assert counter_of(state) == 4
 
 
+def test_one_is_kept_for_good_every_so_many_hours_also_after_a_resume(tmp_path: Path) -> None:
+    def saved_at(*hours: float, every: float | None = 2.0) -> list[int]:
+        seconds = iter([3600 * hour for hour in hours])
+        store = CheckpointStore(tmp_path, keep_max=1, keep_every_hours=every, clock=lambda: next(seconds))
+        for n in range(len(hours)):
+            store.save(counted(n))
+        return store.kept()
+
+    assert saved_at(0, 1.5) == [2]  # the first one only begins the time
+    assert saved_at(2, 3, 3.5) == [3, 5]  # each call is a process that resumes the run
+    assert saved_at(5.5, 6) == [3, 6, 7]  # later than was due: the time goes on from there
+    assert saved_at(7, 7.5) == [3, 6, 9]
+    assert saved_at(20, 30, every=None) == [3, 6, 9, 11]  # not asked for any more: what is there stays
+    assert saved_at(31, 32) == [3, 6, 9, 12, 13]
+
+
 def test_any_checkpoint_that_is_kept_can_be_read(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep_max=3)
     assert store.kept() == []
