@@ -51,10 +51,6 @@ class Grant:
     idle_until: dt.datetime | None
     quotas: Mapping[str, int]
 
-    def is_expired(self, time: dt.datetime) -> bool:
-        """Has it ended by now?"""
-        return time >= self.expires_at or (self.idle_until is not None and time >= self.idle_until)
-
 
 def scopes_of(given: Iterable[str] | None, allowed: Iterable[str]) -> list[str]:
     """The scopes of a new token, in the order of :data:`SCOPES`; None for all that every account has.
