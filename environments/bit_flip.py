@@ -44,7 +44,8 @@ class BitFlip(gymnasium.Env[Any, Any]):
         part = MultiBinary(self.bits)
         self.observation_space: Any = Dict({"observation": part, "achieved_goal": part, "desired_goal": part})
         self.action_space: Any = Discrete(self.bits)
-        self._state = self._goal = np.zeros(self.bits, np.int8)
+        self._state: Array = np.zeros(self.bits, np.int8)
+        self._goal: Array = self._state
         self._left = 0
 
     def reset(

@@ -147,7 +147,7 @@ def _drawn(
     low, high = (np.asarray(getattr(leaf.space, bound, 0), np.float64) for bound in ("low", "high"))
     if part.spec.dtype.kind == "f" and not (np.isfinite(low) & np.isfinite(high) & (high - low < _WIDE)).all():
         numbers = 3 * rng.standard_normal((number, *part.spec.shape))
-        return np.minimum(np.maximum(numbers, low), high).astype(part.spec.dtype)
+        return np.asarray(np.minimum(np.maximum(numbers, low), high), part.spec.dtype)
     space = copy.deepcopy(leaf.space)
     space.seed(int(rng.integers(2**31)))
     return np.asarray([space.sample() for _ in range(number)], part.spec.dtype)

@@ -96,12 +96,12 @@ class Sequences:
     def clear(self) -> None:
         """Forget every sequence."""
         self._names = Names()
-        self._begin = self._lanes * 0  # number of the oldest sequence
-        self._end = self._lanes * 0  # number of the next one that will be complete
-        self._open = self._lanes < 0  # has it begun?
-        self._episode = self._lanes * 0  # number of the first timestep of the newest episode
-        self._due = self._lanes * 0  # number of the timestep that completes or begins the next sequence
-        self._seen = self._begin.copy(), self._end.copy()
+        self._begin: Array = self._lanes * 0  # number of the oldest sequence
+        self._end: Array = self._lanes * 0  # number of the next one that will be complete
+        self._open: Array = self._lanes < 0  # has it begun?
+        self._episode: Array = self._lanes * 0  # number of the first timestep of the newest episode
+        self._due: Array = self._lanes * 0  # number of the timestep that completes or begins the next sequence
+        self._seen: tuple[Array, Array] = (self._begin.copy(), self._end.copy())
 
     # -- storing ------------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,8 @@ class Throws(Counting):
 
     def __init__(self) -> None:
         super().__init__(10, action_space=Dict({"side": Discrete(2), "throw": Box(-2, 2, (1,))}))
-        self.before = self.seen = np.zeros(2, np.float32)
+        self.before: Any = np.zeros(2, np.float32)
+        self.seen: Any = self.before
 
     def observation(self) -> Any:
         self.before, self.seen = self.seen, self.np_random.uniform(-1, 1, 2).astype(np.float32)

@@ -54,7 +54,8 @@ ROWS = (VALID / VALID.sum()).ravel()  # what a row counts in a mean
 
 def seen(k: float = 1.0, r: float = 0.0, b: float = 0.0) -> tuple[Any, Any]:
     """Outputs before and after the actions [L * B], for weights of the input, the state, and a bias."""
-    cell, hidden, outputs = STORED, np.zeros(2), []
+    hidden: Any = np.zeros(2)
+    cell, outputs = STORED, []
     for time, x in enumerate(X):
         counts = BURN_IN[0] if time == 0 else 1
         cell = cell + counts * np.tanh(k * x + r * hidden + b)

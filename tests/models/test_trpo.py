@@ -92,7 +92,7 @@ class NumPyTRPO:
         size = len(weights)
         gradient, fisher = np.zeros(size), np.zeros((size, size))
         for i in range(ROWS):
-            by_weights = np.zeros((self.outputs, size))  # the derivatives of this row's logits or means
+            by_weights: Any = np.zeros((self.outputs, size))  # the derivatives of this row's logits or means
             for k in range(self.outputs):
                 by_weights[k, k : 3 * self.outputs : self.outputs] = self.inputs[i]
             if self.discrete:

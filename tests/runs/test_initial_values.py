@@ -15,15 +15,15 @@ from axonrl.tests.estimators.fakes import Counting, agent
 
 
 def test_numbers_are_kept_and_arrays_have_digests() -> None:
-    found = digests({"rate": np.float32(0.5), "step": np.array([3]), "kernel": np.zeros((2, 2), np.float32)})
+    found = digests({"rate": np.array(0.5, np.float32), "step": np.array([3]), "kernel": np.zeros((2, 2), np.float32)})
     assert (found["rate"], found["step"]) == (0.5, 3)
     assert len(found["kernel"]) == 16
     assert json.loads(json.dumps(found)) == found
 
 
 def test_differences_name_numbers_first_and_a_few() -> None:
-    then = digests({"rate": np.float32(0.5), **{f"k{i}": np.zeros(2) for i in range(4)}})
-    now = digests({"rate": np.float32(0.25), **{f"k{i}": np.ones(2) for i in range(4)}, "new": np.float32(1)})
+    then = digests({"rate": np.array(0.5, np.float32), **{f"k{i}": np.zeros(2) for i in range(4)}})
+    now = digests({"rate": np.array(0.25, np.float32), **{f"k{i}": np.ones(2) for i in range(4)}, "new": np.array(1.0)})
     assert differences(then, then) is None
     assert differences(then, now) == "rate, 0.5 then and 0.25 now; k0; k1; and 2 more"
 

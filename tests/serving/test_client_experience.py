@@ -20,7 +20,7 @@ from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, connect, problem, 
 def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:
     stub.replies.extend([Reply(200, {"action": [1]})] * 3)
     assert agent.act(STATE) == 1
-    assert type(agent.act(tuple(STATE), noise=np.float32(0.5))) is int
+    assert type(agent.act(tuple(STATE), noise=cast(float, np.float32(0.5)))) is int
     agent.act(np.array(STATE), 1, explore=False)
     assert stub.paths == [f"POST /agents/a/act?noise={noise}" for noise in ("0", "0.5", "1")]
     bodies = [asked.json for asked in stub.asked]
@@ -55,8 +55,12 @@ def test_an_answer_without_an_action(stub: Stub, agent: RemoteAgent, body: Any) 
 
 def test_step_sends_plain_values(stub: Stub, agent: RemoteAgent) -> None:
     stub.replies.append(ACCEPTED)
-    after, ended = np.array([0.5, 0.25, 0.125, 1], np.float32), cast(bool, np.True_)
-    assert agent.step(STATE, np.int64(1), np.float32(0.5), after, ended, truncated=True) is True
+    after, ended, reward = (
+        np.array([0.5, 0.25, 0.125, 1], np.float32),
+        cast(bool, np.True_),
+        cast(float, np.float32(0.5)),
+    )
+    assert agent.step(STATE, np.int64(1), reward, after, ended, truncated=True) is True
     assert stub.paths == ["POST /agents/a/step"]
     assert stub.asked[0].json == {
         "step_data": {

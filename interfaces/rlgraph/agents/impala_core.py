@@ -161,8 +161,8 @@ class ImpalaCore(ModelCore):
         """
         predictions, following = self._predict(features, previous_actions, previous_rewards, internals)
         probs = _softmax(predictions["logits"])  # [N, ..., A]
-        actions, explored = predictions["action"] - self._low, np.zeros(len(lanes), np.bool_)
-        epsilon = 0.0
+        actions, epsilon = predictions["action"] - self._low, 0.0
+        explored: Array = np.zeros(len(lanes), np.bool_)
         if explore:
             summed = np.cumsum(probs, axis=-1)
             drawn = self.exploration_rng.random((*probs.shape[:-1], 1)) * summed[..., -1:]

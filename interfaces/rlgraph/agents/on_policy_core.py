@@ -78,7 +78,7 @@ class OnPolicyCore(ModelCore):
     ) -> Acted:
         """As :meth:`Core.act`; acts without ``explore`` are not noted, so that those before them stay noted."""
         predictions, _ = self._model.act(features)
-        explored = np.zeros(len(lanes), np.bool_)
+        explored: Array = np.zeros(len(lanes), np.bool_)
         if not explore:
             return Acted(self._policy.within(self._policy.modes(predictions)), explored)
         draws = self._policy.draws(predictions, self.exploration_rng)

@@ -28,7 +28,8 @@ class Records:
     def __init__(self, capacity: int, specs: Mapping[str, Any], sampler: Sampler, rng: np.random.Generator) -> None:
         self.capacity, self._rng = capacity, rng
         self._columns = _empty(capacity, specs)
-        self._sampler, self._drawn = sampler, np.zeros(0, np.intp)
+        self._sampler = sampler
+        self._drawn: Array = np.zeros(0, np.intp)
         self._next = self._size = 0
         sampler.build(self)
 

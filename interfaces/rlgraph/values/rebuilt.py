@@ -45,7 +45,7 @@ def _box(found: Any) -> Box:
 
 
 def _of_integers(found: Any) -> IntBox:
-    dtype = np.dtype(np.uint8 if found.dtype == "uint8" else np.int32)
+    dtype: Any = np.uint8 if found.dtype == "uint8" else np.int32
     limits = np.iinfo(dtype)
     if found.num_categories is None and found.low <= limits.min and found.high >= limits.max:
         return IntBox(shape=found.shape, dtype=dtype)

@@ -158,7 +158,8 @@ def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> P
 
 def _save(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """What ``np.savez_compressed`` writes, whose own arguments have names that states may have."""
+    write: Any = np.lib.format.write_array  # without types in NumPy 2.2
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                write(member, array, allow_pickle=False)

@@ -139,7 +139,7 @@ def test_a_name_goes_before_a_type() -> None:
     given = {
         "eye": np.full(1, 5, np.float32),
         "ear/left": np.full(1, 5, np.float32),
-        "cell": np.int32(3),
+        "cell": np.array(3, np.int32),
         "a_mask": mask,
     }
     out = preprocessing.apply(0, given)

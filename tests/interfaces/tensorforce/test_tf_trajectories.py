@@ -24,11 +24,11 @@ def memory(capacity: int = 100, state: bool = False, **given: Any) -> Trajectori
 def fill(made: Trajectories, first: int, length: int, code: int | None, rewards: float = 1.0) -> None:
     """An episode whose observations are first, first + 1, ...; its internals are 100 more."""
     for t in range(first, first + length):
-        state = {"h": np.float32(100 + t)} if made._columns.get("state") else {}
-        made.append({"state": np.float32(t)}, {"action": np.float32(-t)}, state, rewards)
+        state = {"h": np.array(100.0 + t, np.float32)} if made._columns.get("state") else {}
+        made.append({"state": np.array(t, np.float32)}, {"action": np.array(-t, np.float32)}, state, rewards)
     if code is not None:
-        follows = {"state": np.float32(first + length)}
-        made.end(code, follows, {"h": np.float32(100 + first + length)} if made._columns["state"] else {})
+        follows, internals = (np.array(number + first + length, np.float32) for number in (0, 100))
+        made.end(code, {"state": follows}, {"h": internals} if made._columns["state"] else {})
 
 
 def test_sums_of_rewards_and_what_follows_them() -> None:

@@ -1,5 +1,7 @@
 """The first schema. Never changed: what follows is in modules of its own."""
 
+import datetime as dt
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -17,7 +19,7 @@ def upgrade() -> None:
     _tokens()
 
 
-def _time(name: str, nullable: bool = False) -> "sa.Column[object]":
+def _time(name: str, nullable: bool = False) -> "sa.Column[dt.datetime]":
     return sa.Column(name, sa.DateTime(timezone=True), nullable=nullable)
 
 
