@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ...quiet import load_tensorflow
-from ..console import DONE, FAILED, TERMINATED, print_json, print_table, rows_table, say
+from ..console import DONE, FAILED, TERMINATED, print_json, print_rows, print_table, say
 from ..errors import ExperimentError
 from ..language.files import Document
 from ..language.schema import Experiment, load
@@ -68,7 +68,7 @@ def check(experiment: Experiment, document: Document, arguments: argparse.Namesp
         return DONE
     lines = {**rows(found), **report.described(searched)}
     lines["run folders"] = lines.pop("run folder").replace(found["folder"], searched["folder"])
-    print_table(rows_table(experiment.name, lines, justify="left"))
+    print_rows(experiment.name, lines, justify="left")
     print(f"{document.file}: no errors")
     return DONE
 

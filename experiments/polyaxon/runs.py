@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..console import print_json, print_table, rows_table
+from ..console import print_json, print_rows
 from ..errors import ExperimentError
 from .client import (
     PolyaxonError,
@@ -88,7 +88,7 @@ def status(arguments: argparse.Namespace) -> int:
     rows = {key: str(value) for key, value in facts.items() if not isinstance(value, dict) and value is not None}
     for kind in ("inputs", "outputs"):
         rows |= {name: str(value) for name, value in facts[kind].items()}
-    print_table(rows_table(target.uuid, rows))
+    print_rows(target.uuid, rows)
     print(f"page: {target}")
     return 0
 

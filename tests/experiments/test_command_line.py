@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -14,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from axonrl.errors import ClusterError
 from axonrl.experiments.commands import cli, training
-from axonrl.experiments.console import rows_table
+from axonrl.experiments.console import print_rows
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
 from axonrl.runs.history import read_episodes, read_evaluations
@@ -299,13 +299,30 @@ def test_help_of_every_command_says_what_it_does_in_80_columns(
         assert max(map(len, out.splitlines())) <= 80
 
 
-def test_a_table_is_styled_only_on_a_terminal() -> None:
-    for terminal in (False, True):
-        console = Console(file=io.StringIO(), force_terminal=terminal, _environ={"TERM": "xterm-256color"})
-        console.print(rows_table("name", {"label": "[a] 1"}))
-        text = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO
-        assert "[a] 1" in text
-        assert ("\x1b[1mname" in text, "\x1b" in text) == (terminal, terminal)
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_rows_are_styled_on_a_terminal_and_end_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"a label of long words": "[a] 1", "why": "in TensorFlow: package.module:function_of_mine is large"}
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": "44"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", written := Terminal())
+    print_rows("an-experiment-with-a-name-of-forty-five-letters", rows, justify="left")
+    text = written.getvalue()
+    assert text.startswith("\x1b[1man-experiment-with-a-n…of-forty-five-letters\x1b[0m\n")
+    shown = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()[1:] if line.strip()]
+    assert shown == [
+        "  a label of long words   [a] 1",
+        "  why                     in TensorFlow:",
+        "                          package.…of_mine",
+        "                          is large",
+    ]
+    monkeypatch.setattr(sys, "stdout", plain := io.StringIO())
+    print_rows("name", rows)
+    assert "\x1b" not in plain.getvalue()
+    assert "in TensorFlow: package.module:function_of_mine is large" in plain.getvalue()
 
 
 def test_the_pipe_is_closed() -> None:
