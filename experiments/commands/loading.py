@@ -16,4 +16,4 @@ def load(arguments: argparse.Namespace) -> tuple[Experiment, Document]:
     """Read and check the file of a command; errors as for :func:`axonrl.experiments.language.schema.load`."""
     file = experiment_file(arguments.file)
     make_importable(file.parent)
-    return schema.load(file, dict(arguments.params), dict(arguments.sets), building.check_named)
+    return schema.load(file, dict(arguments.params), dict(arguments.sets), building.check_part)

@@ -85,7 +85,7 @@ def _load(document: Document, arguments: argparse.Namespace, point: Point) -> tu
     params = {**dict(arguments.params), **as_text(point)}
     experiment, own = load(Path(document.file), params, dict(arguments.sets))
     if experiment.agent.memory is not None:
-        building.check_named("memory", experiment.agent.memory, ("agent", "memory"), own)
+        building.check_part("memory", experiment.agent.memory, ("agent", "memory"), own)
     return experiment, own
 
 

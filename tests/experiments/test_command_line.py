@@ -91,9 +91,14 @@ def test_runs_without_a_folder_are_numbered(run_file: Path, capfd: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["check", "dqn_cartpol"], "dqn_cartpol: no file or shipped experiment has this name; did you mean"),
+        (
+            ["check", "dqn_cartpol"],
+            "dqn_cartpol: no file or shipped experiment has this name; did you mean 'dqn_cartpole'",
+        ),
+        (["check", "fil.yml"], "fil.yml: no file or shipped experiment has this name; did you mean 'file.yml'?"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
         (["evaluate", "nowhere"], "Folder nowhere does not exist."),
+        (["compare", "file.yl"], "Folder file.yl does not exist (did you mean 'file.yml'?)."),
     ],
 )
 def test_what_is_not_usable_is_exit_code_2(
@@ -250,7 +255,10 @@ def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monk
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["runn", "x.yml"], "there is no command 'runn' (did you mean 'run'?)"),
+        (["runn", "x.yml"], "there is no command 'runn'; did you mean 'run'?"),
+        (["new", "dqn_cartpol"], "argument NAME: there is no choice 'dqn_cartpol'; did you mean 'dqn_cartpole'?"),
+        (["completion", "fisch"], "there is no choice 'fisch'; did you mean 'fish'?"),
+        (["service", "lst-users"], "there is no command 'lst-users'; did you mean 'list-users'?"),
         (["run", "x.yml", "--model_dir=y"], "unknown argument: --model_dir=y (did you mean"),
         (["run", "x.yml", "-P", "novalue"], ""),
         (["run", "x.yml", "--set", "=1"], ""),
