@@ -135,9 +135,9 @@ class _Run:
         search, space = self._search, self._space
         self._check_resource()
         jobs = self._arguments.jobs or checking.jobs_of(space)
-        file = str(Path(self._document.file).absolute())
         where = str(search.folder.absolute())
-        task = Task(where, search.name, search.identity, self._metric, search.seeds, file, self._arguments.command_line)
+        files, command = self._document.files, self._arguments.command_line
+        task = Task(where, search.name, search.identity, self._metric, search.seeds, files, command)
         watch, sharing = Watch(search, Rules(space.config), self._metric), Sharing(search)
         pool = Pool(search, task, jobs, watch, SearchView(search), self._companion)
         begin = time.monotonic()

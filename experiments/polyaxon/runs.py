@@ -50,6 +50,7 @@ class Target:
 
 def submit(arguments: argparse.Namespace) -> int:
     """Create a run of an experiment on a server, and print the address of its page."""
+    from ..language.modules import folders
     from ..language.schema import load
     from ..language.shipped import experiment_file
     from ..language.writing import to_yaml
@@ -57,6 +58,7 @@ def submit(arguments: argparse.Namespace) -> int:
 
     params = dict(arguments.params)
     experiment, document = load(experiment_file(arguments.file), params, dict(arguments.sets))
+    folders(document)  # in the image, too, there is one module of a name
     made = operation(experiment, document, params)
     if arguments.dry_run:
         print(to_yaml(made), end="")

@@ -285,6 +285,26 @@ def test_seed_and_timesteps_are_short_for_set(run_file: Path, capfd: pytest.Capt
     assert "duplicate --set: seed is set already" in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_modules_are_beside_the_file_that_names_them(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("base").mkdir()
+    Path("base/their_model.py").write_text("import their_help\nmodel_fn = their_help.model_fn\n")
+    Path("base/their_help.py").write_text(Path("users_model.py").read_text())
+    Path("base/file.yml").write_text(run_file.read_text().replace("users_model", "their_model"))
+    Path("my_hook.py").write_text("class Mine:\n    def end(self, session, facts): ...\n")
+    Path("mine.yml").write_text("include: base/file.yml\nhooks: ['my_hook:Mine']\n")
+    assert axonrl(capfd, "run", "mine.yml")[0] == 0
+    assert sys.path[-2:] == [str(Path.cwd()), str(Path.cwd() / "base")]
+    del sys.path[-2:]
+    assert axonrl(capfd, "evaluate", "runs/my_run")[0] == 2  # the agent was a fake, and saved nothing
+    assert sys.path[-2:] == [str(Path.cwd()), str(Path.cwd() / "base")]  # as the run recorded
+    Path("their_model.py").touch()
+    refused = "axonrl: error: base/file.yml:5: agent.model_fn: module 'their_model' is in "
+    for name in ("check", "submit"):
+        code, _, err = axonrl(capfd, name, "mine.yml")
+        assert (code, err[: len(refused)]) == (2, refused)
+
+
 def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     told = "Created dqn_cartpole.yml. Train it with: axonrl run dqn_cartpole.yml\n"
     assert axonrl(capfd, "new", "dqn_cartpole")[:2] == (0, told)
