@@ -25,5 +25,5 @@ def make_importable_for(run_folder: Path) -> None:
         starts = read_starts(run_folder)
     except CheckpointError as error:
         raise RunFolderError(run_folder, str(error)) from error
-    files = [str(file or "") for start in starts for file in (start.get("file"), *start.get("included", ()))]
+    files = [str(file or "") for start in starts for file in (start.get("file"), *(start.get("included") or ()))]
     make_importable(Path(file).parent for file in files)
