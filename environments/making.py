@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
 import functools
@@ -33,6 +34,12 @@ _ATARI = "ALE/"
 """Prefix of the ids of the Arcade Learning Environment's games."""
 _NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
 """Prefix of ids to the module that registers them."""
+_REGISTER: Mapping[str, Callable[[], object]] = {
+    minatar.NAMESPACE: minatar.register,
+    bit_flip.NAMESPACE: bit_flip.register,
+    _ATARI: functools.partial(importlib.import_module, "ale_py"),
+}
+"""Prefix of ids to what registers them."""
 _EXTRAS = {
     "gymnasium.envs.box2d": "box2d",
     "gymnasium.envs.mujoco": "mujoco",
@@ -229,12 +236,9 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     name = env_id if isinstance(env_id, str) else env_id.id
     is_minatar = isinstance(env_id, str) and env_id.startswith(minatar.NAMESPACE)
     try:
-        if is_minatar:
-            minatar.register()
-        elif name.startswith(bit_flip.NAMESPACE):
-            bit_flip.register()
-        elif name.startswith(_ATARI):
-            importlib.import_module("ale_py")  # registers the ids
+        for namespace, register in _REGISTER.items():
+            if name.startswith(namespace):
+                register()
         if isinstance(env_id, str) and (own := _class_of(env_id)) is not None:
             return own(**kwargs)
         env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
@@ -244,12 +248,24 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     except gymnasium.error.Error as error:
         if name.rpartition(":")[2] in gymnasium.registry:
             raise _not_made(name, kwargs, error) from error
+        _register_all()
+        if name in gymnasium.registry:  # an id without its namespace: PongNoFrameskip-v4
+            return _make_one(env_id, kwargs)
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "import the package that registers it"
+        hint = f"import the package that registers it, or name that, as in 'package:{name}'"
+        if near:
+            hint = f"did you mean {' or '.join(map(repr, near))}?"
         raise ArgumentError(f"unknown environment {name!r}; {hint}", "env_id", name) from error
     except Exception as error:
         raise _not_made(name, kwargs, error) from error
     return minatar.FromSeed(env) if is_minatar else env
+
+
+def _register_all() -> None:
+    """Register the ids of all packages that are installed."""
+    for register in _REGISTER.values():
+        with contextlib.suppress(ImportError):
+            register()
 
 
 def _class_of(name: str) -> Callable[..., AnyEnv] | None:

@@ -237,6 +237,16 @@ _AROUND_ALL: Final[Mapping[str, Callable[..., Any]]] = {
 _UNSEEN: Final = ("time_limit", "rescale_action")
 """Wrappers that change neither observations nor rewards: they may also be listed after normalisation."""
 NAMES: Final = (*_AROUND_ALL, *_AROUND_EACH)
+_ELSEWHERE: Final = {
+    "AtariPreprocessing": "atari",
+    "AtariWrapper": "atari",
+    "FrameStackObservation": "frame_stack",
+    "VecFrameStack": "frame_stack",
+    "VecNormalize": "normalize_observation",
+    "VecTransposeImage": "channels_first",
+    "ActionMasker": "mask_from_info",
+}
+"""Classes of Gymnasium and Stable-Baselines3 whose names are less like ours than others."""
 
 
 class Wrapping:
@@ -311,7 +321,7 @@ def _parsed(one: Any, index: int) -> tuple[str, dict[str, Any]]:
     if name is None:
         raise WrapperError(f"a wrapper must be a name or a mapping with a kind, got {one!r}", index, value=one)
     if name not in NAMES:
-        known = did_you_mean(name, NAMES) or f"; there are {', '.join(NAMES)}"
+        known = did_you_mean(_ELSEWHERE.get(str(name), name), NAMES) or f"; there are {', '.join(NAMES)}"
         raise WrapperError(f"unknown wrapper {name!r}{known}", index, "kind", name)
     function = _AROUND_EACH.get(name) or _AROUND_ALL[name]
     parameters = inspect.signature(function).parameters.values()

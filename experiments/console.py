@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ..widths import Column, fitted, room_of, shortened, told_apart
+
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 """The command line, the experiment file or the run folder is invalid."""
-_ANY_WIDTH: Final = 10_000
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 
@@ -37,29 +40,71 @@ def print_json(values: Mapping[str, Any]) -> None:
     print(json.dumps(_finite(values), indent=2, default=str))
 
 
-def print_table(table: Table, *, whole: bool = False) -> None:
-    """Print a table; ``whole`` leaves each row on one line where a file or another program reads it."""
-    from rich.console import Console
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Columns side by side, for a terminal of any width."""
 
-    console = Console()
-    if whole and not console.is_terminal:
-        console.width = _ANY_WIDTH
-    console.print(table)
+    columns: Sequence[Column]
+    title: str = ""
+    above: int = 0
+    """So many rows are above a line."""
+    across: bool = False
+    """Rows, not columns, hold what is of one kind: see :func:`axonrl.widths.fitted`."""
 
 
-def rows_table(title: str, rows: Mapping[str, str], justify: Literal["left", "right"] = "right") -> Table:
-    """A table of labels and values. No text in it is markup."""
+def print_table(table: Table) -> None:
+    """Print a table. Where a file or another program reads it, nothing is shortened."""
+    from rich import box
+    from rich.table import Table as RichTable
+
+    console = _console()
+    columns, left_out = fitted(table.columns, console.width - 2, across=table.across)
+    made = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in columns:
+        made.add_column(_plain(column.name), justify="right" if column.right else "left", no_wrap=True)
+    for number, row in enumerate(zip(*(column.texts for column in columns), strict=True), 1):
+        made.add_row(*map(_plain, row), end_section=number == table.above)
+    _print_title(console, table.title)
+    console.print(made)
+    if left_out:
+        console.print(_plain(left_out))
+
+
+def print_rows(title: str, rows: Mapping[str, str], justify: Literal["left", "right"] = "right") -> None:
+    """Print a table of labels and values. Long values have several lines, which end between words."""
     from rich import box
     from rich.table import Table
+
+    console = _console()
+    made = Table(box=box.SIMPLE_HEAD, show_header=False)
+    labels = told_apart([*rows], console.width // 2)
+    room = max(console.width - max(map(len, labels), default=0) - 7, 1)
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(justify=justify)
+    for label, value in zip(labels, rows.values(), strict=True):
+        made.add_row(_plain(label), _plain(re.sub(r"\S+", lambda word: shortened(word[0], room), value)))
+    _print_title(console, title)
+    console.print(made)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=room_of(sys.stdout))
+
+
+def _print_title(console: Console, title: str) -> None:
     from rich.text import Text
 
-    name = Text(title, style="bold")
-    made = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
-    made.add_column(style="dim")
-    made.add_column(justify=justify, overflow="fold")
-    for label, value in rows.items():
-        made.add_row(Text(label), Text(value))
-    return made
+    if title:
+        console.print(Text(shortened(title, console.width), style="bold"), soft_wrap=True)
+
+
+def _plain(text: str) -> Any:
+    """No text is markup."""
+    from rich.text import Text
+
+    return Text(text)
 
 
 def _finite(value: Any) -> Any:

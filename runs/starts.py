@@ -21,7 +21,13 @@ _PROCESS: Final = uuid.uuid4().hex
 """Of this process, so that it is recorded once however often it trains a run."""
 
 
-def add_start(folder: Path, seed: int | None, command: Sequence[str] = (), file: Path | None = None) -> None:
+def add_start(
+    folder: Path,
+    seed: int | None,
+    command: Sequence[str] = (),
+    file: Path | None = None,
+    included: Sequence[str] = (),
+) -> None:
     """Append an entry.
 
     Args:
@@ -29,6 +35,7 @@ def add_start(folder: Path, seed: int | None, command: Sequence[str] = (), file:
         seed: the run's.
         command: the command line, one item for each argument; by default that of this process.
         file: the experiment file or program; by default the program that this process runs.
+        included: the files that the experiment file includes, by absolute paths.
 
     Raises:
         CheckpointError: the record is damaged.
@@ -39,6 +46,7 @@ def add_start(folder: Path, seed: int | None, command: Sequence[str] = (), file:
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": list(command or sys.argv),
         "file": None if file is None else str(file.absolute()),
+        "included": list(included),
         "current_folder": str(Path.cwd()),
         "run_folder": str(folder.resolve()),
         "seed": seed,

@@ -28,6 +28,7 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "streams": {"contracts"},
     "quiet": set(),
     "spread": set(),
+    "widths": set(),
     "noise": {"checks", "contracts"},
     "inputs": set(),
     "__main__": {"experiments"},

@@ -28,6 +28,17 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
 
 
+class Parser(argparse.ArgumentParser):
+    """Says which name is meant, where one of a few is wanted. The parsers of commands are of this class, too."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from ...registry import suggestion
+
+            what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
+            raise argparse.ArgumentError(action, f"there is no {what} {value!r}{suggestion(value, action.choices)}")
+
+
 def add_command(
     commands: Any, name: str, about: str, examples: str, parents: Sequence[argparse.ArgumentParser]
 ) -> argparse.ArgumentParser:

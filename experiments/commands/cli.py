@@ -10,7 +10,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...version import __version__
@@ -21,6 +21,7 @@ from .arguments import (
     RUNS,
     Command,
     HelpFormatter,
+    Parser,
     add_command,
     debug_option,
     experiment_options,
@@ -146,26 +147,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parsed(
     parser: argparse.ArgumentParser, parsers: Mapping[str, argparse.ArgumentParser], argv: Sequence[str]
 ) -> argparse.Namespace:
-    """The arguments; what is unknown is refused with the nearest command or option."""
-    if not argv[0].startswith("-") and argv[0] not in parsers:
-        parser.error(f"there is no command {argv[0]!r}{_did_you_mean(argv[0], parsers)}")
+    """The arguments; an unknown option is refused with the nearest one."""
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         command = parsers[" ".join([arguments.command, *filter(None, [getattr(arguments, "service_command", None)])])]
         options = re.findall(r"--[a-z][a-z-]*", command.format_help())
-        command.error(f"unknown argument: {unknown[0]}{_did_you_mean(unknown[0].partition('=')[0], options)}")
+        from ...checks import did_you_mean
+
+        command.error(f"unknown argument: {unknown[0]}{did_you_mean(unknown[0].partition('=')[0], options)}")
     return arguments
-
-
-def _did_you_mean(value: str, choices: Iterable[str]) -> str:
-    from ...checks import did_you_mean
-
-    return did_you_mean(value, choices)
 
 
 def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapping[str, argparse.ArgumentParser]]:
     """The parser, what carries out each command, and the parser of each command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="axonrl",
         description="Train reinforcement learning agents. A YAML file describes each experiment.",
         epilog=_EXAMPLES,

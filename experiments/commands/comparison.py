@@ -12,9 +12,8 @@ from ..errors import RunFolderError
 from .arguments import RUNS
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..comparing.tables import Column
+    from ..console import Table
 
 
 def ls(arguments: argparse.Namespace) -> int:
@@ -96,7 +95,7 @@ def _print_table(common: Path | None, table: Table) -> None:
     """The table; above it the folder that its paths are within."""
     if common is not None:
         print(f"Runs in {common}:")
-    print_table(table, whole=True)
+    print_table(table)
 
 
 def _tell_problem(run: Any) -> None:

@@ -27,9 +27,11 @@ def list_names(arguments: argparse.Namespace) -> int:
     console = Console(highlight=False, markup=False)  # colours only on a terminal
     for title, entries in sections.items():
         console.print(Text(f"{title}:", style="bold"))
-        indent = 4 + max(map(len, entries), default=0)
+        indent = min(4 + max(map(len, entries), default=0), console.width // 2)
         for name, line in entries.items():
             first, *rest = textwrap.wrap(line, max(console.width - indent, 20), break_on_hyphens=False) or [""]
+            if len(name) > indent - 4:  # a line of its own
+                first, rest = "", [first, *rest]
             console.print(Text.assemble("  ", (name.ljust(indent - 2), "cyan"), first), soft_wrap=True)
             for more in rest:
                 console.print(Text(" " * indent + more), soft_wrap=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ...quiet import load_tensorflow
-from ..console import DONE, FAILED, TERMINATED, print_json, print_table, rows_table, say
+from ..console import DONE, FAILED, TERMINATED, print_json, print_rows, print_table, say
 from ..errors import ExperimentError
 from ..language.files import Document
 from ..language.schema import Experiment, load
@@ -68,7 +68,7 @@ def check(experiment: Experiment, document: Document, arguments: argparse.Namesp
         return DONE
     lines = {**rows(found), **report.described(searched)}
     lines["run folders"] = lines.pop("run folder").replace(found["folder"], searched["folder"])
-    print_table(rows_table(experiment.name, lines, justify="left"))
+    print_rows(experiment.name, lines, justify="left")
     print(f"{document.file}: no errors")
     return DONE
 
@@ -85,7 +85,7 @@ def _load(document: Document, arguments: argparse.Namespace, point: Point) -> tu
     params = {**dict(arguments.params), **as_text(point)}
     experiment, own = load(Path(document.file), params, dict(arguments.sets))
     if experiment.agent.memory is not None:
-        building.check_named("memory", experiment.agent.memory, ("agent", "memory"), own)
+        building.check_part("memory", experiment.agent.memory, ("agent", "memory"), own)
     return experiment, own
 
 
@@ -135,9 +135,9 @@ class _Run:
         search, space = self._search, self._space
         self._check_resource()
         jobs = self._arguments.jobs or checking.jobs_of(space)
-        file = str(Path(self._document.file).absolute())
         where = str(search.folder.absolute())
-        task = Task(where, search.name, search.identity, self._metric, search.seeds, file, self._arguments.command_line)
+        files, command = self._document.files, self._arguments.command_line
+        task = Task(where, search.name, search.identity, self._metric, search.seeds, files, command)
         watch, sharing = Watch(search, Rules(space.config), self._metric), Sharing(search)
         pool = Pool(search, task, jobs, watch, SearchView(search), self._companion)
         begin = time.monotonic()

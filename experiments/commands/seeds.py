@@ -84,8 +84,7 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
                     return code
                 say(f"{len(seeds)} of {len(group.seeds)} seeds to run, {jobs} at a time")
                 with SeedsView(group, seeds).opened() as view:
-                    file = str(Path(document.file).absolute())
-                    scheduler = Scheduler(group, file, arguments.command_line, view, companion)
+                    scheduler = Scheduler(group, document.files, arguments.command_line, view, companion)
                     with signals.stopping(scheduler):
                         scheduler.run(seeds, jobs)
             if signals.received is None:

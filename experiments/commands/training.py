@@ -13,14 +13,15 @@ from ...facts import EpisodeStats, Session
 from ...quiet import load_tensorflow
 from ...runs import record as run_record
 from ...runs.learning_curve import CURVE
-from ..console import DONE, TERMINATED, print_json, print_table, rows_table, say
+from ..console import DONE, TERMINATED, print_json, print_rows, say
 from ..errors import ExperimentError
 from ..language.seeds import listed
 from ..language.shipped import experiment_file
 from ..running import enjoying, evaluating, runner
 from ..running import folder as records
-from ..running.explain import rows
-from ..running.report import Result, evaluation_rows, table
+from ..running.explain import rows as explained_rows
+from ..running.report import Result, evaluation_rows
+from ..running.report import rows as result_rows
 from ..running.signals import StopOnSignal
 from . import search, seeds
 from .arguments import RUNS
@@ -113,7 +114,7 @@ def check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(found)
         return DONE
-    print_table(rows_table(experiment.name, rows(found), justify="left"))
+    print_rows(experiment.name, explained_rows(found), justify="left")
     print(f"{document.file}: no errors")
     return DONE
 
@@ -131,7 +132,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         return DONE
     lines = evaluation_rows(results)
     lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
-    print_table(rows_table(str(arguments.model_dir), lines))
+    print_rows(str(arguments.model_dir), lines)
     return DONE
 
 
@@ -150,7 +151,7 @@ def _evaluate_checkpoint(arguments: argparse.Namespace) -> int:
     lines = evaluation_rows(results)
     lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
     lines["recorded by the training"] = "-" if then is None else next(iter(evaluation_rows(then).values()))
-    print_table(rows_table(f"{arguments.model_dir}, checkpoint {checkpoint}", lines))
+    print_rows(f"{arguments.model_dir}, checkpoint {checkpoint}", lines)
     return DONE
 
 
@@ -182,7 +183,7 @@ def record(arguments: argparse.Namespace) -> int:
         print_json(results)
         return DONE
     rows = {"timesteps": f"{int(results['timesteps']):,}", **evaluation_rows(results, "recorded return")}
-    print_table(rows_table(str(arguments.output), rows))
+    print_rows(str(arguments.output), rows)
     return DONE
 
 
@@ -236,7 +237,7 @@ def _report(result: Result, as_json: bool) -> None:
     if as_json:
         print_json({**{name: value for name, value in vars(result).items() if value != ""}, "learning_curve": curve})
         return
-    print_table(table(result))
+    print_rows(result.name, result_rows(result))
     print(f"run folder:     {result.folder}")
     print(f"learning curve: {curve}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import CheckpointError
@@ -11,19 +12,18 @@ from ..errors import RunFolderError
 from ..language.shipped import SHIPPED
 
 
-def make_importable(folder: Path) -> None:
-    """Make modules in a folder importable, and those in the current one."""
-    for path in (folder.absolute(), Path.cwd()):
+def make_importable(folders: Iterable[Path]) -> None:
+    """Make modules in these folders importable, and those in the current one."""
+    for path in (*(folder.absolute() for folder in folders), Path.cwd()):
         if path != SHIPPED and str(path) not in sys.path:
             sys.path.append(str(path))
 
 
 def make_importable_for(run_folder: Path) -> None:
-    """Make modules importable that were beside the experiment file of an existing run."""
+    """Make modules importable that were beside the experiment file of an existing run, and beside what it includes."""
     try:
         starts = read_starts(run_folder)
     except CheckpointError as error:
         raise RunFolderError(run_folder, str(error)) from error
-    for start in starts:
-        make_importable(Path(str(start.get("file") or "")).parent)
-    make_importable(Path())
+    files = [str(file or "") for start in starts for file in (start.get("file"), *(start.get("included") or ()))]
+    make_importable(Path(file).parent for file in files)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...widths import told_apart
 from .colours import CHARTS, METHODS, NAMES, OTHERS
 from .study import Result, Study
 
@@ -154,21 +155,6 @@ def in_thousands(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"
-
-
-def shortened(text: str, width: int) -> str:
-    """At most as many characters."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def told_apart(labels: Sequence[str], width: int) -> list[str]:
-    """At most as many characters of each, which are different where the labels are."""
-    start = next((place for place, one in enumerate(zip(*labels, strict=False)) if len(set(one)) > 1), 0)
-    for several in (labels, [f"\N{HORIZONTAL ELLIPSIS}{label[start:]}" for label in labels]):
-        cut = [shortened(label, width) for label in several]
-        if len(set(cut)) == len(set(labels)):
-            return cut
-    return [shortened(f"{number}: {label}", width) for number, label in enumerate(labels, 1)]
 
 
 def ranks(results: Sequence[Result], number: int) -> list[int]:

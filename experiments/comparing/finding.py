@@ -12,7 +12,7 @@ from ...runs import record
 from ...runs.history import EPISODES, EVALUATIONS
 from ...runs.starts import RECORD
 from ..errors import RunFolderError
-from ..running.folder import EXPERIMENT
+from ..running.folder import EXPERIMENT, missing
 from ..seeds.group import COMPILED, OUTPUT
 
 CHECKPOINTS: Final = "checkpoints"
@@ -31,7 +31,7 @@ def run_folders(given: Iterable[Path]) -> list[Path]:
     found: dict[Path, Path] = {}
     for folder in given:
         if not folder.is_dir():
-            what = "is a file, not a folder" if folder.exists() else "does not exist"
+            what = "is a file, not a folder" if folder.exists() else missing(folder)
             raise RunFolderError(folder, f"Folder {folder} {what}. Give run folders, or a folder that holds some.")
         for run in _within(folder):
             found.setdefault(run.resolve(), run)

@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...widths import shortened
 from ..running.folder import is_search
-from .charts import PICTURE, Draw, in_thousands, ranks, shortened
+from .charts import PICTURE, Draw, in_thousands, ranks
 from .colours import RANKS, TEXT
 from .grouping import ABSENT, differences, short_names
 from .study import Result, Study

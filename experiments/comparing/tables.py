@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...widths import HEADING
+from ...widths import Column as Texts
+from ..console import Table
+from ..language.seeds import told
 from .finding import common_folder, short_path
 from .grouping import Group, differences, short_names
 from .reading import Run
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-_WHOLE: Final = ("seed", "status", "best", "timesteps", "age")
-"""Columns of short texts, which are whole also where a terminal is narrow."""
-_CUT: Final = ("environment", "algorithm")
-"""Columns whose texts are cut there; others are broken."""
 _WITHOUT_FRACTION: Final = 999.95
 _LEFT: Final = ("run", "environment", "algorithm", "status")
+_WHOLE: Final = ("seed", "status", "best")
+"""Columns that a narrow terminal has, too."""
 
 
 def number(value: float | None) -> str:
@@ -42,13 +41,17 @@ def age(seconds: float | None) -> str:
 
 def runs_table(runs: Sequence[Run], common: Path | None) -> Table:
     """A row for each run, whose path is within ``common``."""
-    names = ("run", "environment", "algorithm", "seed", "status", "best", "timesteps", "age")
-    made = _table(names)
-    for run in runs:
-        seed = "-" if run.seed is None else str(run.seed)
-        texts = [short_path(run.folder, common), run.environment or "-", run.algorithm, seed, run.status]
-        made.add_row(*map(_plain, texts), number(run.best_return), f"{run.timesteps:,}", age(run.age))
-    return made
+    columns: dict[str, list[str]] = {
+        "run": [short_path(run.folder, common) for run in runs],
+        "environment": [run.environment or "-" for run in runs],
+        "algorithm": [run.algorithm for run in runs],
+        "seed": ["-" if run.seed is None else str(run.seed) for run in runs],
+        "status": [run.status for run in runs],
+        "best": [number(run.best_return) for run in runs],
+        "timesteps": [f"{run.timesteps:,}" for run in runs],
+        "age": [age(run.age) for run in runs],
+    }
+    return Table([Texts(name, texts, name not in _LEFT, name in _WHOLE) for name, texts in columns.items()])
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -106,13 +109,12 @@ def comparison(columns: Sequence[Column]) -> dict[str, Any]:
 def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
     """A column for each group, whose folder is within ``common``: its results, then the settings that differ."""
     found = comparison(columns)["columns"]
-    made = _table(("", *(column.name(common) for column in columns)))
     groups = [column.group for column in columns]
-    rows: dict[str, list[str]] = {
+    rows: dict[str, Sequence[str]] = {
         "environment": [one["environment"] or "-" for one in found],
         "algorithm": [one["algorithm"] for one in found],
         "status": [", ".join(dict.fromkeys(run.status for run in group.runs)) for group in groups],
-        "seeds": [", ".join("-" if seed is None else str(seed) for seed in one["seeds"]) for one in found],
+        "seeds": [told(one["seeds"]) if None not in one["seeds"] else "-" for one in found],
         "best return": [number(one["best_return"]) for one in found],
         "final return": [number(one["final_return"]) for one in found],
         "timesteps": [f"{one['timesteps']:,.0f}" for one in found],
@@ -121,35 +123,18 @@ def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
     }
     if any(group.unrecorded for group in groups):
         rows["not recorded"] = [", ".join(group.unrecorded) or "-" for group in groups]
-    for label, texts in rows.items():
-        made.add_row(_plain(label), *map(_plain, texts))
-    made.add_section()
     differing = differences([group.settings for group in groups])
     names = short_names(differing)
-    for key, texts in differing.items():
-        made.add_row(_plain(names[key]), *map(_plain, texts))
-    return made
+    lines = [*rows.items(), *((names[key], texts) for key, texts in differing.items())]
+    heads = Texts("", [label for label, _ in lines], least=HEADING)
+    cells = zip(columns, zip(*(texts for _, texts in lines), strict=True), strict=True)
+    return Table(
+        [heads, *(Texts(column.name(common), texts, right=True) for column, texts in cells)],
+        above=len(rows),
+        across=True,
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
-
-
-def _table(names: Sequence[str]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in names:
-        justify: Any = "left" if name in (*_LEFT, "") else "right"
-        overflow: Any = "ellipsis" if name in _CUT else "fold"
-        made.add_column(_plain(name), justify=justify, overflow=overflow, no_wrap=name in _WHOLE)
-    return made
-
-
-def _plain(text: str) -> Any:
-    """No text is markup."""
-    from rich.text import Text
-
-    return Text(text)

@@ -54,10 +54,11 @@ def _given(name: str, text: str, params: Mapping[str, Param]) -> Param:
     """A param with the value of ``-P``."""
     source, param = f"-P {name}={text}", params.get(name)
     if param is None:
-        there = "" if params else "; the file declares none"
-        raise Document(source, {}, {(): Place(source)}).error(
-            ("params", name), f"the file declares no param of this name{there}", name=name, choices=params
-        )
+        there = ", ".join(f"{one} ({known.type}, {show(known.default)})" for one, known in params.items())
+        message = f"the file declares no param of this name; it declares {there}"
+        if not params:
+            message = "the file declares no params; --set PATH=VALUE replaces any value"
+        raise Document(source, {}, {(): Place(source)}).error(("params", name), message, name=name, choices=params)
     try:
         return Param(type=param.type, default=typed(text if param.type == "str" else scalar(text), param.type))
     except ValueError as error:

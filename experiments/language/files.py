@@ -19,6 +19,7 @@ import yaml
 from ...checks import nearest
 from ..errors import ExperimentError as ExperimentError  # noqa: PLC0414 (exported: whoever reads files catches it)
 from ..errors import Findings
+from . import foreign
 
 MAX_BYTES: Final = 4 * 2**20
 MAX_DEPTH: Final = 32
@@ -56,20 +57,34 @@ class Document:
         file: the file's path, for messages.
         values: the top-level mapping.
         places: keys of a value to its place: in this file, in an included one, or in an option.
+        included: the files that it includes, and those that they include.
     """
 
     file: str
     values: Mapping[str, Any]
     places: Mapping[Keys, Place]
+    included: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Absolute paths: its own, and those of the files that it includes."""
+        return tuple(str(Path(file).absolute()) for file in (self.file, *self.included))
 
     def error(self, path: Keys, message: str, *, name: str = "", choices: Iterable[str] = ()) -> ExperimentError:
-        """An error about the value at ``path``; for an unknown ``name`` with the nearest of ``choices``."""
+        """An error about the value at ``path``; for an unknown ``name`` with the nearest of ``choices``.
+
+        Where the name is that of the key itself, its meaning in other libraries and sections counts before its letters.
+        """
         at = path = self._as_written(path)
         while at and at not in self.places:
             at = at[:-1]
         place = self.places.get(at, Place(self.file, 1))
-        close = nearest(name[:_MAX_COMPARED], [choice[:_MAX_COMPARED] for choice in choices][:_MAX_CHOICES])
-        return ExperimentError(place.source, message, line=place.line, key=dotted(path), nearest=close)
+        choices = [choice[:_MAX_COMPARED] for choice in choices][:_MAX_CHOICES]
+        meant, hint = None, ""
+        if name and path[-1:] == (name,):
+            meant, hint = foreign.hint(name, dotted(path[:-1]), choices)
+        close = meant or (nearest(name[:_MAX_COMPARED], choices) if not hint else None)
+        return ExperimentError(place.source, message + hint, line=place.line, key=dotted(path), nearest=close)
 
     def _as_written(self, path: Keys) -> Keys:
         """The keys in the file, where a single item may be written without its list."""
@@ -79,19 +94,23 @@ class Document:
             if isinstance(part, int) and not isinstance(value, list):
                 continue
             written.append(part)
-            value = _item(value, part)
+            value = item(value, part)
         return tuple(written)
 
 
-def read(path: Path) -> Document:
+def read(path: Path, findings: Findings | None = None) -> Document:
     """Read one file, without its includes (see :mod:`axonrl.experiments.language.including`).
+
+    Args:
+        path: the file.
+        findings: collects errors of single values, which the document has not; None raises them.
 
     Raises:
         ExperimentError: it cannot be read, is not UTF-8, is not strict YAML as above, or is not one mapping.
     """
     file = str(path)
     text = _text(path, file)
-    builder = _Builder(file, text)
+    builder = _Builder(file, text, findings=findings)
     values = builder.document()
     if not isinstance(values, dict):
         message = f"must be a mapping of keys to values, got {show(values)}" if text.strip() else "is empty"
@@ -148,6 +167,13 @@ def dotted(path: Keys) -> str:
     return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
 
 
+def item(value: Any, part: str | int) -> Any:
+    """The value at a key or an index; None where there is none."""
+    if isinstance(value, Mapping):
+        return value.get(str(part))
+    return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
+
+
 def show(value: object) -> str:
     """A value for a message: in YAML's terms, and short."""
     if value is None:
@@ -161,10 +187,12 @@ def show(value: object) -> str:
     return _short(repr(value))
 
 
-def _item(value: Any, part: str | int) -> Any:
-    if isinstance(value, Mapping):
-        return value.get(str(part))
-    return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
+def nested(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
+    """A value and all those in it, with their keys."""
+    yield at, value
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in items:
+        yield from nested(one, (*at, key))
 
 
 def _short(text: str) -> str:
@@ -193,21 +221,26 @@ def _text(path: Path, file: str) -> str:
 class _Builder:
     """Builds plain values from YAML's events. Its recursion is bounded by MAX_DEPTH."""
 
-    def __init__(self, file: str, text: str, at: Keys = ()) -> None:
+    def __init__(self, file: str, text: str, at: Keys = (), findings: Findings | None = None) -> None:
         self.file = file
         self.text = text
         self.places: dict[Keys, Place] = {}
         self._events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_LOADER))
         self._values = 0
         self._root = self._at = at
-        self._findings = Findings()
+        self._findings = Findings() if findings is None else findings
+        self._raises = findings is None
 
     def document(self) -> Any:
         """The only document's value; None for an empty text."""
-        value = None
-        with self._findings.collecting():
+        try:
             value = self._document()
-        self._findings.raise_all()
+        except ExperimentError as error:
+            self._findings.add(error)
+            self._findings.raise_all()
+            raise
+        if self._raises:
+            self._findings.raise_all()
         return value
 
     def _document(self) -> Any:
@@ -277,7 +310,7 @@ class _Builder:
                 self._error(event, path, f"anchors and aliases are not allowed, got {show(event.anchor)}")
             )
         elif event.tag is not None:
-            self._findings.add(self._error(event, path, f"tags are not allowed, got {show(event.tag)}"))
+            self._findings.add(self._error(event, path, f"tags are not allowed, got {show(event.tag)}: leave it out"))
 
     def _error(self, event: Any, path: Keys, message: str) -> ExperimentError:
         key = dotted(path) if len(path) <= MAX_DEPTH else f"{dotted(path[:3])}..."
@@ -285,15 +318,19 @@ class _Builder:
 
     def _syntax_error(self, error: Any) -> ExperimentError:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        lines = self.text.split("\n")
         if mark is not None:
             line = mark.line + 1
+            indentation = re.match("[ \t]*", lines[mark.line] if line <= len(lines) else "")
+            if indentation is not None and (column := indentation[0].find("\t") + 1):
+                message = f"a tab in the indentation, in column {column}: YAML is indented with spaces alone"
+                return ExperimentError(self.file, message, line=line, key=dotted(self._at))
             message = ": ".join(part for part in (error.context, error.problem) if part)
             if "nesting depth" in message:  # libyaml 0.2.6 scans ahead of the events, and has a limit of its own
                 return ExperimentError(self.file, _TOO_DEEP, line=line, key=dotted(self._at))
         else:  # a reader's error: a character that YAML does not allow
             line = self.text.encode()[: error.position].count(b"\n") + 1
             message = f"{error.reason} at offset {error.position}"
-        lines = self.text.split("\n")
         if line <= len(lines) and "${" in lines[line - 1]:
             message += '; inside { } and [ ], write "${name}" with its quotes'
         return ExperimentError(self.file, f"not valid YAML: {message}", line=line, key=dotted(self._at))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .files import MAX_VALUES, Document, ExperimentError, Keys, Place, read, show
+from ..errors import Findings
+from .files import MAX_VALUES, Document, ExperimentError, Keys, Place, nested, read, show
 from .shipped import shipped
 
 KEY: Final = "include"
@@ -15,29 +16,34 @@ MAX_INCLUDES: Final = 8
 _MAX_NAME: Final = 1_000
 
 
-def read_with_includes(path: Path) -> Document:
+def read_with_includes(path: Path, findings: Findings | None = None) -> Document:
     """Read an experiment file and its includes as one document with the place of each value.
 
     Mappings are merged recursively; any other value is replaced. A file overrides its includes, and a later include
     overrides an earlier one.
 
+    Args:
+        path: the file.
+        findings: collects errors of single values; None raises them.
+
     Raises:
         ExperimentError: one of the files is not usable (see :func:`.files.read`) or includes itself,
             or there are too many values.
     """
-    return _Reader().document(path, ())
+    return _Reader(findings).document(path, ())
 
 
 class _Reader:
     """Reads each file once, however many others include it."""
 
-    def __init__(self) -> None:
+    def __init__(self, findings: Findings | None) -> None:
+        self._findings = findings
         self._finished: dict[Path, Document] = {}
         self._values = 0
 
     def document(self, path: Path, chain: tuple[Path, ...]) -> Document:
         """The file with its includes; ``chain`` are the files that lead to it."""
-        own = read(path)
+        own = read(path, self._findings)
         self._values += len(own.places)
         if self._values > MAX_VALUES:
             message = f"more than {MAX_VALUES} values with the included files, the most an experiment may have"
@@ -46,12 +52,14 @@ class _Reader:
             return own
         values: dict[str, Any] = {}
         places: dict[Keys, Place] = {(): own.places[()]}
+        files: dict[str, None] = {}
         for at, name in _names(own).items():
             included = self._included(own, at, _found(own, at, path.parent, name), (*chain, path))
             _merge(values, places, included.values, included.places, ())
+            files |= dict.fromkeys((included.file, *included.included))
         written = {key: value for key, value in own.values.items() if key != KEY}
         _merge(values, places, written, own.places, ())
-        return Document(own.file, values, places)
+        return Document(own.file, values, places, tuple(files))
 
     def _included(self, own: Document, at: Keys, path: Path, chain: tuple[Path, ...]) -> Document:
         names = " -> ".join(file.name for file in (*chain, path))
@@ -130,17 +138,9 @@ def _merge(
         else:
             _forget(places, values.get(key), path)
             values[key] = value
-            places.update((each, new_places[each]) for each in _paths(value, path))
+            places.update((each, new_places[each]) for each, _ in nested(value, path))
 
 
 def _forget(places: dict[Keys, Place], value: Any, at: Keys) -> None:
-    for path in _paths(value, at):
+    for path, _ in nested(value, at):
         places.pop(path, None)
-
-
-def _paths(value: Any, at: Keys) -> Iterator[Keys]:
-    """The keys of a value, and those of all nested values."""
-    yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from _paths(item, (*at, key))

@@ -15,8 +15,9 @@ from typing import Any, Final
 from ... import registry
 from ...contracts import RUNTIMES, RunConfig
 from ...distributed.settings import ACTOR_RUNTIMES, BACKENDS, PLACEMENTS, Settings
+from . import secrets
 from .declared import NAME
-from .schema import CLUSTER_FIELDS, CONFIG_FIELDS, DEFAULT_TRACKER, SECRET, Experiment, tracker_settings
+from .schema import CLUSTER_FIELDS, CONFIG_FIELDS, DEFAULT_TRACKER, Experiment, tracker_settings
 from .sections import Section
 
 _REFERENCE: Final = {"$ref": "#/$defs/Reference"}
@@ -97,7 +98,7 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     kinds = _one_of(registry.names("tracker"), _ELSEWHERE)
     del tracker["properties"]["kind"]["type"]
     tracker["properties"]["kind"] |= kinds
-    secret = re.sub("[a-z]", lambda letter: f"[{letter[0].upper()}{letter[0]}]", SECRET.pattern)
+    secret = re.sub("[a-z]", lambda letter: f"[{letter[0].upper()}{letter[0]}]", secrets.KEY.pattern)
     tracker["propertyNames"] = {"not": {"pattern": secret}}
     sections = {kind: tracker_settings(kind) for kind in registry.BUILT_IN["tracker"]}
     tracker["allOf"] = [_settings(kind, section) for kind, section in sections.items() if section is not None]

@@ -7,7 +7,7 @@ and checks the result. Nothing heavy is imported: names of models, memories and 
 from __future__ import annotations
 
 import dataclasses
-import re
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -18,9 +18,10 @@ from ... import registry
 from ...contracts import RunConfig
 from ...distributed.settings import Settings
 from ...errors import ArgumentError
-from ..errors import Findings
+from ..errors import ExperimentError, Findings
+from . import secrets
 from .declared import Param, declared_params
-from .files import Document, Keys
+from .files import Document, Keys, item
 from .including import KEY as INCLUDE
 from .including import read_with_includes
 from .sections import Count, Section, validate
@@ -34,11 +35,6 @@ CONFIG_FIELDS: Final = tuple(
     if field.name not in ("seed", "observation_space", "action_space")
 )
 CLUSTER_FIELDS: Final = tuple(field.name for field in dataclasses.fields(Settings))
-SECRET: Final = re.compile("token|password|secret|credential|authorization|api.?key", re.IGNORECASE)
-"""Keys of secrets."""
-_IN_ADDRESS: Final = re.compile("//([^/@]*)@|[?&]([^?&=]*)=")
-"""The user of an address, as ``user`` or ``user:password``; or a key of its query."""
-_NO_SECRET: Final = "secrets do not belong in an experiment file: set the environment variable that the tracker reads"
 DEFAULT_TRACKER: Final = "polyaxon"
 """The kind of a tracker that names none. Every run has exactly one tracker of this kind."""
 
@@ -182,15 +178,16 @@ class Experiment(Section):
     """A search: which declared params are varied, and how, as in Polyaxon's section of this name."""
 
 
-CheckNamed: TypeAlias = "Callable[[str, Named, Keys, Document], object]"
-"""Checks a ``"memory"``, ``"hook"`` or ``"wrapper"`` with its arguments; its keys and the document are for errors."""
+CheckPart: TypeAlias = "Callable[[str, Any, Keys, Document, bool], object]"
+"""Checks a section by its kind (environment, agent, memory, hook, wrapper, tracker); its keys and the document are for
+errors. Where the last argument is False, a value in it is known to be wrong, and only names can be judged."""
 
 
 def load(
     path: Path,
     params: Mapping[str, str] | None = None,
     sets: Mapping[str, str] | None = None,
-    check_named: CheckNamed | None = None,
+    check_part: CheckPart | None = None,
 ) -> tuple[Experiment, Document]:
     """Read and check an experiment file.
 
@@ -198,7 +195,7 @@ def load(
         path: the file.
         params: ``-P``: names of declared params to their new values, as text.
         sets: ``--set``: dotted paths to new values, as YAML.
-        check_named: called in an invalid file for what is valid in itself, so that its errors are shown too.
+        check_part: called in an invalid file for what is valid in itself, so that its errors are shown too.
 
     Returns:
         The experiment, and the document with the line of each value, for errors found later.
@@ -206,21 +203,30 @@ def load(
     Raises:
         ExperimentError: the file or an option is invalid. What can be judged is, and told at once.
     """
-    document = override(read_with_includes(path), sets or {})
-    _refuse_secrets(document)
-    findings = Findings()
-    declared = declared_params(document, params or {}, findings)
+    findings, given = Findings(), params or {}
+    try:
+        document = override(read_with_includes(path, findings), sets or {}, findings)
+    except ExperimentError as error:
+        findings.add(error)
+        findings.raise_all()
+        raise
+    secrets.refuse(document, document.values, findings, given)
+    if INCLUDE in document.values:
+        message = "cannot be set on the command line; write a file that includes both"
+        findings.add(document.error((INCLUDE,), message))
+    declared = declared_params(document, given, findings)
     section = document.values.get("params")
     values = dict.fromkeys(section) if isinstance(section, dict) else {}
     values |= {name: param.default for name, param in declared.items()}
     raw: dict[str, Any] = {
         key: replace(value, (key,), values, document, findings)
         for key, value in document.values.items()
-        if key != "params"
+        if key not in ("params", INCLUDE)
     }
     raw["params"] = {name: param.model_dump() for name, param in declared.items()}
     raw.setdefault("name", path.stem)
     _expand(raw)
+    secrets.refuse(document, raw, findings, {})
     _check_config(raw.get("config"), document, findings)
     _check_cluster(raw.get("distributed"), document, findings)
     trackers = _trackers(raw.get("tracker"), document, findings)
@@ -241,49 +247,35 @@ def load(
         if "seed" in (sets or {}) and isinstance(experiment.seeds, list):
             message = f"is where a number of seeds begins, and these are listed: {told(experiment.seeds)}; leave it out"
             raise document.error(("seed",), message)
-    if findings and check_named is not None:
-        for kind, at, given in _named(raw):
-            if not findings.within(document.error(at, "").key):
-                with findings.collecting():
-                    check_named(kind, validate(Named, given, at, document), at, document)
+    if findings and check_part is not None:
+        for kind, section, at, values, arguments in _parts(raw):
+            sound = not findings.within(document.error((*at, *arguments), "").key)
+            with findings.collecting():
+                check_part(kind, validate(section, values, at, document), at, document, sound)
     findings.raise_all()
     return experiment, document
 
 
-def _named(raw: Mapping[str, Any]) -> Iterator[tuple[str, Keys, Any]]:
-    """Memory, hooks and wrappers of a file that may be invalid: kind, keys and value."""
-    for kind, at in (("memory", ("agent", "memory")), ("hook", ("hooks",)), ("wrapper", ("environment", "wrappers"))):
-        value: Any = raw
-        for key in at:
-            value = value.get(key) if isinstance(value, dict) else None
-        if kind == "memory" and value is not None:
-            yield kind, at, value
-        elif isinstance(value, list):
-            yield from ((kind, (*at, index), one) for index, one in enumerate(value))
-
-
-def _refuse_secrets(document: Document) -> None:
-    """Before anything else: no message may quote a token, and no record contain it."""
-    if INCLUDE in document.values:
-        raise document.error((INCLUDE,), "cannot be set on the command line; write a file that includes both")
-    findings = Findings()
-    for at, _ in _items(document.values.get("tracker"), ("tracker",)):
-        if SECRET.search(str(at[-1])):
-            findings.add(document.error(at, _NO_SECRET))
-    findings.raise_all()
-
-
-def _items(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
-    """All nested values, and where they are."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield (*at, key), item
-        yield from _items(item, (*at, key))
-
-
-def _has_password(text: str) -> bool:
-    """Does the text contain an address with a password?"""
-    return any(":" in user or SECRET.search(key) for user, key in _IN_ADDRESS.findall(text))
+def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
+    """What a file names that may be invalid: kind, section, keys and values, and the keys of its arguments therein."""
+    both: tuple[tuple[str, type[Section], tuple[str, str]], ...] = (
+        ("environment", Environment, ("id", "kwargs")),
+        ("agent", AgentSection, ("model_fn", "params")),
+    )
+    for kind, section, names in both:
+        if functools.reduce(item, (kind, names[0]), raw) is not None:
+            yield kind, section, (kind,), {name: raw[kind][name] for name in names if name in raw[kind]}, names[1:]
+    if (memory := functools.reduce(item, ("agent", "memory"), raw)) is not None:
+        yield "memory", Named, ("agent", "memory"), memory, ()
+    lists: tuple[tuple[str, type[Section], Keys], ...] = (
+        ("hook", Named, ("hooks",)),
+        ("wrapper", Named, ("environment", "wrappers")),
+        ("tracker", Tracker, ("tracker",)),
+    )
+    for kind, section, at in lists:
+        given = functools.reduce(item, at, raw)
+        for index, one in enumerate(given if isinstance(given, list) else ()):
+            yield kind, section, (*at, index), one, ()
 
 
 def _expand(raw: dict[str, Any]) -> None:
@@ -370,18 +362,11 @@ def _trackers(given: Any, document: Document, findings: Findings) -> list[Tracke
             tracker = validate(Tracker, one, at, document)
             if tracker.kind == DEFAULT_TRACKER and any(other.kind == DEFAULT_TRACKER for other in trackers):
                 raise document.error(at, f"duplicate tracker {tracker.kind!r}: a run has one of this kind")
-            _refuse_passwords(tracker, at, document)
             if (settings := tracker_settings(tracker.kind)) is not None:
                 values = validate(settings, tracker.kwargs, at, document)
                 tracker = Tracker(kind=tracker.kind, **values.model_dump(exclude_none=True))
             trackers.append(tracker)
     return trackers
-
-
-def _refuse_passwords(tracker: Tracker, at: Keys, document: Document) -> None:
-    for place, value in _items(tracker.kwargs, at):
-        if isinstance(value, str) and _has_password(value):
-            raise document.error(place, _NO_SECRET)
 
 
 def tracker_settings(kind: str) -> type[Section] | None:

@@ -18,15 +18,16 @@ def experiment_file(text: str) -> Path:
     """The file that a user means: a path, or else the name of a shipped experiment.
 
     Raises:
-        ExperimentError: it looks like a name, and is neither a file nor an experiment.
+        ExperimentError: it is neither; the nearest of both is suggested.
     """
+    path, experiments = Path(text), shipped()
+    if text in experiments and not path.is_file():
+        return experiments[text]
+    if path.exists():
+        return path
     from ...checks import nearest
     from ..errors import ExperimentError
 
-    path, experiments = Path(text), shipped()
-    if path.is_file() or text not in experiments:
-        if not path.exists() and path.name == text and not path.suffix:
-            message = "no file or shipped experiment has this name"
-            raise ExperimentError(text, message, nearest=nearest(text, experiments))
-        return path
-    return experiments[text]
+    beside = [str(path.with_name(file.name)) for file in sorted(path.parent.glob("*.y*ml"))]
+    message = "no file or shipped experiment has this name"
+    raise ExperimentError(text, message, nearest=nearest(text, [*experiments, *beside]))

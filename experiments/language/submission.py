@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from .files import show
 from .sections import Count, Section
 
 _CPU = re.compile(r"[0-9]+(\.[0-9]+)?|[0-9]+m")
+_SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(k|[KMGTPE]i?)?")
 
 
@@ -34,10 +36,18 @@ def _text(value: object) -> str:
     raise PydanticCustomError("text", "Input should be text or a number")
 
 
+def _secret_name(text: str) -> str:
+    if not _SECRET_NAME.fullmatch(text):
+        raise ValueError(f"must be the name of a Kubernetes secret, of a-z, 0-9, '-' and '.', got {show(text)}")
+    return text
+
+
 _NUMBER_OR_TEXT = WithJsonSchema({"type": ["number", "string"]})
 Cpu = Annotated[str, _quantity(_CPU, "a number of cores, as in 2 or 500m"), _NUMBER_OR_TEXT]
 Memory = Annotated[str, _quantity(_MEMORY, "an amount of memory, as in 4Gi"), _NUMBER_OR_TEXT]
 Variable = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+
+SecretName = Annotated[str, AfterValidator(_secret_name)]
 
 
 class Resources(Section):
@@ -57,5 +67,7 @@ class Submit(Section):
     image: Annotated[str, Field(min_length=1)] | None = None
     """The container's image; default: axonrl's own, built by its Dockerfile."""
     environment: dict[str, Variable] = Field(default_factory=dict)
-    """Environment variables of the container. Secrets belong in Polyaxon's connections."""
+    """Environment variables of the container; those with a secret come from ``secrets``."""
+    secrets: list[SecretName] = Field(default_factory=list)
+    """Names of Kubernetes secrets: their keys become environment variables of the container."""
     resources: Resources = Resources()

@@ -8,20 +8,19 @@ from typing import Any, Final
 
 from ..errors import Findings
 from .files import MAX_DEPTH, Document, ExperimentError, Keys, Place, dotted, parse_value, show
+from .secrets import is_hidden
 
 MAX_TEXT: Final = 10_000
 """The longest text that params may expand to; a few lines could make gigabytes."""
 _REFERENCE = re.compile(r"\$\{([^}]*)(\}?)")
 
 
-def override(document: Document, sets: Mapping[str, str]) -> Document:
-    """The document with the values of ``--set path.to.key=value``."""
+def override(document: Document, sets: Mapping[str, str], findings: Findings) -> Document:
+    """The document with the values of ``--set path.to.key=value``; ``findings`` collects what is wrong with them."""
     values: Any = _copy(document.values)
     places = dict(document.places)
-    findings = Findings()
     for name, text in sets.items():
-        # A tracker's value may be a token, by mistake: no message may quote it.
-        source = f"--set {name}" if name.partition(".")[0] == "tracker" else f"--set {name}={text}"
+        source = f"--set {name}" if is_hidden(name, text) else f"--set {name}={text}"
         with findings.collecting():
             path = _assign(values, name, text, source)
             for place in [place for place in places if place[: len(path)] == path]:
@@ -29,8 +28,7 @@ def override(document: Document, sets: Mapping[str, str]) -> Document:
             places[path] = Place(source)
             for length in range(1, len(path)):  # mappings created on the way
                 places.setdefault(path[:length], Place(source))
-    findings.raise_all()
-    return Document(document.file, values, places)
+    return Document(document.file, values, places, document.included)
 
 
 def _assign(values: Any, name: str, text: str, source: str) -> Keys:

@@ -70,6 +70,8 @@ def _job(submit: Submit, experiment: Experiment, document: Document) -> dict[str
     container: dict[str, Any] = {"image": submit.image or IMAGE, "command": command}
     if submit.environment:
         container["env"] = [{"name": name, "value": value} for name, value in submit.environment.items()]
+    if submit.secrets:
+        container["envFrom"] = [{"secretRef": {"name": name}} for name in submit.secrets]
     if limits := _limits(submit.resources):
         container["resources"] = {"requests": limits, "limits": limits}
     # In the container the file has another name, which must not become the experiment's.

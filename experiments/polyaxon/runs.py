@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..console import print_json, print_table, rows_table
+from ..console import print_json, print_rows
 from ..errors import ExperimentError
 from .client import (
     PolyaxonError,
@@ -50,6 +50,7 @@ class Target:
 
 def submit(arguments: argparse.Namespace) -> int:
     """Create a run of an experiment on a server, and print the address of its page."""
+    from ..language.modules import folders
     from ..language.schema import load
     from ..language.shipped import experiment_file
     from ..language.writing import to_yaml
@@ -57,6 +58,7 @@ def submit(arguments: argparse.Namespace) -> int:
 
     params = dict(arguments.params)
     experiment, document = load(experiment_file(arguments.file), params, dict(arguments.sets))
+    folders(document)  # in the image, too, there is one module of a name
     made = operation(experiment, document, params)
     if arguments.dry_run:
         print(to_yaml(made), end="")
@@ -88,7 +90,7 @@ def status(arguments: argparse.Namespace) -> int:
     rows = {key: str(value) for key, value in facts.items() if not isinstance(value, dict) and value is not None}
     for kind in ("inputs", "outputs"):
         rows |= {name: str(value) for name, value in facts[kind].items()}
-    print_table(rows_table(target.uuid, rows))
+    print_rows(target.uuid, rows)
     print(f"page: {target}")
     return 0
 

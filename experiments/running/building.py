@@ -7,14 +7,15 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ... import registry
 from ...contracts import Memory, ModelFn
 from ...errors import ArgumentError
 from ...hooks.progress import ProgressHook
+from ...serving.catalogue import parameters
 from ..errors import ExperimentError, Findings
 from ..language.files import Document, Keys
 from ..language.schema import Environment, Experiment, Named
@@ -112,12 +113,24 @@ def _check_spread(experiment: Experiment, memory: Any, document: Document) -> No
         raise document.error(at, str(error)) from error
 
 
-def check_named(kind: str, named: Named, at: Keys, document: Document) -> None:
-    """Check a memory, a hook or a wrapper, as :data:`axonrl.experiments.language.schema.CheckNamed` has it."""
-    if kind == "wrapper":
-        _check_wrapper(named, at, document)
-    else:
-        _make(kind, named, at, document)
+def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool = True) -> None:
+    """Check a section, as :data:`axonrl.experiments.language.schema.CheckPart` has it, without TensorFlow."""
+    match kind:
+        case "environment":
+            if sound:  # it may need the arguments
+                with environment_of(part, 1, document):
+                    pass
+        case "agent" if part.model_fn in registry.BUILT_IN["model_fn"]:
+            _check_names(part.params, parameters.of(part.model_fn), document)
+        case "agent":
+            model_fn = _find("model_fn", part.model_fn, ("agent", "model_fn"), document)
+            _check_params(model_fn, part.params, document, sound)
+        case "wrapper":
+            _check_wrapper(part, at, document)
+        case "memory" | "hook" if sound:
+            _make(kind, part, at, document)
+        case _:
+            _factory(kind, part, at, document)
 
 
 def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
@@ -195,12 +208,12 @@ def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
     return factory
 
 
+_PARAMS: Final[Keys] = ("agent", "params")
 _KEYWORD, _EITHER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Document) -> None:
-    """Check params against the dataclass in the function's annotation, ``params: Mapping[str, Any] | DQNParams``."""
-    at = ("agent", "params")
+def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Document, sound: bool = True) -> None:
+    """Check params, or their names, by the annotation of the function, ``params: Mapping[str, Any] | DQNParams``."""
     try:
         annotation = typing.get_type_hints(model_fn).get("params")
     except Exception:  # a user's annotations may not resolve at run time
@@ -208,13 +221,21 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
     for kind in (annotation, *typing.get_args(annotation)):
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             known, findings = [field.name for field in dataclasses.fields(kind)], Findings()
-            for name in params:
-                if name not in known:
-                    findings.add(document.error((*at, name), "unknown key", name=name, choices=known))
             with findings.collecting():
-                _attempt(kind, at, {name: params[name] for name in params if name in known}, document)
+                _check_names(params, known, document)
+            if sound:
+                with findings.collecting():
+                    _attempt(kind, _PARAMS, {name: params[name] for name in params if name in known}, document)
             findings.raise_all()
             return
+
+
+def _check_names(params: Mapping[str, Any], known: Collection[str], document: Document) -> None:
+    findings = Findings()
+    for name in params:
+        if name not in known:
+            findings.add(document.error((*_PARAMS, name), "unknown key", name=name, choices=known))
+    findings.raise_all()
 
 
 def _attempt(make: Callable[..., Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...checks import did_you_mean
 from ...errors import CheckpointError
 from ...runs import record
 from ...runs.checkpoints import CheckpointStore
@@ -175,9 +176,14 @@ def read_experiment(folder: Path) -> Experiment:
                 which = next((f"Give one of them, such as {path}." for path in trials_of(folder)), "None has begun.")
                 raise RunFolderError(folder, f"Folder {folder} has the trials of a search. {which}")
             raise RunFolderError(folder, f"Folder {folder} is not a run folder: {EXPERIMENT} is missing.")
-        what = "is a file, not a run folder" if folder.exists() else "does not exist"
+        what = "is a file, not a run folder" if folder.exists() else missing(folder)
         raise RunFolderError(folder, f"Folder {folder} {what}.")
     return load(folder / EXPERIMENT)[0]
+
+
+def missing(folder: Path) -> str:
+    """What is wrong with a folder that is not there; suggests the nearest beside it."""
+    return f"does not exist{did_you_mean(folder, map(str, folder.parent.glob('*')))}"
 
 
 @contextlib.contextmanager

@@ -5,15 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ...runs.history import read_episodes
-from ..console import rows_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 WINDOW: Final = 100
 """Episodes in the mean training return."""
@@ -49,10 +45,10 @@ def last_returns(folder: Path) -> list[float]:
     return [row.episode_return for row in read_episodes(folder)[-WINDOW:]]
 
 
-def table(result: Result) -> Table:
-    """The run as a table."""
+def rows(result: Result) -> dict[str, str]:
+    """The run as labels and values, for a table."""
     returns = last_returns(result.folder)
-    rows = {
+    found = {
         "episodes": f"{result.episodes:,}",
         "timesteps": f"{result.timesteps:,}",
         "updates": f"{result.updates:,}",
@@ -61,8 +57,8 @@ def table(result: Result) -> Table:
         f"training return, last {len(returns)} episodes": f"{np.mean(returns):,.2f}" if returns else "-",
     }
     if result.evaluation is not None:
-        rows |= evaluation_rows(result.evaluation)
-    return rows_table(result.name, rows)
+        found |= evaluation_rows(result.evaluation)
+    return found
 
 
 def evaluation_rows(results: Mapping[str, float], what: str = "evaluation return") -> dict[str, str]:

@@ -113,7 +113,7 @@ def run(
     with opened(experiment, document, member) as (parts, env):
         with _only_writer(folder) if resume else contextlib.nullcontext():
             experiment = records.prepare(folder, experiment, resume=resume)
-            add_start(folder, experiment.seed, command, Path(document.file))
+            add_start(folder, experiment.seed, command, Path(document.file), document.files[1:])
         history = HistoryHook()
         try:
             group, name = (None, "") if member is None else (member.group, member.name)

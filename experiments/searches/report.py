@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...widths import Column
+from ..console import Table
 from ..language.seeds import told
 from ..seeds.group import FAILED, KILLED
 from .folder import Search
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,26 +82,22 @@ def as_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
 
 def table(search: Search, metric: str, minimize: bool) -> Table:
     """A row for each point, best first."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(title=Text(search.name, style="bold"), title_justify="left", box=box.SIMPLE_HEAD)
-    names = list(dict.fromkeys(name for point in search.points for name in point))
-    for name in ("point", *names, "trials", "timesteps", "seconds", metric):
-        made.add_column(name, justify="left" if name == "trials" else "right", overflow="fold")
-    for point in ranked(search, minimize):
-        outcomes = [search.outcomes[trial] for trial in search.trials([point])]
-        reached = search.metric(point)
-        made.add_row(
-            str(point),
-            *(_shown(search.points[point].get(name)) for name in names),
-            _statuses([one.status for one in outcomes]),
-            f"{sum(one.timesteps or 0 for one in outcomes):,}",
-            f"{sum(one.seconds or 0.0 for one in outcomes):,.1f}",
-            "-" if reached is None else f"{reached:,.4g}{_part_of(search, point)}",
-        )
-    return made
+    order, names = ranked(search, minimize), list(dict.fromkeys(name for point in search.points for name in point))
+    outcomes = [[search.outcomes[trial] for trial in search.trials([point])] for point in order]
+    reached = [(point, search.metric(point)) for point in order]
+    params = [Column(name, [_shown(search.points[point].get(name)) for point in order], right=True) for name in names]
+    shown = ["-" if value is None else f"{value:,.4g}{_part_of(search, point)}" for point, value in reached]
+    return Table(
+        [
+            Column("point", list(map(str, order)), right=True, whole=True),
+            *params,
+            Column("trials", [_statuses([one.status for one in trials]) for trials in outcomes]),
+            Column("timesteps", [f"{sum(one.timesteps or 0 for one in trials):,}" for trials in outcomes], right=True),
+            Column("seconds", [f"{sum(one.seconds or 0.0 for one in trials):,.1f}" for trials in outcomes], right=True),
+            Column(metric, shown, right=True, whole=True),
+        ],
+        search.name,
+    )
 
 
 def described(found: Mapping[str, Any]) -> dict[str, str]:

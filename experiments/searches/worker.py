@@ -51,7 +51,7 @@ class Task:
         identity: the search's.
         metric: what is compared.
         seeds: all of the search's, with which shared programs are compiled.
-        file: the experiment file of the user, for the record.
+        files: the experiment file of the user and those that it includes, for the record.
         command: the command line, for the record.
     """
 
@@ -60,7 +60,7 @@ class Task:
     identity: str
     metric: str
     seeds: Sequence[int]
-    file: str
+    files: Sequence[str]
     command: Sequence[str]
 
 
@@ -149,7 +149,7 @@ def _redirect(path: Path) -> None:
 def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> TrialOutcome:
     """Run a trial, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
     experiment, document = trial_experiment(Path(task.folder), trial.point, trial.seed)
-    document = Document(task.file, document.values, document.places)
+    document = Document(task.files[0], document.values, document.places, tuple(task.files[1:]))
     folder = Path(task.folder, f"{TRIAL}-{trial.trial}")
     resume = (folder / records.EXPERIMENT).is_file()
     if resume:

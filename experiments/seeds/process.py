@@ -58,7 +58,7 @@ class Task:
         seed: which of them.
         identity: the group's.
         compiled: is there a compiled program?
-        file: the experiment file of the user, for the record.
+        files: the experiment file of the user and those that it includes, for the record.
         command: the command line, for the record.
     """
 
@@ -66,7 +66,7 @@ class Task:
     seed: int
     identity: str
     compiled: bool
-    file: str
+    files: Sequence[str]
     command: Sequence[str]
 
 
@@ -116,7 +116,7 @@ def run(task: Task, teller: Teller, signals: StopOnSignal, asked: StopOnRequest)
         wait_for_writer(folder)
     result = runner.run(
         groups.run_of(experiment, task.seed),
-        Document(task.file, document.values, document.places),
+        Document(task.files[0], document.values, document.places, tuple(task.files[1:])),
         folder,
         resume=resume,
         command=task.command,

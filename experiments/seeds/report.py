@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...runs.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
+from ...widths import Column
+from ..console import Table
 from .group import FINISHED, Group
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def together(group: Group) -> dict[str, Interval]:
@@ -47,23 +46,17 @@ def as_json(group: Group) -> dict[str, Any]:
 
 def table(group: Group) -> Table:
     """A row for each seed."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     what = "return" if group.experiment.evaluate is None else "evaluation return"
-    made = Table(title=Text(group.experiment.name, style="bold"), title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("seed", "status", "episodes", "timesteps", "seconds", what):
-        made.add_column(name, justify="left" if name == "status" else "right")
-    for seed, one in group.outcomes.items():
-        numbers = [
-            _number(one.episodes),
-            _number(one.timesteps),
-            _number(one.seconds, 1),
-            _number(one.episode_return, 2),
-        ]
-        made.add_row(str(seed), one.status, *numbers)
-    return made
+    all_of = list(group.outcomes.values())
+    columns = [
+        Column("seed", list(map(str, group.outcomes)), right=True, whole=True),
+        Column("status", [one.status for one in all_of], whole=True),
+        Column("episodes", [_number(one.episodes) for one in all_of], right=True),
+        Column("timesteps", [_number(one.timesteps) for one in all_of], right=True),
+        Column("seconds", [_number(one.seconds, 1) for one in all_of], right=True),
+        Column(what, [_number(one.episode_return, 2) for one in all_of], right=True, whole=True),
+    ]
+    return Table(columns, group.experiment.name)
 
 
 def lines(group: Group) -> list[str]:

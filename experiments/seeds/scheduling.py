@@ -48,17 +48,19 @@ class Scheduler:
 
     Args:
         group: whose seeds.
-        file: the experiment file, for their records.
+        files: the experiment file and those that it includes, for their records.
         command: the command line, likewise.
         view: shows them.
         companion: is told how they go.
     """
 
-    def __init__(self, group: Group, file: str, command: Sequence[str], view: View, companion: Companion) -> None:
+    def __init__(
+        self, group: Group, files: Sequence[str], command: Sequence[str], view: View, companion: Companion
+    ) -> None:
         self._group, self._view, self._companion = group, view, companion
         companion.listener = self._take_message
-        self._task: dict[str, Any] = {"folder": str(group.folder.absolute()), "identity": group.identity, "file": file}
-        self._task |= {"compiled": not group.not_compiled, "command": list(command)}
+        self._task: dict[str, Any] = {"folder": str(group.folder.absolute()), "identity": group.identity}
+        self._task |= {"compiled": not group.not_compiled, "files": list(files), "command": list(command)}
         self._running: dict[int, _Process] = {}
         self._stop_asked = self._stop_sent = False
 

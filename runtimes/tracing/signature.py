@@ -77,7 +77,8 @@ class Labels(dict[str, Any]):
     """The labels of a batch; one that is missing is an error that lists those that there are."""
 
     def __missing__(self, key: str) -> Any:
-        message = f"labels has no {key!r}{did_you_mean(key, self)}; it has {', '.join(sorted(self))}"
+        meant = "terminated" if key in ("done", "dones") else key  # as others call it
+        message = f"labels has no {key!r}{did_you_mean(meant, self)}; it has {', '.join(sorted(self))}"
         raise ArgumentError(message, "labels", key)
 
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+from ...widths import Column, fitted, room_of
+
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?\+00:00")
+"""A time as JSON has it; a table has its seconds."""
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
@@ -12,10 +20,15 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_
     if as_json:
         print(json.dumps(list(rows), indent=2))
         return
-    lines = [[name.replace("_", " ") for name in columns], *([_shown(row[name]) for name in columns] for row in rows)]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    named = [
+        Column(name.replace("_", " "), [_shown(row[name]) for row in rows], whole=name == "id") for name in columns
+    ]
+    room = room_of(sys.stdout)
+    fit, left_out = fitted(named, room)
+    for line in ([one.name for one in fit], *zip(*(one.texts for one in fit), strict=True)):
+        print("  ".join(cell.ljust(one.natural) for cell, one in zip(line, fit, strict=True)).rstrip())
+    if left_out:
+        print(textwrap.fill(left_out, room))
 
 
 def print_done(sentence: str, values: Mapping[str, Any], *, as_json: bool) -> None:
@@ -32,4 +45,4 @@ def _shown(value: Any) -> str:
         return " ".join(f"{key}={_shown(item)}" for key, item in value.items()) or "-"
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "-"
-    return str(value)
+    return _TIME.sub(r"\1Z", str(value))

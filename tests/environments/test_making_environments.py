@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, TimeAwareObservation, TransformReward
 
+from axonrl.environments import making
 from axonrl.environments.minatar import FromSeed
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, registered, similar
@@ -45,6 +46,16 @@ def test_make_one_and_several() -> None:
 def test_unknown_ids(env_id: Any, message: Any) -> None:
     caught = raised(ArgumentError, open_environment, env_id, match=message)
     assert (caught.argument, caught.value) == ("env_id", env_id)
+
+
+def test_ids_without_a_namespace_are_looked_up_in_every_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of ALE that are older than its namespace."""
+    with registered("Elsewhere-v4", Bare):
+        spec = gymnasium.registry.pop("Elsewhere-v4")
+        register = {"other/": lambda: gymnasium.registry.__setitem__("Elsewhere-v4", spec)}
+        monkeypatch.setattr(making, "_REGISTER", register)
+        assert make("Elsewhere-v4").spec.id == "Elsewhere-v4"
+        raised(ArgumentError, make, "Elsewere-v4", match="did you mean 'Elsewhere-v4'")
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -382,6 +382,7 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
     ("wrappers", "kwargs", "key", "message"),
     [
         (["normalise_observation"], {}, "kind", "unknown wrapper 'normalise_observation' .did you mean 'normalize_obs"),
+        (["AtariPreprocessing"], {}, "kind", "did you mean 'atari'"),  # as Gymnasium calls it
         ([3], {}, None, "a wrapper must be a name or a mapping with a kind, got 3"),
         (["time_limit"], {}, None, "time_limit needs the argument 'max_episode_steps'"),
         ([{**LIMIT, "max_steps": 3}], {}, "max_steps", "time_limit takes no argument 'max_steps' .did you mean 'max"),

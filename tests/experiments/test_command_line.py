@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -14,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from axonrl.errors import ClusterError
 from axonrl.experiments.commands import cli, training
-from axonrl.experiments.console import rows_table
+from axonrl.experiments.console import print_rows
 from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
 from axonrl.runs.history import read_episodes, read_evaluations
@@ -91,9 +91,14 @@ def test_runs_without_a_folder_are_numbered(run_file: Path, capfd: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["check", "dqn_cartpol"], "dqn_cartpol: no file or shipped experiment has this name; did you mean"),
+        (
+            ["check", "dqn_cartpol"],
+            "dqn_cartpol: no file or shipped experiment has this name; did you mean 'dqn_cartpole'",
+        ),
+        (["check", "fil.yml"], "fil.yml: no file or shipped experiment has this name; did you mean 'file.yml'?"),
         (["check", "file.yml", "--set", "agent.memory.sise=5"], "agent.memory.sise: replay has no such argument"),
         (["evaluate", "nowhere"], "Folder nowhere does not exist."),
+        (["compare", "file.yl"], "Folder file.yl does not exist (did you mean 'file.yml'?)."),
     ],
 )
 def test_what_is_not_usable_is_exit_code_2(
@@ -250,7 +255,10 @@ def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monk
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["runn", "x.yml"], "there is no command 'runn' (did you mean 'run'?)"),
+        (["runn", "x.yml"], "there is no command 'runn'; did you mean 'run'?"),
+        (["new", "dqn_cartpol"], "argument NAME: there is no choice 'dqn_cartpol'; did you mean 'dqn_cartpole'?"),
+        (["completion", "fisch"], "there is no choice 'fisch'; did you mean 'fish'?"),
+        (["service", "lst-users"], "there is no command 'lst-users'; did you mean 'list-users'?"),
         (["run", "x.yml", "--model_dir=y"], "unknown argument: --model_dir=y (did you mean"),
         (["run", "x.yml", "-P", "novalue"], ""),
         (["run", "x.yml", "--set", "=1"], ""),
@@ -277,6 +285,26 @@ def test_seed_and_timesteps_are_short_for_set(run_file: Path, capfd: pytest.Capt
     assert "duplicate --set: seed is set already" in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("agents", "fast_curve")
+def test_modules_are_beside_the_file_that_names_them(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("base").mkdir()
+    Path("base/their_model.py").write_text("import their_help\nmodel_fn = their_help.model_fn\n")
+    Path("base/their_help.py").write_text(Path("users_model.py").read_text())
+    Path("base/file.yml").write_text(run_file.read_text().replace("users_model", "their_model"))
+    Path("my_hook.py").write_text("class Mine:\n    def end(self, session, facts): ...\n")
+    Path("mine.yml").write_text("include: base/file.yml\nhooks: ['my_hook:Mine']\n")
+    assert axonrl(capfd, "run", "mine.yml")[0] == 0
+    assert sys.path[-2:] == [str(Path.cwd()), str(Path.cwd() / "base")]
+    del sys.path[-2:]
+    assert axonrl(capfd, "evaluate", "runs/my_run")[0] == 2  # the agent was a fake, and saved nothing
+    assert sys.path[-2:] == [str(Path.cwd()), str(Path.cwd() / "base")]  # as the run recorded
+    Path("their_model.py").touch()
+    refused = "axonrl: error: base/file.yml:5: agent.model_fn: module 'their_model' is in "
+    for name in ("check", "submit"):
+        code, _, err = axonrl(capfd, name, "mine.yml")
+        assert (code, err[: len(refused)]) == (2, refused)
+
+
 def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     told = "Created dqn_cartpole.yml. Train it with: axonrl run dqn_cartpole.yml\n"
     assert axonrl(capfd, "new", "dqn_cartpole")[:2] == (0, told)
@@ -299,13 +327,30 @@ def test_help_of_every_command_says_what_it_does_in_80_columns(
         assert max(map(len, out.splitlines())) <= 80
 
 
-def test_a_table_is_styled_only_on_a_terminal() -> None:
-    for terminal in (False, True):
-        console = Console(file=io.StringIO(), force_terminal=terminal, _environ={"TERM": "xterm-256color"})
-        console.print(rows_table("name", {"label": "[a] 1"}))
-        text = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO
-        assert "[a] 1" in text
-        assert ("\x1b[1mname" in text, "\x1b" in text) == (terminal, terminal)
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_rows_are_styled_on_a_terminal_and_end_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"a label of long words": "[a] 1", "why": "in TensorFlow: package.module:function_of_mine is large"}
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": "44"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", written := Terminal())
+    print_rows("an-experiment-with-a-name-of-forty-five-letters", rows, justify="left")
+    text = written.getvalue()
+    assert text.startswith("\x1b[1man-experiment-with-a-n…of-forty-five-letters\x1b[0m\n")
+    shown = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()[1:] if line.strip()]
+    assert shown == [
+        "  a label of long words   [a] 1",
+        "  why                     in TensorFlow:",
+        "                          package.…of_mine",
+        "                          is large",
+    ]
+    monkeypatch.setattr(sys, "stdout", plain := io.StringIO())
+    print_rows("name", rows)
+    assert "\x1b" not in plain.getvalue()
+    assert "in TensorFlow: package.module:function_of_mine is large" in plain.getvalue()
 
 
 def test_the_pipe_is_closed() -> None:

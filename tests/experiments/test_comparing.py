@@ -3,13 +3,13 @@
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.comparing.charts import told_apart
 from axonrl.experiments.comparing.finding import run_folders
 from axonrl.experiments.comparing.grouping import differences, grouped
 from axonrl.experiments.comparing.parallel import axes_of, searched
@@ -150,25 +150,41 @@ def test_where_there_are_no_runs(tmp_path: Path, command: str, capsys: pytest.Ca
         assert capsys.readouterr().out == f"There are no runs in {tmp_path}.\n"
 
 
+@pytest.mark.parametrize(
+    ("width", "row", "left_out"),
+    [
+        (80, ["…01/seed-0", "Lunar…us-v3", "munch…n_dqn", "0", "finished", "95.12", "10"], False),
+        (60, ["…01/seed-0", "Lunar…us-v3", "munch…_dqn", "0", "finished", "95.12"], True),
+    ],
+)
 def test_a_narrow_terminal_shows_whole_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    width: int,
+    row: list[str],
+    left_out: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     long: dict[str, Any] = {"environment": "LunarLanderContinuous-v3", "model_fn": "munchausen_dqn"}
-    make_run(tmp_path / "long" / "a-folder-with-a-long-name" / "seed-0", 0, [95.123456], **long)
-    for index, rate in enumerate((0.00018237019760011545, 0.0011717856617600283)):
-        make_run(tmp_path / "a-search" / f"trial-{index}", 0, [95.123456], rate=rate, first_update=50 * (index + 1))
-    monkeypatch.setattr("rich.console.Console.is_terminal", True)
-    monkeypatch.setenv("COLUMNS", "80")
+    for rate in (0.001, 0.0001):
+        folder = tmp_path / f"munchausen-dqn-on-the-continuous-lander-with-rate-{rate}" / "seed-0"
+        make_run(folder, 0, [95.123456], learning_rate=rate, first_update=50, **long)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["ls", str(tmp_path)]) == 0
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()[1:]
-    assert all(len(line.rstrip()) <= 80 for line in lines)
-    row = next(line for line in lines if "Luna" in line)
-    assert row.startswith(" long/a-fold ")
-    assert re.search(r" LunarLand\S*\N{HORIZONTAL ELLIPSIS} +munc\S* +0  finished  95\.12 +10  \d+ d", row)
-    assert main(["compare", str(tmp_path / "a-search")]) == 0
-    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-    assert out.splitlines()[2].split() == ["rate=0.0001824", "first_update=50", "rate=0.001172", "first_update=100"]
-    assert re.search(r"final return +95.12 +95.12", out)
+    lines = _plain(capsys.readouterr().out)
+    assert [line.split()[: len(row)] for line in lines if "0.0001" in line or "…01" in line] == [row]
+    assert ("There is no room for timesteps, age." in "\n".join(lines)) == left_out
+    assert main(["compare", str(tmp_path)]) == 0
+    lines += (compared := _plain(capsys.readouterr().out))
+    assert compared[1].split() == ["learning_rate=0.0001", "learning_rate=0.001"]
+    assert any(re.search(r"final return +95.12 +95.12", line) for line in compared)
+    assert max(len(line.rstrip()) for line in lines) <= width
+
+
+def _plain(text: str) -> list[str]:
+    """Lines without styles, and without the one that names the folder."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()[1:]
 
 
 def test_numbers_have_four_digits_or_as_many_as_tell_them_apart() -> None:
@@ -181,17 +197,6 @@ def test_numbers_have_four_digits_or_as_many_as_tell_them_apart() -> None:
     assert [number(value) for value in (None, 0.000123456, 9.0, 475.333, 999.96, -12345.6, float("nan"))] == [
         *("-", "0.0001235", "9", "475.3", "1,000", "-12,346", "-")
     ]
-
-
-@pytest.mark.parametrize(
-    ("labels", "shown"),
-    [
-        (["learning_rate=0.125", "learning_rate=0.25"], ["\N{HORIZONTAL ELLIPSIS}125", "\N{HORIZONTAL ELLIPSIS}25"]),
-        (["a" * 20 + "b" * 20 + "c", "d" + "b" * 20 + "c", "d" + "b" * 20], ["1: aaaaaa…", "2: dbbbbb…", "3: dbbbbb…"]),
-    ],
-)
-def test_labels_that_are_cut_stay_different(labels: list[str], shown: list[str]) -> None:
-    assert told_apart(labels, 10) == shown
 
 
 def test_where_much_differs_groups_have_the_names_of_their_folders(tmp_path: Path) -> None:

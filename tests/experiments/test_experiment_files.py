@@ -74,6 +74,8 @@ def test_values_and_their_lines(file: Path) -> None:
         ("", 1, "", "is empty"),
         ("a: 1\nb: [1, 2\n", 3, "b.1", "not valid YAML: while parsing a flow sequence"),
         ("a: {b: ${c}}\n", 1, "a.b", 'write "${name}" with its quotes'),
+        ("a:\n\tb: 1\n", 2, "a", "a tab in the indentation, in column 1"),
+        ("a:\n  b: 1\n  \tc: 2\n", 3, "a.b", "a tab in the indentation, in column 3"),
         ("a: 1\nb: \0\n", 2, "", "not valid YAML: control characters are not allowed"),
         (b"a: 1\nb: \xff\n", 2, "", "must be UTF-8 text, got byte 0xff at offset 8"),
     ],

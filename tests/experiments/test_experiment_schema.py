@@ -73,7 +73,10 @@ def test_everything(tmp_path: Path) -> None:
         "distributed": None,
         "hooks": [{"kind": "progress"}, {"kind": "evaluation", "every_timesteps": 500}],
         "tracker": [{"kind": "polyaxon", "project": "me/cart"}],
-        "submit": {**{"image": None, "environment": {}}, "resources": {"cpu": "2", "memory": None, "gpu": None}},
+        "submit": {
+            **{"image": None, "environment": {}, "secrets": []},
+            "resources": {"cpu": "2", "memory": None, "gpu": None},
+        },
         "matrix": None,
     }
 
@@ -188,6 +191,41 @@ def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
     assert "sesame" not in str(found)
 
 
+@pytest.mark.parametrize("where", ["submit: {{environment: {{{}}}}}\n", "params: {{{}}}\n"])
+@pytest.mark.parametrize(
+    ("item", "refused"),
+    [
+        ("HF_TOKEN: sesame", "both"),
+        ("Wandb_API_key: sesame", "both"),
+        ("AWS_SECRET_ACCESS_KEY: sesame", "both"),
+        ("DB_PASSWORD: 1234", "both"),
+        ("DATABASE: 'postgres://me:sesame@example.com/runs'", "both"),
+        ("NAME: ghp_sesamesesamesesamesesamesesamesesame", "both"),
+        ("SSH_KEY: sesame", "environment"),
+        ("image_key: rgb", "environment"),  # names of keys are usual params
+        ("HF_TOKEN: ''", ""),
+        ("MAX_TOKENS: some", ""),
+        ("TOKEN_SIZE: 16", ""),
+        ("TOKENIZERS_PARALLELISM: 'false'", ""),
+        ("USE_TOKEN: true", ""),
+        ("GOOGLE_APPLICATION_CREDENTIALS: /run/secrets/google.json", ""),
+    ],
+)
+def test_secrets_of_containers_and_params(where: str, item: str, refused: str, tmp_path: Path) -> None:
+    text = MINIMAL + where.format(item)
+    if not refused or (refused == "environment" and "params" in where):
+        assert experiment(tmp_path, text)
+        return
+    name, _, value = item.partition(": ")
+    at = "params" if "params" in where else "submit.environment"
+    sets, params = ({f"{at}.{name}": value}, {}) if at != "params" else ({}, {name: value.strip("'")})
+    for found in (error(tmp_path, text), error(tmp_path, MINIMAL, sets=sets, params=params)):
+        assert found.key.endswith(name)
+        assert "secrets do not belong in an experiment file" in found.message
+        assert ("submit: {secrets: [NAME]}" in found.message) == (at != "params")
+        assert value.strip("'") not in str(found)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -212,7 +250,8 @@ def test_params_from_the_command_line(tmp_path: Path) -> None:
 def test_wrong_params_from_the_command_line(tmp_path: Path) -> None:
     found = error(tmp_path, FULL, params={"rat": "1", "size": "1e-2", "rate": "true", "game": "${size}"}).errors
     assert [str(one) for one in found] == [
-        "-P rat=1: params.rat: the file declares no param of this name; did you mean 'rate'?",
+        "-P rat=1: params.rat: the file declares no param of this name; it declares rate (float, 0.001), size (int,"
+        " 64), game (str, 'Cart'); did you mean 'rate'?",
         "-P size=1e-2: size: must be of type int, got 0.01",
         "-P rate=true: rate: must be of type float, got true",
         "-P game=${size}: game: must not contain '${', got '${size}'",
@@ -315,8 +354,9 @@ def test_all_errors_are_found_at_once_each_with_its_line_and_key(tmp_path: Path)
     ]
     found = [str(one).removeprefix(f"{tmp_path / 'my_run.yml'}:") for one in error(tmp_path, text).errors]
     assert [one[: len(two)] for one, two in zip(found, wanted, strict=True)] == wanted
-    of_yaml = error(tmp_path, "a: &x 1\nb: .nan\nb: 2\nc: [!t 3, *x]\n").errors
-    assert [(one.line, one.key) for one in of_yaml] == [(1, "a"), (2, "b"), (4, "c.0"), (4, "c.1")]
+    of_yaml = error(tmp_path, MINIMAL + "seed: 1e999\ntrain: &x {max_steps: 0}\nconfig: [!t 3, *x]\nenv: X\n").errors
+    wrong = [(4, "seed"), (5, "train"), (6, "config.0"), (6, "config.1"), (6, "config"), (7, "env")]
+    assert [(one.line, one.key) for one in of_yaml] == wrong
 
 
 def test_a_count_may_be_written_with_an_exponent(tmp_path: Path) -> None:

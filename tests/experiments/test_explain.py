@@ -1,21 +1,19 @@
 """What ``axonrl check`` says that a run will do, against numbers worked out by hand."""
 
-import io
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium import spaces
-from rich.console import Console
 
 from axonrl.estimators.limits import Schedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import explain, runner
 from axonrl.experiments.running.explain import described, early_ends, explanation, rows
-from axonrl.experiments.running.report import Result, table
+from axonrl.experiments.running.report import Result
+from axonrl.experiments.running.report import rows as result_rows
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.runs.history import EPISODES
 
@@ -221,23 +219,12 @@ def test_a_real_one(tmp_path: Path) -> None:
     assert found["memory"]["bytes"] >= 1000 * (2 * 4 * 4 + 8 + 4 + 1 + 1)
 
 
-EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
-
-
-def printed(folder: Path, evaluation: dict[str, float] | None = None) -> dict[str, str]:
-    """What is printed: labels and values, which two or more spaces part."""
-    result = Result("my_run", folder, 1234, 50_000, 24_501, 61.25, 816.4, evaluation)
-    console = Console(width=100, file=io.StringIO())
-    console.print(table(result))
-    title, *lines = console.file.getvalue().split("\n")  # type: ignore[attr-defined]  # it is the StringIO
-    assert title.strip() == result.name
-    return dict(re.split(r" {2,}", line.strip()) for line in lines if line.strip())
-
-
-def test_the_table(tmp_path: Path) -> None:
+def test_the_results_of_a_run(tmp_path: Path) -> None:
     returns = [0.0] * 50 + [10.0] * 50 + [20.0] * 50
     (tmp_path / EPISODES).write_text("header\n" + "".join(f"1,10,{value},10,0.1\n" for value in returns))
-    assert printed(tmp_path, EVALUATION) == {
+    evaluation = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episodes": 100}
+    result = Result("my_run", tmp_path, 1234, 50_000, 24_501, 61.25, 816.4, evaluation)
+    assert result_rows(result) == {
         "episodes": "1,234",
         "timesteps": "50,000",
         "updates": "24,501",

@@ -7,6 +7,7 @@ import pytest
 
 from axonrl.experiments.language.files import MAX_VALUES, ExperimentError
 from axonrl.experiments.language.including import MAX_INCLUDES
+from axonrl.experiments.language.modules import folders
 from axonrl.experiments.language.schema import load
 from axonrl.tests.raising import raised
 
@@ -157,3 +158,36 @@ def test_files_that_include_one_another_cost_no_more_than_their_size(tmp_path: P
 def test_an_option_includes_nothing(tmp_path: Path) -> None:
     found = error(write(tmp_path, main=BASE), sets={"include": "base.yml"})
     assert found.startswith("--set include=base.yml: include: cannot be set on the command line")
+
+
+@pytest.mark.parametrize(
+    ("module", "keys"),
+    [
+        ("theirs.py", ["agent.model_fn"]),
+        ("helped.py", ["agent.model_fn", "hooks.0"]),  # which theirs.py imports: Python would find one of the two
+        ("unused.py", []),
+        ("theirs/__init__.py", ["agent.model_fn"]),
+    ],
+)
+def test_a_module_that_is_in_two_folders(tmp_path: Path, module: str, keys: list[str]) -> None:
+    (tmp_path / "base").mkdir()
+    base = BASE.replace("model_fn: dqn", "model_fn: theirs:model_fn")
+    main = write(tmp_path, main="include: base/base.yml\nhooks: ['mine:Hook']\n")
+    write(tmp_path / "base", base=base)
+    for folder, text in {
+        "base/theirs.py": "import helped\n",
+        "base/helped.py": "",
+        "mine.py": "",
+        "base/unused.py": "",
+    }.items():
+        (tmp_path / folder).write_text(text)
+    _, document = load(main)
+    assert folders(document) == [tmp_path, tmp_path / "base"]
+    (tmp_path / module).parent.mkdir(exist_ok=True)
+    (tmp_path / module).touch()
+    if not keys:
+        folders(document)
+        return
+    found = raised(ExperimentError, folders, document).errors
+    assert [one.key for one in found] == keys
+    assert all(f"{tmp_path} and in {tmp_path / 'base'}" in one.message for one in found)

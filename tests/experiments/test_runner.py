@@ -122,11 +122,21 @@ def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) ->
         *("hooks.0.kind", "hooks.1.every_timestep", "hooks.2.every_timesteps"),
         *("environment.wrappers.0.kind", "environment.wrappers.1.steps", "environment.id"),
     }
-    sets = {"trian": "{}", "hooks": "[3, {kind: evaluation, every: 5}]", "environment.wrappers": "[normalise]"}
-    caught = raised(ExperimentError, load, file, sets=sets, check_named=building.check_named)
-    assert sorted(error.key for error in caught.errors) == [
-        *("environment.wrappers.0.kind", "hooks.0", "hooks.1.every", "trian")
+    sets = {
+        **{"trian": "{}", "hooks": "[3, {kind: evaluation, every: 5}]", "environment.wrappers": "[normalise]"},
+        **{"environment.id": "CartPol-v1", "environment.num_envs": "0", "train.max_steps": "1e999"},
+        **{"agent.memory.size": "1e999", "agent.memory.bach_size": "3", "tracker": "{kind: 'users_model:Absent'}"},
+    }
+    wrong = [
+        *("agent.memory.bach_size", "agent.memory.size", "environment.id", "environment.num_envs"),
+        *("environment.wrappers.0.kind", "hooks.0", "hooks.1.every", "tracker.kind", "train.max_steps", "trian"),
     ]
+    caught = raised(ExperimentError, load, file, sets=sets, check_part=building.check_part)
+    assert sorted(error.key for error in caught.errors) == wrong
+    sets |= {"agent.model_fn": "dqn", "agent.params": "{lr: 1, sigma: 3}", "agent.params.double": "1e999"}
+    caught = raised(ExperimentError, load, file, sets=sets, check_part=building.check_part)
+    params = [f"agent.params.{name}" for name in ("double", "lr", "sigma")]  # known without TensorFlow
+    assert sorted(error.key for error in caught.errors) == sorted([*wrong, *params])
 
 
 def test_no_tracker_is_made_where_the_training_runs(file: Path, agents: list[Any]) -> None:

@@ -302,5 +302,5 @@ def test_a_mean_of_some_of_the_seeds_says_so(tmp_path: Path) -> None:
     search.done(4, TrialOutcome("failed"))
     points = report.as_json(search, "return", minimize=False)["points"]
     assert [(one["point"], one["metric"], one["seeds"]) for one in points] == [(1, 9.0, 1), (0, 2.0, 3)]
-    shown = [*report.table(search, "return", minimize=False).columns[-1].cells]
+    shown = report.table(search, "return", minimize=False).columns[-1].texts
     assert shown == ["9 (of 1 of 3 seeds)", "2"]

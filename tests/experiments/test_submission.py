@@ -33,6 +33,7 @@ SUBMIT = """\
 submit:
   image: registry.example.com/rl:1
   environment: {OMP_NUM_THREADS: 2, DEBUG: true, NAME: text}
+  secrets: [hugging-face, data.base-1]
   resources: {cpu: 0.5, memory: 4Gi, gpu: 1}
 """
 MATRIX = """\
@@ -110,13 +111,15 @@ def test_the_name_of_the_file_and_what_is_included_travel_too(file: Path) -> Non
     assert "include" not in values
 
 
-def test_image_environment_and_resources(file: Path, tmp_path: Path) -> None:
+def test_image_environment_secrets_and_resources(file: Path, tmp_path: Path) -> None:
     file.write_text(FILE + SUBMIT)
     container = made(file)["component"]["run"]["container"]
     assert container["image"] == "registry.example.com/rl:1"
     assert [(one["name"], one["value"]) for one in container["env"]] == [
         *(("OMP_NUM_THREADS", "2"), ("DEBUG", "true"), ("NAME", "text"))
     ]
+    sources = rendered(made(file), {}).run.container.env_from  # as Polyaxon hands them to Kubernetes
+    assert sources == [{"secretRef": {"name": name}} for name in ("hugging-face", "data.base-1")]
     limits = {"cpu": "0.5", "memory": "4Gi", "nvidia.com/gpu": 1}
     assert container["resources"] == {"requests": limits, "limits": limits}
     experiment = load(file)[0]
@@ -146,7 +149,8 @@ def test_mistakes_name_file_line_and_key(file: Path, capsys: pytest.CaptureFixtu
 
 
 def test_all_mistakes_of_the_section_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    section = "  image: ''\n  environment: {A: [1]}\n  resources:\n    cpu: two\n    memory: 4 GB\n    gpu: 0\n"
+    section = "  image: ''\n  environment: {A: [1]}\n  secrets: [A]\n"
+    section += "  resources:\n    cpu: two\n    memory: 4 GB\n    gpu: 0\n"
     file.write_text(f"{FILE}submit:\n{section}")
     assert main(["submit", str(file), "--dry-run"]) == 2
     line = len(FILE.splitlines()) + 2
@@ -155,9 +159,10 @@ def test_all_mistakes_of_the_section_are_told(file: Path, capsys: pytest.Capture
         for index, message in (
             (0, "image: must have at least 1 character, got ''"),
             (1, "environment.A: must be text or a number, got a list"),
-            (3, "resources.cpu: must be a number of cores, as in 2 or 500m, got 'two'"),
-            (4, "resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
-            (5, "resources.gpu: must be at least 1, got 0"),
+            (2, "secrets.0: must be the name of a Kubernetes secret, of a-z, 0-9, '-' and '.', got 'A'"),
+            (4, "resources.cpu: must be a number of cores, as in 2 or 500m, got 'two'"),
+            (5, "resources.memory: must be an amount of memory, as in 4Gi, got '4 GB'"),
+            (6, "resources.gpu: must be at least 1, got 0"),
         )
     ]
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from axonrl.contracts import EstimatorSpec, Modes, RunConfig
 from axonrl.errors import ArgumentError
-from axonrl.runtimes.tracing.signature import EXPECTED, BoundModelFn, check_signature, describe
+from axonrl.runtimes.tracing.signature import EXPECTED, BoundModelFn, Labels, check_signature, describe
 
 CONFIG = RunConfig(seed=7)
 FOLDER = Path("somewhere")
@@ -161,6 +161,8 @@ def test_labels_that_do_not_exist_are_refused_with_those_that_do() -> None:
         BoundModelFn(model_fn, None, CONFIG, FOLDER)("f", {"reward": 1, "action": 2}, Modes.TRAIN)
     assert (caught.value.argument, caught.value.value) == ("labels", "rewards")
     assert str(caught.value) == "labels has no 'rewards' (did you mean 'reward'?); it has action, reward"
+    with pytest.raises(ArgumentError, match="did you mean 'terminated'"):
+        Labels(terminated=0)["done"]
 
 
 def test_the_value_of_a_traced_tensor_is_not_there() -> None:

@@ -1,0 +1,65 @@
+"""Modules of the user's that an experiment names: each lies beside the file that names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ..errors import Findings
+from .files import Document, Keys, nested
+from .shipped import SHIPPED
+
+_NAMED: Final = re.compile(r"([A-Za-z_]\w*)(?:\.\w+)*:[A-Za-z_][\w.]*")
+"""``package.module:name``."""
+_IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
+
+
+def folders(document: Document) -> list[Path]:
+    """The folders in which modules may be: those of the file and of what it includes, its own first.
+
+    Raises:
+        ExperimentError: a module that is used is in two of them.
+    """
+    found = [*dict.fromkeys(Path(file).parent.resolve() for file in document.files)]
+    found = [folder for folder in found if folder != SHIPPED]
+    if len(found) > 1:
+        _refuse_ambiguous(document, found)
+    return found
+
+
+def _refuse_ambiguous(document: Document, found: list[Path]) -> None:
+    """Python knows one module of a name: refuse a second one that is named, or imported beside one that is."""
+    holding = {folder: set(_modules(folder)) for folder in found}
+    named = list(_named(document))
+    used = [folder for folder in found if holding[folder] & {name for _, name in named}]
+    imported = sorted({module for folder in used for module in _imported(folder)}) if len(used) > 1 else []
+    findings = Findings()
+    for at, name in named:
+        for module in (name, *imported):
+            holders = [folder for folder in used if module in holding[folder]]
+            if len(holders) > 1 and any(name in holding[folder] for folder in holders):
+                where = " and in ".join(map(str, holders))
+                message = f"module {module!r} is in {where}, and Python imports one of a name: rename the others"
+                findings.add(document.error(at, message))
+    findings.raise_all()
+
+
+def _named(document: Document) -> Iterator[tuple[Keys, str]]:
+    for at, text in nested(document.values, ()):
+        if isinstance(text, str) and (match := _NAMED.fullmatch(text)):
+            yield at, match[1]
+
+
+def _modules(folder: Path) -> Iterator[str]:
+    """The names by which modules of a folder are imported."""
+    for path in folder.glob("*"):
+        if path.suffix == ".py" or (path / "__init__.py").is_file():
+            yield path.stem
+
+
+def _imported(folder: Path) -> Iterator[str]:
+    """What its modules import."""
+    for path in folder.glob("*.py"):
+        yield from _IMPORTED.findall(path.read_text(encoding="utf-8", errors="replace"))

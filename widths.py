@@ -1,0 +1,123 @@
+"""Texts in the width of a terminal: the middle of a long one is left out, and those that differ still do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TextIO
+
+ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
+LEAST: Final = 10
+"""Characters that a text of a column has at least; where that is too wide, columns are left out."""
+HEADING: Final = 12
+"""A heading of so many is whole."""
+_ANY: Final = 10_000
+_NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?( ± [\d.,]+)?|\d{4}-\d\d-\d\dT[\d:]+Z")
+"""A number, one with its deviation, or a time."""
+_MOST_NAMED: Final = 5
+
+
+class Column(NamedTuple):
+    """A column of a table: its heading, and its texts, each with ``least`` characters if it has more.
+
+    One that is ``whole`` is never shortened or left out.
+    """
+
+    name: str
+    texts: Sequence[str]
+    right: bool = False
+    whole: bool = False
+    least: int = LEAST
+
+    @property
+    def natural(self) -> int:
+        """The width of its longest text."""
+        return max(map(len, (self.name, *self.texts)))
+
+    @property
+    def narrowest(self) -> int:
+        """The width below which it says nothing; numbers are whole in any case."""
+        if self.whole:
+            return self.natural
+        texts = (len(text) if _NUMBER.fullmatch(text) else min(len(text), self.least) for text in self.texts)
+        return max(len(self.name) if len(self.name) <= HEADING else self.least, *texts, 0)
+
+
+def room_of(stream: TextIO) -> int:
+    """The columns of a terminal; for a file or another program as many as are needed."""
+    return shutil.get_terminal_size().columns if stream.isatty() else _ANY
+
+
+def shortened(text: str, width: int) -> str:
+    """At most as many characters: the beginning and the end of a longer text."""
+    if len(text) <= width:
+        return text
+    tail = max((width - 1) // 2, 0)
+    return f"{text[: max(width - 1 - tail, 0)]}{ELLIPSIS}{text[len(text) - tail :]}"
+
+
+def told_apart(texts: Sequence[str], width: int) -> list[str]:
+    """At most as many characters of each, which are different where the texts are; numbers are whole."""
+    cut = {text: text if _NUMBER.fullmatch(text) else shortened(text, width) for text in texts}
+    for same in [[text for text in cut if cut[text] == one] for one, many in Counter(cut.values()).items() if many > 1]:
+        first = next((place for place, one in enumerate(zip(*same, strict=False)) if len(set(one)) > 1), 0)
+        word = max(same[0].rfind(mark, 0, first) for mark in "-_/=,: ") + 1
+        for start in (first, word):  # a whole word, if that suffices
+            shorter = {text: shortened(ELLIPSIS + text[start:], width) for text in same}
+            if len(set(shorter.values())) == len(same):
+                cut |= shorter
+    if len(set(cut.values())) < len(cut):
+        cut = {text: shortened(f"{number}: {text}", width) for number, text in enumerate(cut, 1)}
+    return [cut[text] for text in texts]
+
+
+def fitted(columns: Sequence[Column], room: int, gap: int = 2, *, across: bool = False) -> tuple[list[Column], str]:
+    """The columns as they fit beside each other, and a sentence about those that do not.
+
+    Args:
+        columns: long texts are shortened, those of the widest first; where that does not suffice, the last columns are
+            left out. The first one stays.
+        room: how many characters a line may have.
+        gap: those between two columns.
+        across: texts are told apart in their row, and not in their column; the first column has the rows' headings.
+    """
+    shown, left_out = list(columns), list[str]()
+    while (cap := _cap(shown, room - gap * (len(shown) - 1))) is None:
+        last = next((place for place in range(len(shown) - 1, 0, -1) if not shown[place].whole), None)
+        if last is None:
+            break
+        left_out.insert(0, shown.pop(last).name)
+    most = cap or LEAST
+    limits = [max(column.narrowest, most) for column in shown]
+    names = [shortened(column.name, limit) for column, limit in zip(shown, limits, strict=True)]
+    texts = [told_apart(column.texts, limit) for column, limit in zip(shown, limits, strict=True)]
+    if across:
+        rows = zip(*(column.texts for column in shown[1:]), strict=True)
+        texts[1:] = map(list, zip(*(told_apart(row, most) for row in rows), strict=True))
+        names[1:] = _headings([column.name for column in shown[1:]], most)
+    cut = [one._replace(name=name, texts=cells) for one, name, cells in zip(shown, names, texts, strict=True)]
+    return cut, _told(left_out)
+
+
+def _headings(names: Sequence[str], width: int) -> list[str]:
+    """Names, in several lines where they have several words and are too long."""
+    words = list(dict.fromkeys(word for name in names for word in name.split()))
+    brief = dict(zip(words, told_apart(words, width), strict=True))
+    return ["\n".join(brief[word] for word in name.split()) if len(name) > width else name for name in names]
+
+
+def _cap(columns: Sequence[Column], room: int) -> int | None:
+    """The most characters that a text may have so that all columns fit; None where that is not enough to read."""
+    widths = [(column.natural, column.narrowest) for column in columns]
+    caps = range(max(full for full, _ in widths), LEAST - 1, -1)
+    return next((cap for cap in (*caps, LEAST) if sum(max(low, min(full, cap)) for full, low in widths) <= room), None)
+
+
+def _told(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    named = ", ".join(shortened(name, 2 * LEAST) for name in names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"There is no room for {named}{more}. A wider terminal, or --json, shows all."
