@@ -12,7 +12,7 @@ import numpy as np
 
 from ...checks import did_you_mean
 from ...contracts import EstimatorSpec, ModelFn, RunConfig
-from ...errors import ArgumentError
+from ...errors import ArgumentError, MissingKeyError
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
@@ -54,7 +54,8 @@ class BoundModelFn:
         """
         fixed = dict(self._fixed)
         if "params" in fixed:
-            fixed["params"] = dict(fixed["params"])  # it is called several times, and may pop what it has read
+            # A copy: the function is called several times, and may pop what it has read.
+            fixed["params"] = Hyperparameters(fixed["params"])
         if labels is not None:
             labels = Labels(labels)
         try:
@@ -62,10 +63,11 @@ class BoundModelFn:
         except AttributeError as error:
             if error.name != "numpy":
                 raise
-            raise ValueError(
+            found = ValueError(
                 f"{self.name} reads the value of a tensor (.numpy()), but it is traced: there are no values yet."
                 " Compute with TensorFlow's ops; hand out what you want to see as EstimatorSpec(metrics={...})"
-            ) from error
+            )
+            raise found.with_traceback(error.__traceback__) from error  # of the cause TensorFlow shows nothing
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"{self.name} must return an EstimatorSpec; in mode {mode!r} it returned {spec!r:.200}")
         if spec.mode != mode:
@@ -73,12 +75,31 @@ class BoundModelFn:
         return spec
 
 
-class Labels(dict[str, Any]):
-    """The labels of a batch; one that is missing is an error that lists those that there are."""
+class _Named(dict[str, Any]):
+    """What is handed over by name; a name that is missing is an error that suggests the nearest, and lists all."""
+
+    what = ""
 
     def __missing__(self, key: str) -> Any:
-        message = f"labels has no {key!r}{did_you_mean(key, self)}; it has {', '.join(sorted(self))}"
-        raise ArgumentError(message, "labels", key)
+        listed = ", ".join(sorted(map(str, self))) or "nothing"
+        message = f"{self.what} has no {key!r}{did_you_mean(key, self)}; it has {listed}"
+        raise MissingKeyError(message, self.what, key)
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"{self.what} is a mapping, which has no attribute {name!r}: write {self.what}[{name!r}]"
+        raise AttributeError(message, name=name, obj=self)
+
+
+class Labels(_Named):
+    """The labels of a batch."""
+
+    what = "labels"
+
+
+class Hyperparameters(_Named):
+    """The params of an Agent."""
+
+    what = "params"
 
 
 def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:
