@@ -115,19 +115,17 @@ def place_of(error: BaseException) -> str | None:
 
 
 class Frame(NamedTuple):
-    """A frame of a traceback. ``module`` is the name of its module, where that is known."""
+    """A frame of a traceback."""
 
     file: str
     line: int
     function: str
-    module: str | None = None
 
     @property
     def is_users(self) -> bool:
         """Is it neither axonrl's, nor Python's, nor an installed package's, nor that of generated code?"""
-        is_ours = self.file.startswith(_ROOT) if self.module is None else self.module.partition(".")[0] == "axonrl"
-        is_library = self.file.startswith(_PYTHON) or _INSTALLED.search(self.file) is not None
-        return not (is_ours or is_library or self.file.startswith("<") or _GENERATED in self.file)
+        is_library = self.file.startswith((_ROOT, _PYTHON)) or _INSTALLED.search(self.file) is not None
+        return not (is_library or self.file.startswith("<") or _GENERATED in self.file)
 
 
 def place_in(frames: Iterable[Frame]) -> str | None:
@@ -147,5 +145,4 @@ def _frames(error: BaseException) -> Iterator[Frame]:
     for frame in getattr(rewritten, "translated_stack", ()):
         yield Frame(frame.filename, frame.lineno, frame.function_name)
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        code = frame.f_code
-        yield Frame(code.co_filename, line, code.co_name, str(frame.f_globals.get("__name__")))
+        yield Frame(frame.f_code.co_filename, line, frame.f_code.co_name)

@@ -22,6 +22,6 @@ def users_module(folder: Path, code: str) -> Any:
     """What a user's module ``own.py`` in a folder has, none of which is axonrl's."""
     file = folder / "own.py"
     file.write_text(code, encoding="utf-8")
-    names = {"__name__": "own"}
+    names: dict[str, Any] = {}
     exec(compile(code, str(file), "exec"), names)
     return SimpleNamespace(**names)

@@ -63,11 +63,10 @@ class BoundModelFn:
         except AttributeError as error:
             if error.name != "numpy":
                 raise
-            found = ValueError(
+            raise ValueError(
                 f"{self.name} reads the value of a tensor (.numpy()), but it is traced: there are no values yet."
                 " Compute with TensorFlow's ops; hand out what you want to see as EstimatorSpec(metrics={...})"
-            )
-            raise found.with_traceback(error.__traceback__) from error  # of the cause TensorFlow shows nothing
+            ) from error
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"{self.name} must return an EstimatorSpec; in mode {mode!r} it returned {spec!r:.200}")
         if spec.mode != mode:
