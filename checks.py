@@ -59,10 +59,19 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 
 
 def nearest(value: Any, choices: Iterable[str]) -> str | None:
-    """The choice most similar to a value, but rather one that begins with it; None if none is near."""
-    given, names = str(value)[:200], list(choices)  # comparing takes time with longer ones
+    """The choice most similar to a value, but rather one that begins with it; else the one that it is short for.
+
+    Returns:
+        None if none is near.
+    """
+    given, names = str(value)[:200], [str(name) for name in choices]  # comparing takes time with longer ones
     near = difflib.get_close_matches(given, names) or difflib.get_close_matches(given.lower(), names)
+    near = near or [name for name in names if "_" in name and _initials(name) == given.lower()]  # lr: learning_rate
     return next((name for name in near if name.startswith(given)), near[0] if near else None)
+
+
+def _initials(name: str) -> str:
+    return "".join(word[:1] for word in name.lower().split("_"))
 
 
 def all_finite(array: Any) -> bool:

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any, Final
 
+import numpy as np
+
 from .checks import choice, integer, number
 from .errors import ArgumentError
 
@@ -34,8 +36,35 @@ class PythonOps:
         return float(x)
 
 
+class _Kind:
+    """What all kinds have in common: they compute with whatever time they are given."""
+
+    def __call__(self, t: Any, ops: Any = None) -> Any:
+        """The value at time ``t``.
+
+        Args:
+            t: a number, an array, or a tensor.
+            ops: what to compute with; None follows from ``t``: Python for numbers and arrays, else ``keras.ops``.
+
+        Returns:
+            For a number a float, for an array an array of float64, for a tensor a tensor of float32.
+        """
+        if ops is not None:
+            return self._at(t, ops)
+        if isinstance(t, (int, float, np.generic)):
+            return self._at(t, PythonOps)
+        if isinstance(t, np.ndarray):
+            return np.vectorize(self._at, [np.float64], excluded={1})(t, PythonOps)
+        import keras  # whoever has a tensor has TensorFlow
+
+        return self._at(t, keras.ops)
+
+    def _at(self, t: Any, ops: Any) -> Any:
+        raise NotImplementedError
+
+
 @dataclasses.dataclass(frozen=True)
-class Constant:
+class Constant(_Kind):
     """The same value at all times."""
 
     value: float
@@ -43,9 +72,8 @@ class Constant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", number("Constant.value", self.value))
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value."""
-        return ops.cast(self.value, "float32")
+    def _at(self, t: Any, ops: Any) -> Any:
+        return _everywhere(self.value, t, ops)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -54,7 +82,7 @@ class Constant:
 
 
 @dataclasses.dataclass(frozen=True)
-class Linear:
+class Linear(_Kind):
     """A straight line from ``start`` to ``stop``: ``stop + (start - stop) * (1 - t / duration)``."""
 
     start: float
@@ -65,8 +93,7 @@ class Linear:
     def __post_init__(self) -> None:
         _check_line(self)
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value at time ``t``."""
+    def _at(self, t: Any, ops: Any) -> Any:
         return self.stop + (self.start - self.stop) * _left(t, self.duration, ops)
 
     @property
@@ -76,7 +103,7 @@ class Linear:
 
 
 @dataclasses.dataclass(frozen=True)
-class Polynomial:
+class Polynomial(_Kind):
     """A power of the time left: ``stop + (start - stop) * (1 - t / duration) ** power``.
 
     ``power`` is above 0; above 1 the value changes fastest at first, 1 is :class:`Linear`.
@@ -92,8 +119,7 @@ class Polynomial:
         _check_line(self)
         object.__setattr__(self, "power", number("Polynomial.power", self.power, above=0))
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value at time ``t``."""
+    def _at(self, t: Any, ops: Any) -> Any:
         return self.stop + (self.start - self.stop) * ops.power(_left(t, self.duration, ops), self.power)
 
     @property
@@ -103,7 +129,7 @@ class Polynomial:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cosine:
+class Cosine(_Kind):
     """Half a wave from ``start`` to ``stop``: ``stop + (start - stop) * (1 + cos(pi * t / duration)) / 2``.
 
     TensorFlow 1's ``cosine_decay``, whose alpha is ``stop / start``.
@@ -117,8 +143,7 @@ class Cosine:
     def __post_init__(self) -> None:
         _check_line(self)
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value at time ``t``."""
+    def _at(self, t: Any, ops: Any) -> Any:
         done = 1.0 - _left(t, self.duration, ops)
         return self.stop + (self.start - self.stop) * (0.5 + 0.5 * ops.cos(math.pi * done))
 
@@ -129,7 +154,7 @@ class Cosine:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Decay:
+class _Decay(_Kind):
     """What gets smaller for ever, down to a floor; ``_share`` says which share of ``start`` is left."""
 
     start: float
@@ -152,8 +177,7 @@ class _Decay:
             message = f"{kind}.staircase must be true or false, got {staircase!r}"
             raise ArgumentError(message, f"{kind}.staircase", staircase)
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value at time ``t``."""
+    def _at(self, t: Any, ops: Any) -> Any:
         periods = ops.cast(t, "float32") / self.duration
         if self.staircase:
             periods = ops.floor(periods)
@@ -205,7 +229,7 @@ class InverseTime(_Decay):
 
 
 @dataclasses.dataclass(frozen=True)
-class PiecewiseConstant:
+class PiecewiseConstant(_Kind):
     """Steps: ``values[i]`` while ``boundaries[i - 1] <= t < boundaries[i]``.
 
     Args:
@@ -234,9 +258,8 @@ class PiecewiseConstant:
         object.__setattr__(self, "boundaries", boundaries)
         object.__setattr__(self, "values", values)
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value at time ``t``."""
-        value = ops.cast(self.values[0], "float32")
+    def _at(self, t: Any, ops: Any) -> Any:
+        value = _everywhere(self.values[0], t, ops)
         for boundary, following in zip(self.boundaries, self.values[1:], strict=True):
             value = ops.where(t >= boundary, following, value)
         return value
@@ -257,6 +280,12 @@ KINDS: dict[str, type[Any]] = {
     "inverse_time": InverseTime,
     "piecewise_constant": PiecewiseConstant,
 }
+
+
+def _everywhere(value: float, t: Any, ops: Any) -> Any:
+    """The same value at each of the times ``t``."""
+    same = ops.cast(value, "float32")
+    return same if ops is PythonOps or not len(t.shape) else ops.broadcast_to(same, ops.shape(t))
 
 
 def _left(t: Any, duration: float, ops: Any) -> Any:

@@ -1,10 +1,10 @@
 """Schedules: numbers that change with timesteps (exploration) or updates (learning rates).
 
-On the host a schedule is plain Python on integers; inside a traced ``model_fn`` it takes a tensor and ``keras.ops``::
+It takes a number or an array of them, and inside a traced ``model_fn`` a tensor::
 
     schedule = Linear(start=1.0, stop=0.05, duration=10_000)
     schedule(5_000)                                                               # 0.525
-    Adam(lambda: schedule(labels["global_step"], ops=keras.ops))                  # float32 tensor
+    Adam(lambda: schedule(labels["global_step"]))                                 # float32 tensor
 
 The host computes in float64, the graph in float32. Time ``t`` starts at 0 and counts timesteps or updates; so does
 ``duration``, which is at least 1. After ``duration`` a schedule stays at ``stop``. Invalid fields are ArgumentErrors.
@@ -12,7 +12,7 @@ The host computes in float64, the graph in float32. Time ``t`` starts at 0 and c
 With ``over="run"`` time is the run's progress instead: the share of its limit that is reached, from 0 to 1, and so is
 ``duration``::
 
-    Linear(start=1e-3, stop=0.0, duration=1.0, over="run")(labels["progress"], ops=keras.ops)
+    Linear(start=1e-3, stop=0.0, duration=1.0, over="run")(labels["progress"])
 """
 
 from __future__ import annotations
@@ -62,12 +62,13 @@ __all__ = [
 class Schedule(Protocol):
     """Any callable of this form; the classes below, or a user's own."""
 
-    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+    def __call__(self, t: Any, ops: Any = ...) -> Any:
         """The value at time ``t``.
 
         Args:
             t: timesteps or updates so far: an int, or an integer scalar tensor.
-            ops: ``keras.ops`` if ``t`` is a tensor.
+            ops: what to compute with: ``keras.ops`` for a tensor, :class:`PythonOps` otherwise. axonrl's own kinds need
+                none.
 
         Returns:
             a float, or a float32 scalar tensor.

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from ..contracts import Array, State
-from ..errors import BrokenEnvironmentError, NonFiniteError
+from ..errors import BrokenEnvironmentError, NonFiniteError, told
 from .collecting import Collecting, Collector
 from .events import Collected, Event, Gone, Started, became
 from .fragments import Request
@@ -35,7 +35,7 @@ class Inline:
         try:
             self._collectors[made.actor] = Collector(made)
         except (BrokenEnvironmentError, NonFiniteError) as error:
-            self._events.append(Gone(made.actor, made.incarnation, RAISED, str(error)))
+            self._events.append(Gone(made.actor, made.incarnation, RAISED, told(error)))
         else:
             self._events.append(Started(made.actor, made.incarnation))
 
@@ -70,7 +70,7 @@ class Inline:
                 self._events.append(Collected(fragment))
         except (BrokenEnvironmentError, NonFiniteError) as error:
             self.kill(actor)
-            self._events.append(Gone(actor, incarnation, RAISED, str(error)))
+            self._events.append(Gone(actor, incarnation, RAISED, told(error)))
 
     def kill(self, actor: int) -> None:
         """Close an actor's environments."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ..contracts import Array, State
-from ..errors import BrokenEnvironmentError, NonFiniteError
+from ..errors import told
 from ..policies.acting import ActingProgram
 from ..streams import as_views
 from ..version import __version__
@@ -47,10 +47,8 @@ class Raised(NamedTuple):
 def _tried(function: Callable[[_T], _R], argument: _T) -> _R | Raised:
     try:
         return function(argument)
-    except (BrokenEnvironmentError, NonFiniteError) as error:
-        return Raised(str(error))
     except Exception as error:
-        return Raised(f"{type(error).__name__}: {error}")
+        return Raised(told(error))
 
 
 def versions() -> dict[str, str]:

@@ -49,8 +49,8 @@ class Agent(Estimator):
         model_dir: the run's directory; an existing run is resumed. None creates a temporary folder.
         config: how the run is run.
         params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``).
-        warm_start: where the initial weights of a new run come from: a run folder, a file that holds a policy, weights
-            by name, or a :class:`WarmStart`.
+        warm_start: where the initial weights of a new run come from: a run folder, a file that holds a policy, one of
+            Keras (``"model.keras"``, ``"model.weights.h5"``), weights by name, or a :class:`WarmStart`.
         compiled: a directory that :meth:`compile` wrote, instead of ``model_fn``: no TensorFlow is loaded. Without a
             seed in ``config``, a new run has the seed of the compilation.
 

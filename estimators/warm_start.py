@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from ..runs.checkpoints import CheckpointStore
 from ..runs.snapshot import Counters as Progress
 from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
 from ..runs.starts import began_in
+from . import keras_files
 
 _NUMBER = re.compile(r"^[0-9]{4,}\.")
 """What stands in front of a variable's name, for its place among all variables."""
@@ -36,9 +37,12 @@ class WarmStart:
     has the same wrappers.
 
     Args:
-        from_: a run folder, a file that holds a policy (``best.safetensors``, the ``weights.safetensors`` of an
-            export), or weights by name, as ``Agent.get_weights`` returns them.
-        variables: a regular expression that the whole name of a variable must match: ``"online/.*"``.
+        from_: a run folder; a file that holds a policy (``best.safetensors``, the ``weights.safetensors`` of an
+            export); a model or its weights that Keras saved (``model.keras``, ``model.weights.h5``, ``weights.h5``),
+            whose layers must be those of the run by name, and by order where names are equal; or weights by name, as
+            ``Agent.get_weights`` returns them.
+        variables: a regular expression that the whole name of a variable must match: ``"online/.*"``. Of a file of
+            Keras, all that it names must be there.
         policy: of a run folder: ``"last"`` for its newest checkpoint, or the name of a kept policy (``"best"``), which
             holds the variables that act and no others.
 
@@ -52,7 +56,8 @@ class WarmStart:
 
     def __post_init__(self) -> None:
         if not isinstance(self.from_, str | Path | Mapping) or not self.from_:
-            message = f"warm_start must be a run folder, a file of a policy, or weights by name; got {self.from_!r}"
+            what = "a run folder, a file of a policy or of Keras, or weights by name"
+            message = f"warm_start must be {what}; got {self.from_!r}"
             raise ArgumentError(message, "warm_start", self.from_)
         try:
             re.compile(self.variables)
@@ -126,11 +131,13 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
         ArgumentError: the source is missing, a variable does not fit, or nothing is taken.
         CheckpointError: the source cannot be read.
     """
+    if _is_of_keras(start):
+        return _taken_from_keras(start, variables, acting)
     source = source_of(start)
     theirs = _by_plain_name(source.weights)
     names = {key: name for name, key in zip(variables, _keys(variables), strict=True)}
-    wanted = [key for key in names if re.fullmatch(start.variables, key[0])]
-    wanted = [key for key in wanted if names[key] in acting or variables[names[key]].trainable]
+    able = _able_to_take(variables, acting)
+    wanted = [key for key in names if re.fullmatch(start.variables, key[0]) and names[key] in able]
     taken: dict[str, Array] = {}
     new: list[str] = []
     unfit: dict[str, str] = {}
@@ -148,20 +155,64 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
             taken[name] = array
     where = "the given weights" if isinstance(start.from_, Mapping) else f"{start.from_} ({source.name} policy)"
     if unfit:
+        raise _unfit(start, f"variables of {where} do not fit: {'; '.join(unfit.values())}", unfit)
+    _check_taken(start, taken, where, (name for name, _ in theirs), (name for name, _ in names))
+    logger.info(
+        "Warm start from %s: took %d variables (%s); new: %s", where, len(taken), _plain(taken), ", ".join(new) or "-"
+    )
+    return Taken(taken, tuple(new), source.statistics or None)
+
+
+def _is_of_keras(start: WarmStart) -> bool:
+    return not isinstance(start.from_, Mapping) and Path(start.from_).suffix in keras_files.SUFFIXES
+
+
+def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Taken:
+    """All that ``variables`` names is in the file; where it names all, all that is in the file is taken."""
+    path = Path(str(start.from_))
+    if not path.is_file():
+        raise _no_source(start, f"{path} does not exist")
+    able = _able_to_take(variables, acting)
+    layers = keras_files.read_layers(path)
+    found = keras_files.fit(layers, variables, able, start.variables)
+    if found.unfit:
+        whys = dict.fromkeys(found.unfit.values())
+        listed = [f"{', '.join(name for name, one in found.unfit.items() if one == why)}: {why}" for why in whys]
+        there = ", ".join(layer.path for layer in layers) or "none"
+        problem = f"{path} does not fit: {'; '.join(listed)}. The layers of the file are {there}"
+        raise _unfit(start, problem, found.unfit)
+    _check_taken(start, found.taken, path, (layer.path for layer in layers), able)
+    if found.unused and start.variables == WarmStart.variables:
+        unused, here = ", ".join(found.unused), _plain(able)
         raise _no_source(
             start,
-            f"variables of {where} do not fit: {'; '.join(unfit.values())}. Leave them out by their names:"
-            f" WarmStart(..., variables='{_without(start.variables, unfit)}')",
+            f"{path} has layers that the new run lacks: {unused}; the new run has {here}. Name what is to be taken:"
+            " WarmStart(..., variables='...')",
         )
+    taken = {name: found.taken[name] for name in variables if name in found.taken}
+    logger.info("Warm start from %s: took %d variables (%s)", path, len(taken), _plain(taken))
+    return Taken(taken, (), None)
+
+
+def _able_to_take(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[str, Any]:
+    """Not what an optimizer keeps."""
+    return {name: variable for name, variable in variables.items() if name in acting or variable.trainable}
+
+
+def _unfit(start: WarmStart, problem: str, names: Iterable[str]) -> ArgumentError:
+    advice = f"Leave them out by their names: WarmStart(..., variables='{_without(start.variables, names)}')"
+    return _no_source(start, f"{problem}. {advice}")
+
+
+def _check_taken(start: WarmStart, taken: Sized, where: object, theirs: Iterable[str], ours: Iterable[str]) -> None:
     if not taken:
-        listed = ", ".join(dict.fromkeys(name for name, _ in names)) or "none"
-        there = ", ".join(dict.fromkeys(name for name, _ in theirs)) or "none"
-        raise _no_source(
-            start, f"{start.variables!r} takes nothing from {where}; it has {there}; the new run has {listed}"
-        )
-    plain = ", ".join(_NUMBER.sub("", name) for name in taken)
-    logger.info("Warm start from %s: took %d variables (%s); new: %s", where, len(taken), plain, ", ".join(new) or "-")
-    return Taken(taken, tuple(new), source.statistics or None)
+        there, here = (", ".join(dict.fromkeys(_NUMBER.sub("", name) for name in names)) for names in (theirs, ours))
+        has = f"it has {there or 'none'}; the new run has {here or 'none'}"
+        raise _no_source(start, f"{start.variables!r} takes nothing from {where}; {has}")
+
+
+def _plain(names: Iterable[str]) -> str:
+    return ", ".join(_NUMBER.sub("", name) for name in names)
 
 
 def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:

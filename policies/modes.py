@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -21,6 +22,16 @@ class VariableSpec(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     trainable: bool
+
+
+def relative_name(scope: str, name: str | None) -> str:
+    """The variable's path without the numbers that Keras and TensorFlow append: ``dense_3/kernel`` is ``dense/kernel``.
+
+    A second call of the same ``model_fn`` builds the same layers with higher numbers, so numbers say nothing. An
+    optimizer's slots carry their variable's path inside their name (``dense_3_kernel_momentum``).
+    """
+    path = f"{scope}/{name or 'Variable'}".strip("/")
+    return re.sub(r"_\d+(?=_|/|$)", "", path)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

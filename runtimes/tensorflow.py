@@ -153,18 +153,25 @@ class _Call:
 
     def __call__(self, *inputs: Any) -> list[Array]:
         use_tensorflow()
+        try:
+            return [tensor.numpy() for tensor in self._outputs(inputs)]
+        except tf.errors.OpError as error:  # no frame of the model's function is left by now
+            place = graphs.place_of_failure(self._function.graph, error.message)
+            if place is None:
+                raise
+            raise type(error)(error.node_def, error.op, f"{error.message} ({place})") from error
+
+    def _outputs(self, inputs: Sequence[Any]) -> Any:
         if self._short:
             # A tensor shares the memory of an array that it is made from, and a variable that of a tensor which is
             # assigned to it: hence the copies.
             arguments = [*(array.copy() for array in leaves(inputs)), *self._captured]
-            outputs = tf.raw_ops.StatefulPartitionedCall(
+            return tf.raw_ops.StatefulPartitionedCall(
                 args=arguments, Tout=self._dtypes, f=self._function, executor_type=self._executor
             )
-        else:
-            # As it was traced: where there is no noise, a list of no draws, or no argument at all.
-            arguments = tf.nest.pack_sequence_as(self._arguments, [tf.constant(array) for array in leaves(inputs)])
-            outputs = tf.nest.flatten(self._function(*arguments))
-        return [tensor.numpy() for tensor in outputs]
+        # As it was traced: where there is no noise, a list of no draws, or no argument at all.
+        arguments = tf.nest.pack_sequence_as(self._arguments, [tf.constant(array) for array in leaves(inputs)])
+        return tf.nest.flatten(self._function(*arguments))
 
 
 def _with_constants(train: Train) -> Any:

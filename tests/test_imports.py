@@ -59,7 +59,7 @@ TENSORFLOW_AT_ONCE: Final = {"models", "runtimes", "estimators"}
 """May load TensorFlow when they are imported."""
 FOLDERS_AT_ONCE: Final = ("interfaces/common/layers/", "interfaces/rlgraph/model/", "interfaces/tensorforce/model/")
 """Folders of other rooms that may do so."""
-TENSORFLOW_WHEN_USED: Final = {"noise", "hooks", "experiments", "interfaces", "serving"}
+TENSORFLOW_WHEN_USED: Final = {"noise", "schedule_kinds", "hooks", "experiments", "interfaces", "serving"}
 """May load it inside functions. The other rooms never do."""
 LIGHT_FILES: Final = {"runtimes/__init__.py"}
 """In the rooms that may load TensorFlow at once, files that never do."""

@@ -72,36 +72,30 @@ RUN_VALUES: list[tuple[Any, float, float]] = [
 
 @pytest.mark.parametrize(("schedule", "t", "expected"), VALUES + RUN_VALUES)
 def test_values_on_the_host(schedule: Any, t: Any, expected: Any) -> None:
-    value = schedule(t)
-    assert isinstance(value, float)
-    assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    for given in (t, np.array(t)[()]):  # a number of Python, or of NumPy
+        value = schedule(given)
+        assert isinstance(value, float)
+        assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    array = schedule(np.array([[t], [t]]))
+    assert (array.shape, array.dtype) == ((2, 1), np.float64)
+    assert array == pytest.approx(np.full((2, 1), expected), rel=1e-9, abs=1e-12)
 
 
-def in_tensorflow(function: Any) -> Any:
-    return lambda t: [value.numpy() for value in function(t)]
-
-
-def in_litert(function: Any) -> Any:
-    from axonrl.policies.interpreter import LiteProgram
-    from axonrl.runtimes.litert.conversion import convert
-
-    return LiteProgram(convert({"f": function}, [])).signatures["f"]
-
-
-@pytest.mark.parametrize(
-    ("executor", "values", "dtype"), [(in_litert, VALUES, "int64"), (in_tensorflow, RUN_VALUES, "float32")]
-)
-def test_values_in_a_graph_are_those_of_the_host(executor: Any, values: Any, dtype: str) -> None:
+@pytest.mark.parametrize(("values", "dtype"), [(VALUES, "int64"), (RUN_VALUES, "float32")])
+def test_values_of_tensors_are_those_of_the_host(values: Any, dtype: str) -> None:
     import keras
     import tensorflow as tf
 
-    traced: Any = tf.function(lambda t: [schedule(t[0], ops=keras.ops) for schedule, _, _ in values])
-    run = executor(traced.get_concrete_function(tf.TensorSpec([1], dtype)))
-    for index, (_, t, expected) in enumerate(values):
-        given = np.array([t], dtype)
-        value = run(tf.constant(given) if executor is in_tensorflow else [given])[index]
-        assert (value.dtype, value.shape) == (np.float32, ())
-        assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    def all_at(t: Any) -> list[Any]:
+        return [schedule(t) for schedule, _, _ in values]
+
+    traced = tf.function(all_at, autograph=False)
+    for index, (schedule, t, expected) in enumerate(values):
+        one, several = (tf.constant(given, dtype) for given in (t, [t, t]))
+        for value in (traced(one)[index], schedule(one), schedule(keras.Variable(one, dtype=dtype))):
+            assert (value.dtype, value.shape) == (tf.float32, ())
+            assert float(value) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+        assert schedule(several).numpy() == pytest.approx([expected] * 2, rel=1e-6, abs=1e-7)
 
 
 def test_they_end_exactly_at_stop() -> None:

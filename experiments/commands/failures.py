@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import os
 import sys
 import traceback
 
-from ...errors import BrokenEnvironmentError, CheckpointError, ClusterError, NonFiniteError
+from ...errors import is_expected, told
 from ..console import FAILED, INTERRUPTED, USAGE, say
 from ..errors import ExperimentError
 from .arguments import Command
 from .terminal import messages
-
-MAX_TEXT = 2000
-"""Characters of an error in a message: it may quote a value of any length."""
 
 
 def carry_out(command: Command, arguments: argparse.Namespace) -> int:
@@ -54,20 +50,7 @@ def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") ->
     if arguments.debug:
         traceback.print_exception(error)
     for one in error.errors if isinstance(error, ExperimentError) else [error]:
-        say(f"error: {_explained(one)}")
+        say(f"error: {told(one)}{'' if is_expected(one) else '; --debug prints the traceback'}")
     if remark:
         say(remark)
     return USAGE if isinstance(error, ExperimentError) else FAILED
-
-
-def _explained(error: Exception) -> str:
-    """One paragraph, or what a cluster says in lines of its own; for an unexpected error with its type."""
-    text = str(error).strip() if isinstance(error, ClusterError) else " ".join(str(error).split())
-    if isinstance(error, OSError) and error.strerror:  # without its number
-        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
-    if len(text) > MAX_TEXT:
-        text = f"{text[:MAX_TEXT]}..."
-    expected = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, ClusterError, NonFiniteError)
-    if text and (isinstance(error, expected) or os.strerror(errno.ENOSPC) in text):  # TensorFlow raises its own
-        return text
-    return f"{type(error).__name__}: {text}; --debug prints the traceback"

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, TextIO, TypeAlias, cast
 
-from ...errors import CheckpointError
+from ...errors import told
 from ...runs.learning_curve import CURVE, learning_curve
 from ..console import say
 from ..language.schema import Experiment, load
@@ -262,6 +262,4 @@ class _Runs:
         try:
             yield
         except Exception as error:
-            expected = isinstance(error, ValueError | OSError | CheckpointError)
-            text = " ".join((str(error) if expected else f"{type(error).__name__}: {error}").split())
-            self._tell(seed, Message(TROUBLE, text))
+            self._tell(seed, Message(TROUBLE, told(error)))

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...errors import BrokenEnvironmentError, CheckpointError, NonFiniteError
+from ...errors import told
 from ...facts import BeginFacts, EndFacts, Session
 from ...hooks import Hook
 from ...hooks.progress import ProgressHook
@@ -44,7 +44,6 @@ STATUS_SECS: Final = 0.5
 """Seconds between two status lines."""
 WAIT_SECS: Final = 60.0
 """How long to wait for the process of an earlier start, which may be saving."""
-_EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, NonFiniteError)
 
 _Outcome = TypeVar("_Outcome")
 
@@ -102,8 +101,7 @@ def attempted(attempt: Callable[[], _Outcome], made: Callable[..., _Outcome], si
             print(error, file=sys.stderr)
         else:
             traceback.print_exception(error)
-        text = " ".join(str(error).split())
-        return made(FAILED, message=text if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {text}")
+        return made(FAILED, message=told(error))
 
 
 def run(task: Task, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from ...errors import place_of, told
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
 from .messages import STOP, WAIT, WARNING, Message, Tell, write
@@ -110,8 +111,10 @@ class Pusher(threading.Thread):
 
 def explained(name: str, error: Exception) -> str:
     """What went wrong with a tracker, in a line; a TrackerError names the tracker itself."""
-    text = " ".join(str(error).split())[:500]
-    return text if isinstance(error, TrackerError) else f"tracker {name}: {type(error).__name__}: {text}"
+    text, place = " ".join(str(error).split())[:500], place_of(error)
+    if isinstance(error, TrackerError):
+        return text
+    return f"tracker {name}: {type(error).__name__}: {text}{'' if place is None else f' ({place})'}"
 
 
 def follow(
@@ -235,7 +238,7 @@ def _pushers(chosen: Sequence[Choice], run: TrackedRun, tell: Tell) -> list[Push
     try:
         return [Pusher(name, tracker, run, tell) for name, tracker in make_trackers(chosen)]
     except Exception as error:  # a user's tracker may raise anything
-        tell(Message(WARNING, f"a tracker cannot be created, and none is used: {error}"))
+        tell(Message(WARNING, f"a tracker cannot be created, and none is used: {told(error)}"))
         return []
 
 

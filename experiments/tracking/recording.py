@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from ...contracts import RunConfig
+from ...errors import told
 from ..language.schema import Experiment
 from ..language.values import flat
 from .follower import EXIT_SECS, PREPARE_SECS, main
@@ -110,7 +111,7 @@ def tracked(folder: Path, experiment: Experiment, group: Group | None = None, na
         journal.status(STOPPED, "stopped at once")
         raise
     except BaseException as error:
-        journal.status(FAILED, f"{type(error).__name__}: {error}"[:2000])
+        journal.status(FAILED, told(error))
         raise
     finally:
         logger.removeHandler(handler)

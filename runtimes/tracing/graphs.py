@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.ops import gradient_registry  # the public interface cannot take out what is in it
+
+from ...errors import Frame, place_in
 
 _STATEFUL_RANDOM = frozenset(
     {
@@ -112,6 +115,34 @@ def inputs_of(graph: Any, tensor: Any) -> set[int]:
         else:
             todo += _sources(tensor)
     return found
+
+
+def constants_assigned(function: Any) -> dict[int, Any]:
+    """The ops of a concrete function that assign constants, by ``id()`` of the variables' handles that it captures."""
+    handles = {inside.op.name: id(handle) for handle, inside in function.graph.captures}
+    return {
+        handles[op.inputs[0].op.name]: op
+        for op in function.graph.get_operations()
+        if op.type == "AssignVariableOp"
+        and op.inputs[0].op.name in handles
+        and tf.get_static_value(op.inputs[1]) is not None
+    }
+
+
+def place_of_op(op: Any) -> str | None:
+    """Where in a user's code an op of a graph was made, as :func:`axonrl.errors.place_of` has it."""
+    return place_in(Frame(one.filename, one.lineno, one.name) for one in reversed(op.traceback))
+
+
+def place_of_failure(graph: Any, message: str) -> str | None:
+    """Where the op was made in which a run of a graph failed, by TensorFlow's message; a branch stands for its ops."""
+    operations = {op.name: op for op in _operations(graph)}
+    for name in reversed(re.findall(r"{{node ([^}]+)}}", message)):
+        parts = name.split("/")
+        for length in range(len(parts), 0, -1):
+            if (op := operations.get("/".join(parts[:length]))) is not None:
+                return place_of_op(op)
+    return None
 
 
 def _sources(tensor: Any) -> list[Any]:

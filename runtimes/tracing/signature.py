@@ -6,13 +6,13 @@ import functools
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...checks import did_you_mean
 from ...contracts import EstimatorSpec, ModelFn, RunConfig
-from ...errors import ArgumentError
+from ...errors import ArgumentError, MissingKeyError
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
@@ -54,7 +54,8 @@ class BoundModelFn:
         """
         fixed = dict(self._fixed)
         if "params" in fixed:
-            fixed["params"] = dict(fixed["params"])  # it is called several times, and may pop what it has read
+            # A copy: the function is called several times, and may pop what it has read.
+            fixed["params"] = Hyperparameters(fixed["params"])
         if labels is not None:
             labels = Labels(labels)
         try:
@@ -73,13 +74,35 @@ class BoundModelFn:
         return spec
 
 
-class Labels(dict[str, Any]):
-    """The labels of a batch; one that is missing is an error that lists those that there are."""
+class _Named(dict[str, Any]):
+    """What is handed over by name; a name that is missing is an error that suggests the nearest, and lists all."""
+
+    what = ""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Names in other libraries, and what they are here."""
 
     def __missing__(self, key: str) -> Any:
-        meant = "terminated" if key in ("done", "dones") else key  # as others call it
-        message = f"labels has no {key!r}{did_you_mean(meant, self)}; it has {', '.join(sorted(self))}"
-        raise ArgumentError(message, "labels", key)
+        listed = ", ".join(sorted(map(str, self))) or "nothing"
+        meant = self.elsewhere.get(key, key)
+        message = f"{self.what} has no {key!r}{did_you_mean(meant, self)}; it has {listed}"
+        raise MissingKeyError(message, self.what, key)
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"{self.what} is a mapping, which has no attribute {name!r}: write {self.what}[{name!r}]"
+        raise AttributeError(message, name=name, obj=self)
+
+
+class Labels(_Named):
+    """The labels of a batch."""
+
+    what = "labels"
+    elsewhere: ClassVar[Mapping[str, str]] = {"done": "terminated", "dones": "terminated"}
+
+
+class Hyperparameters(_Named):
+    """The params of an Agent."""
+
+    what = "params"
 
 
 def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:

@@ -7,16 +7,18 @@ import dataclasses
 import functools
 import itertools
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable asks the creators again
 
 from ...contracts import Modes
+from ...policies.modes import relative_name
 from . import graphs
+
+_PRETRAINED: Final = "For weights of a saved Keras model there is Agent(..., warm_start='model.keras')"
 
 
 class Described(NamedTuple):
@@ -140,7 +142,7 @@ class VariableStore:
         del self._entries[self.num_predict :]
 
     def check_used(self, mode: str, function: Any) -> None:
-        """Refuse a trace that uses a variable which no call of ``model_fn`` created.
+        """Refuse a trace that uses a variable which no call of ``model_fn`` created, or that loads weights.
 
         Raises:
             ValueError: names the variable.
@@ -153,6 +155,7 @@ class VariableStore:
                     f"{self._model_name} in mode {mode!r} uses the variable {named[key]} that it did not create:"
                     f" {_advice(named[key])}"
                 )
+        self._refuse_loading(mode, function)
 
     def variables(self) -> dict[str, tf.Variable]:
         """The variables in order, each under a unique name, which is the same in every process."""
@@ -212,6 +215,18 @@ class VariableStore:
             " variables of their own)"
         )
 
+    def _refuse_loading(self, mode: str, function: Any) -> None:
+        """Weights that are assigned as constants come from a file: each run of the graph would assign them again."""
+        entries = {id(entry.variable.handle): entry for entry in self._entries if entry.variable.shape.rank}
+        for key, op in graphs.constants_assigned(function).items():
+            if key in entries and entries[key].variable.trainable:
+                place = graphs.place_of_op(op)
+                raise ValueError(
+                    f"{self._model_name} in mode {mode!r} loads weights into {entries[key]}"
+                    f"{'' if place is None else f' ({place})'}: what is traced would load them again at every"
+                    f" {'update' if mode == Modes.TRAIN else 'call'}. {_PRETRAINED}"
+                )
+
     def _refuse_missing(self, mode: str, cursor: int) -> None:
         missing = self._entries[cursor]
         if cursor < self.num_predict and mode != Modes.PREDICT:
@@ -224,16 +239,6 @@ class VariableStore:
             f"{self._model_name} in mode {mode!r} does not create {missing} again, which an earlier call in the same"
             f" mode created: {_advice(missing.name)}"
         )
-
-
-def relative_name(scope: str, name: str | None) -> str:
-    """The variable's path without the numbers that Keras and TensorFlow append: ``dense_3/kernel`` is ``dense/kernel``.
-
-    A second call of the same ``model_fn`` builds the same layers with higher numbers, so numbers say nothing. An
-    optimizer's slots carry their variable's path inside their name (``dense_3_kernel_momentum``).
-    """
-    path = f"{scope}/{name or 'Variable'}".strip("/")
-    return re.sub(r"_\d+(?=_|/|$)", "", path)
 
 
 def _name_asked_for(kwargs: Mapping[str, Any]) -> str:
@@ -281,4 +286,4 @@ def _seeded_function(initial: Callable[[], Any]) -> Any:
 def _advice(variable_name: str) -> str:
     if "seed_generator" in variable_name:  # Keras keeps one for all of keras.random that is given no seed
         return "use axonrl.noise, or give keras.random a SeedGenerator that is made inside model_fn"
-    return "build layers inside model_fn"
+    return f"build layers inside model_fn. {_PRETRAINED}"

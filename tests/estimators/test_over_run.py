@@ -1,16 +1,22 @@
-"""Schedules over the run's progress: by hand, under both executors, with another length, and resumed."""
+"""Schedules in a model, also over the run's progress: by hand, in all executors, with another length, and resumed."""
 
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from axonrl import Agent, EstimatorSpec
 from axonrl.errors import ArgumentError
 from axonrl.estimators.limits import Limits
 from axonrl.models import dqn
+from axonrl.policies import Learner
 from axonrl.runs.snapshot import Counters
+from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import At, Counting, agent, differences, snapshot
+from axonrl.tests.test_schedules import VALUES
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -107,3 +113,30 @@ def test_exploring_from_outside_is_refused(tmp_path: Path) -> None:
     assert loaded.act([0.0, 0.0]) in (0, 1)
     with pytest.raises(ValueError, match="EpsilonGreedy follows the run"):
         loaded.act([0.0, 0.0], explore=True)
+
+
+def scheduled(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """A user's own, with every kind of schedule; its weight falls by what the second one says."""
+    weight = tf.Variable(0.0, name="weight")
+    if mode == "predict":
+        return EstimatorSpec(mode, {"action": tf.cast(features[:, 0] * 0 + weight * 0, tf.int32)})
+    values = {str(index): schedule(labels["global_step"]) for index, (schedule, _, _) in enumerate(VALUES)}
+    rate = Linear(1.0, 0.0, 4)
+    keras.optimizers.SGD(lambda: rate(labels["global_step"])).apply([tf.constant(1.0)], [weight])
+    return EstimatorSpec(mode, loss=weight, metrics=values)
+
+
+@pytest.mark.usefixtures("traced_anew")
+def test_every_kind_in_a_model_of_ones_own_trained_resumed_and_compiled(tmp_path: Path) -> None:
+    whole = agent(tmp_path / "whole", model=scheduled).train(Counting(), 10, 10, timesteps=40)
+    assert list(whole.get_weights().values()) == [-2.5]  # 1 + 3/4 + 1/2 + 1/4
+    for _ in range(2):
+        agent(tmp_path / "resumed", model=scheduled).train(Counting(), 10, 10, timesteps=20)
+    assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "resumed")) == []
+    learner = Learner.load(whole.compile(tmp_path / "compiled", Counting()))
+    specs: Any = learner.program.train.batch
+    batch = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
+    for index, (_, t, expected) in enumerate(VALUES):
+        counters = {"global_step": t, "global_timestep": 0, "progress": 0.0}
+        value = learner.train(batch, counters, []).scalars[1 + index]
+        assert value == pytest.approx(expected, rel=1e-6, abs=1e-7)

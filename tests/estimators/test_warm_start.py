@@ -1,11 +1,13 @@
-"""Warm start: a new run whose initial weights are those of another one."""
+"""Warm start: a new run whose initial weights are those of another one, or of a file of Keras."""
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
 import gymnasium
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from gymnasium.spaces import Box
 
 from axonrl import Agent, EstimatorSpec, RunConfig, WarmStart
 from axonrl.environments import make
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, CheckpointError
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, snapshot
@@ -196,3 +198,124 @@ def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path, caplog: py
         assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [said]
     finally:
         del gymnasium.registry["Shifted-v0"]
+
+
+def keras_network(name: str, last: str = "head", units: int = 2) -> Any:
+    """Two of its layers have no names of their own."""
+    layers = keras.layers
+    between = [layers.Dense(3), layers.BatchNormalization(), layers.Dropout(0.1), layers.Dense(3)]
+    return keras.Sequential([*between, layers.Dense(units, name=last)], name=name)
+
+
+def pretrained(features: Any, labels: Any, mode: str, params: Any = None) -> EstimatorSpec:
+    """The network of a file, online and as a target."""
+    online = keras_network("online", **params or {})
+    values = online(features, training=False)
+    if mode == "predict":
+        return EstimatorSpec(mode, {"action": tf.argmax(values, 1, tf.int32)})
+    target = keras_network("target", **params or {})
+    loss = tf.reduce_mean((values - target(features, training=False)) ** 2)
+    variables = online.trainable_variables
+    keras.optimizers.Adam(0.1).apply(tf.gradients(loss, [v.value for v in variables]), variables)
+    return EstimatorSpec(mode, loss=loss)
+
+
+@pytest.fixture(scope="module")
+def keras_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """Files of a trained model in all formats, and its values in the order of its layers."""
+    folder = tmp_path_factory.mktemp("keras")
+    model = keras_network("elsewhere")
+    model.build((None, 2))
+    rng = np.random.default_rng(1)
+    model.set_weights([rng.random(value.shape) for value in model.get_weights()])
+    model.compile("adam", "mse")
+    model.fit(np.ones((4, 2)), np.ones((4, 2)), verbose=0)  # there is an optimizer now
+    model.save(folder / "model.keras")
+    model.save_weights(folder / "model.weights.h5")
+    model.save(folder / "whole.h5")
+    with h5py.File(folder / "weights.h5", "w") as file:  # as Keras 2 wrote it
+        file.attrs["layer_names"] = [layer.name.encode() for layer in model.layers]
+        for layer in model.layers:
+            weights = [(f"{layer.name}/{variable.name}:0", variable) for variable in layer.weights]
+            file.create_group(layer.name).attrs["weight_names"] = [name.encode() for name, _ in weights]
+            for name, variable in weights:
+                file[f"{layer.name}/{name}"] = variable.numpy()
+    return folder, [variable.numpy() for variable in model.weights]
+
+
+def of_network(folder: Path, name: str) -> list[Any]:
+    """The values of a network's variables in a run's checkpoint, in their order."""
+    return [value for key, value in snapshot(folder)["weights"].items() if key.partition(".")[2].startswith(f"{name}/")]
+
+
+def started_from(folder: Path, warm_start: Any, **params: Any) -> Path:
+    Agent(pretrained, ReplayMemory(100, 4), folder, QUIET, params, warm_start=warm_start).check(Counting(), 8)
+    return folder
+
+
+@pytest.mark.parametrize("file", ["model.keras", "model.weights.h5", "whole.h5", "weights.h5"])
+def test_a_file_of_keras(file: str, keras_files: tuple[Path, list[Any]], tmp_path: Path) -> None:
+    folder, values = keras_files
+    started_from(tmp_path, folder / file)
+    for network in ("online", "target"):
+        found = of_network(tmp_path, network)
+        assert len(found) == len(values) == 10
+        for one, expected in zip(found, values, strict=True):
+            np.testing.assert_array_equal(one, expected)
+    assert json.loads((tmp_path / "run.json").read_text())["warm_start"]["from"] == str(folder / file)
+
+
+def test_some_layers_of_a_file_of_keras(keras_files: tuple[Path, list[Any]], tmp_path: Path) -> None:
+    """What is named must be there; the rest begins as it would have."""
+    folder, values = keras_files
+    start = WarmStart(folder / "model.keras", "online/(?!new/).*")
+    found = of_network(started_from(tmp_path, start, last="new", units=5), "online")
+    for one, expected in zip(found[:-2], values[:-2], strict=True):
+        np.testing.assert_array_equal(one, expected)
+    assert found[-2].shape == (3, 5)
+    assert not np.array_equal(of_network(tmp_path, "target")[0], values[0])
+
+
+DENSE = "online/dense/kernel, online/dense/bias"
+
+
+@pytest.mark.parametrize(
+    ("file", "variables", "network", "message"),
+    [
+        ("model.keras", ".*", {"units": 5}, r"online/head/kernel, .*: float32\[3, 2\] there and float32\[3, 5\] here"),
+        ("weights.h5", ".*", {"last": "q"}, "online/q/kernel, online/q/bias, target/q/kernel, .*: not in the file"),
+        ("weights.h5", ".*", {"last": "dense"}, f"{DENSE}, .*: 2 layers of this name there, and 3 here"),
+        ("model.weights.h5", ".*/batch.*|.*/dense/.*", {}, None),
+        ("model.keras", "(?!.*/new/).*", {"last": "new"}, None),
+        ("small.weights.h5", "online/head/.*", {}, "online/head/kernel, .*: 1 variables in the layer there"),
+        ("more.weights.h5", ".*", {}, "has layers that the new run lacks: critic; the new run has .*online/dense/"),
+        ("order.weights.h5", "online/dense/.*", {}, "several layers of this name, whose order the file does not tell"),
+        ("model.keras", "nothing", {}, "'nothing' takes nothing from .*; it has .*dense.*; the new run has .*dense"),
+        ("nowhere.keras", ".*", {}, "nowhere.keras does not exist"),
+        ("damaged.keras", ".*", {}, "cannot be read as a file of Keras: File is not a zip file"),
+        ("damaged.h5", ".*", {}, "cannot be read as a file of Keras: .*file signature not found"),
+    ],
+)
+def test_what_of_a_file_of_keras_does_not_fit_is_listed(
+    file: str, variables: str, network: Any, message: str | None, keras_files: tuple[Path, list[Any]], tmp_path: Path
+) -> None:
+    folder, _ = keras_files
+    for name in ("damaged.keras", "damaged.h5"):
+        (folder / name).write_bytes(b"nonsense")
+    with h5py.File(folder / "small.weights.h5", "w") as small:
+        small["layers/dense/vars/0"] = np.zeros((3, 2), np.float32)
+        small["layers/dense/vars"].attrs["name"] = "head"
+    shutil.copy(folder / "model.weights.h5", folder / "more.weights.h5")
+    shutil.copy(folder / "model.weights.h5", folder / "order.weights.h5")
+    with h5py.File(folder / "more.weights.h5", "a") as more:
+        more["layers/critic/vars/0"] = np.zeros(1, np.float32)
+    with h5py.File(folder / "order.weights.h5", "a") as order:  # as where a model has them in attributes of its own
+        names = [order[f"layers/{layer}/vars"].attrs for layer in ("dense", "dense_1")]
+        names[0]["name"], names[1]["name"] = names[1]["name"], names[0]["name"]
+    start = WarmStart(folder / file, variables)
+    if message is None:
+        started_from(tmp_path, start, **network)
+        return
+    kind = CheckpointError if file.startswith("damaged") else ArgumentError
+    raised(kind, started_from, tmp_path, start, match=message, **network)
+    assert not (tmp_path / "run.json").exists()

@@ -74,7 +74,8 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
         "axonrl: error: Run folder runs/e is in use by a running training. Sync it later.",
         "axonrl: error: runs/f/record.json must be a list of mappings",
         f"axonrl: error: {Path('runs/g/tracking.lock').absolute()}: Is a directory",
-        "axonrl: runs/h: a tracker cannot be created: its service is down",
+        "axonrl: runs/h: a tracker cannot be created: RuntimeError: its service is down (users_sync_tracker.py:4,"
+        " in __init__)",
         "axonrl: error: Run folder runs/i has no tracker to sync with. Use --host, or set POLYAXON_HOST, for a Polyaxon"
         " server.",
         "axonrl: error: runs/k: OverflowError: timestamp out of range for platform time_t",

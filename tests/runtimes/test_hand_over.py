@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from axonrl import noise
 from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.policies.modes import relative_name
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
-from axonrl.runtimes.tracing.variables import relative_name
 from axonrl.tests.raising import raised
 from axonrl.tests.runtimes.networks import COUNTERS, Make, minimize, predict
 

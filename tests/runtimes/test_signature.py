@@ -13,6 +13,7 @@ import tensorflow as tf
 from axonrl.contracts import EstimatorSpec, Modes, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.runtimes.tracing.signature import EXPECTED, BoundModelFn, Labels, check_signature, describe
+from axonrl.tests.raising import raised
 
 CONFIG = RunConfig(seed=7)
 FOLDER = Path("somewhere")
@@ -93,6 +94,30 @@ def test_what_a_call_takes_out_of_params_is_there_at_the_next() -> None:
     bound = BoundModelFn(model_fn, given, CONFIG, None)
     assert [bound("f", None, Modes.PREDICT).predictions for _ in range(2)] == [{"units": 8}, {"units": 8}]
     assert given == {"units": 8}
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"learning_rate": 0.1, "units": 8}, "lr", "(did you mean 'learning_rate'?); it has learning_rate, units"),
+        ({"units": 8}, "unit", "params has no 'unit' (did you mean 'units'?); it has units"),
+        (None, "units", "params has no 'units'; it has nothing"),
+    ],
+)
+def test_a_param_that_is_missing_is_named_with_those_that_there_are(given: Any, key: str, message: str) -> None:
+    def model_fn(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+        return EstimatorSpec(mode, predictions={"value": params[key]})
+
+    error = raised(KeyError, received, model_fn, given, match=re.escape(message))
+    assert isinstance(error, ArgumentError)
+    assert (error.argument, error.value) == ("params", key)
+
+
+def test_params_are_no_attributes() -> None:
+    def model_fn(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+        return EstimatorSpec(mode, predictions={"value": params.units})
+
+    assert raised(AttributeError, received, model_fn, {"units": 8}, match=r"write params\['units'\]").name == "units"
 
 
 def no_labels(features: Any, mode: str) -> None: ...

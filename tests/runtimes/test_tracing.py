@@ -8,6 +8,7 @@ import re
 import traceback
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -18,11 +19,12 @@ from tensorflow.python.framework.func_graph import FuncGraph
 
 from axonrl import noise
 from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, told
 from axonrl.noise import Request
 from axonrl.runs.programs import shared
 from axonrl.runtimes.choosing import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
+from axonrl.tests.raising import raised, users_module
 from axonrl.tests.runtimes.networks import COUNTERS, START, Make, learning, linear, minimize, network, predict
 
 
@@ -455,3 +457,81 @@ def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make
     program = trace(model_fn)
     assert program.predict.not_exact == ()
     assert program.trace_train(batch_specs(3)).not_exact == ("RandomShuffle", "RandomStandardNormal")
+
+
+OWN = """
+import keras
+import tensorflow as tf
+from axonrl.contracts import EstimatorSpec
+
+@tf.function
+def rewritten(q):
+    if tf.reduce_sum(q) > 0:  # by autograph
+        q = helper(q)
+    return q
+
+def helper(q):
+    return q[:, 5, 7]  # place: rewritten
+
+def model_fn(features, labels, mode, params):
+    layer = keras.layers.Dense(2, name="online")
+    q = layer(features)
+    at = params["at"]
+    if at == "params":
+        params["att"]  # place: params
+    if at == "numpy":
+        q.numpy()  # place: numpy
+    if at == "rewritten":
+        rewritten(q)
+    if at == "layer":
+        keras.layers.Dense(2)(None)  # place: layer
+    if at == "weights":
+        layer.kernel.assign([[1.0, 2.0]] * 4)  # place: weights
+    if at == "assert":
+        tf.debugging.assert_less(q, 0.0)  # place: assert
+    return EstimatorSpec(mode, {"action": tf.argmax(q, -1, tf.int32), "q": q})
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "kind", "function"),
+    [
+        ("params", KeyError, "model_fn"),
+        ("numpy", ValueError, "model_fn"),
+        ("rewritten", ValueError, "helper"),
+        ("layer", ValueError, "model_fn"),
+        ("weights", ValueError, "model_fn"),
+        ("assert", tf.errors.InvalidArgumentError, "model_fn"),
+    ],
+)
+def test_an_error_in_a_users_function_has_its_place(
+    at: str, kind: type[Exception], function: str, trace: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where TensorFlow has dropped the frames, rewritten the code, or runs the graph without it."""
+    monkeypatch.chdir(tmp_path)
+    model_fn = users_module(tmp_path, OWN).model_fn
+
+    def traced_and_run() -> None:
+        TensorFlowExecutor(trace(model_fn, params={"at": at})).act(np.ones((1, 4), np.float32))
+
+    line = 1 + next(i for i, text in enumerate(OWN.splitlines()) if text.endswith(f"# place: {at}"))
+    said = told(raised(kind, traced_and_run))
+    assert f"(own.py:{line}, in {function})" in said
+
+
+def test_weights_that_train_would_load_at_every_update_are_refused(trace: Make, batch_specs: Make) -> None:
+    """Those of a Keras file come in as constants; what is computed may be assigned, and a single number may."""
+
+    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        weight.assign(START)
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_mean(q))
+
+    def computed(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
+        weight.assign(0.5 * weight)
+        tf.Variable(1.0, name="level").assign(0.1)
+        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_mean(q))
+
+    trace(learning(computed)).trace_train(batch_specs(8))
+    message = "in mode 'train' loads weights into weight float32(4, 2)"
+    with pytest.raises(ValueError, match=re.escape(message) + ".*at every update.*warm_start='model.keras'"):
+        trace(learning(train)).trace_train(batch_specs(8))

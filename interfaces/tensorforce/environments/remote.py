@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Final, NoReturn
@@ -15,6 +16,13 @@ from .environment import Environment
 
 _PATIENCE_SECS: Final = 5.0
 """How long the process has to end by itself when it is closed."""
+
+
+class _RemoteError(Exception):
+    """The traceback of an error in the environment's process, which does not come along with it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 class RemoteEnvironment(Environment):
@@ -102,7 +110,8 @@ class RemoteEnvironment(Environment):
         self._waiting = False
         done, result = self._received()
         if not done:
-            raise result
+            error, text = result
+            raise error from _RemoteError(text)
         return result
 
     def close(self) -> None:
@@ -172,12 +181,14 @@ def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:
 
 
 def _reply(pipe: Connection, done: bool, result: Any) -> None:
+    text = "" if done else "".join(traceback.format_exception(result))
     try:
         if not done:
             pickle.loads(pickle.dumps(result))  # some exceptions can be sent but not read
-        pipe.send((done, result))
+        pipe.send((done, result if done else (result, text)))
     except OSError:
         raise
     except Exception:
         message = f"{type(result).__name__}: {result}"
-        pipe.send((False, TensorforceError(f"the environment's process: {message}", "environment", message)))
+        error = TensorforceError(f"the environment's process: {message}", "environment", message)
+        pipe.send((False, (error, text)))
