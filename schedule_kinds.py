@@ -13,6 +13,7 @@ from .errors import ArgumentError
 
 RUN: Final = "run"
 """What a schedule may be ``over``, beside the counter that it follows otherwise."""
+_NUMBERS: Final = (int, float, np.generic)
 
 
 class PythonOps:
@@ -49,10 +50,10 @@ class _Kind:
         Returns:
             For a number a float, for an array an array of float64, for a tensor a tensor of float32.
         """
+        if ops is None and isinstance(t, _NUMBERS):
+            return self._at(t, PythonOps)
         if ops is not None:
             return self._at(t, ops)
-        if isinstance(t, (int, float, np.generic)):
-            return self._at(t, PythonOps)
         if isinstance(t, np.ndarray):
             return np.vectorize(self._at, [np.float64], excluded={1})(t, PythonOps)
         import keras  # whoever has a tensor has TensorFlow

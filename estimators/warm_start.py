@@ -164,7 +164,10 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
 
 
 def _is_of_keras(start: WarmStart) -> bool:
-    return not isinstance(start.from_, Mapping) and Path(start.from_).suffix in keras_files.SUFFIXES
+    if isinstance(start.from_, Mapping):
+        return False
+    path = Path(start.from_)
+    return path.suffix in keras_files.SUFFIXES and not path.is_dir()
 
 
 def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Taken:

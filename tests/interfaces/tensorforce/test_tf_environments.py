@@ -268,7 +268,9 @@ def test_an_environment_in_a_process_is_the_same() -> None:
         env.close()
     env.close()
     refused(env.reset)
-    assert "CartPole-v1" in str(refused(Environment.create, "gym", level="CartPool-v1", remote="multiprocessing"))
+    error = refused(Environment.create, "gym", level="CartPool-v1", remote="multiprocessing")
+    assert "CartPole-v1" in str(error)
+    assert ", in _serve\n" in str(error.__cause__)  # the traceback of the process
 
 
 def test_a_process_that_ended_is_an_error() -> None:
