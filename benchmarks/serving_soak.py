@@ -229,7 +229,7 @@ def _restore(service: Service, administrator: str) -> int:
     """Have the agents and users again that requests have removed; how many there are."""
     made = 0
     for name, model in zip(AGENTS, ("dqn", "ddpg"), strict=False):
-        with contextlib.suppress(Conflict):
+        with contextlib.suppress(Conflict, NotFound):  # it is there, or a request removed it while it was created
             service.agent(name, **SMALL).create_agent(4, 2, model)
             made += 1
     for user in USERS:
