@@ -16,8 +16,9 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock, Timeout
 
+from .. import fields
 from ..contracts import Array, State
-from ..errors import CheckpointError
+from ..errors import ArgumentError, CheckpointError
 from ..streams import Stream
 from .arrays import encode_arrays, join_state, load_arrays, split_state
 from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
@@ -33,6 +34,16 @@ _ARRAYS: Final = "arrays.safetensors"
 _STATE: Final = "state.json"
 _STREAMS: Final = "$streams"
 """The key of state.json, beside those of the state, under which it says what streams consist of."""
+_FIELDS: Final = fields.fields(
+    {
+        "format_version": fields.whole(),
+        "index": fields.whole(),
+        "counters": fields.each(fields.scalar),
+        "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
+    },
+    {"about": fields.mapping},
+)
+"""What a manifest holds."""
 _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 
@@ -305,17 +316,18 @@ def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, Fi
     """What it says, and what it says of the files."""
     manifest = _read_json(path)
     if not isinstance(manifest, dict) or "format_version" not in manifest:
-        raise CheckpointError(f"{path.name} has no format version")
+        raise CheckpointError(f"{path.name} has no format_version")
     if manifest["format_version"] not in (_VERSION, _VERSION_WITH_PARTS):
         version = manifest["format_version"]
         known = f"{_VERSION} and {_VERSION_WITH_PARTS}"
-        raise CheckpointError(f"unknown format version {version!r}: this version of axonrl reads {known}")
+        raise CheckpointError(f"{path.name} has the format_version {version!r}: this version of axonrl reads {known}")
     if manifest.get("index") != index:
-        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r}")
+        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r} (index)")
     try:
-        records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path.name} does not give size and SHA-256 of its files") from error
+        fields.check(path.name, manifest, _FIELDS)
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
+    records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
     if missing := [name for name in (_ARRAYS, _STATE) if name not in records]:
         raise CheckpointError(f"{path.name} does not give size and SHA-256 of {' and '.join(missing)}")
     if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):
