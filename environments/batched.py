@@ -184,9 +184,7 @@ class BatchedEnvironment(abc.ABC):
 
     def _not_held(self, reward: float, row: int) -> NonFiniteError:
         """The error for a reward that is not finite in float32, which memories and models have."""
-        finite = isinstance(reward, int) or math.isfinite(reward)
-        why = f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if finite else ""
-        message = f"{self.name}.step returned the reward {shortened(reward)} in environment {row}{why}"
+        message = f"{self.name}.step returned the reward {shortened(reward)} in environment {row}{why_not_held(reward)}"
         return NonFiniteError(message, row)
 
     def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
@@ -194,6 +192,12 @@ class BatchedEnvironment(abc.ABC):
 
     def _refuse(self, method: str, what: object, environment: int | None = None) -> NoReturn:
         raise BrokenEnvironmentError(f"{self.name}.{method} returned {what}", environment)
+
+
+def why_not_held(reward: float) -> str:
+    """What to say of a reward that float32 does not hold, after its value; nothing of NaN and infinity."""
+    finite = isinstance(reward, int) or math.isfinite(reward)
+    return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if finite else ""
 
 
 class Copies(BatchedEnvironment):

@@ -11,6 +11,7 @@ import numpy as np
 from ..checks import FLOAT32_MAX, shortened
 from ..contracts import Array, ArrayTree
 from ..environments.actions import Actions, actions_for
+from ..environments.batched import why_not_held
 from ..environments.observations import MismatchError, Observations
 from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..facts import EpisodeStats
@@ -209,9 +210,10 @@ class Interaction:
             k = int(np.argmin(held))
             lane, number = chosen[k], rewards[k].item()
             where = f"lane {lane}, timestep {int(self._state.episodes.lengths[lane])} of its episode"
-            why = f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if np.isfinite(number) else ""
-            message = f"observe was given the reward {number}{why} ({where}; timestep {self.session.global_timestep})"
-            raise NonFiniteError(message, lane)
+            what = f"the reward {number}{why_not_held(number)}"
+            raise NonFiniteError(
+                f"observe was given {what} ({where}; global_timestep {self.session.global_timestep})", lane
+            )
         return rewards
 
     def _observed(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:

@@ -449,9 +449,6 @@ def _refuse_beyond_float64(where: str, value: Any) -> None:
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         message = f"{where} must be a number that float64 holds, up to {sys.float_info.max:.2g}, got {shortened(value)}"
         raise ArgumentError(message, where, value)
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if _is_list(value) else ():
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in items:
         _refuse_beyond_float64(f"{where}[{key!r}]", item)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)

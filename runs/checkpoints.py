@@ -38,10 +38,9 @@ _FIELDS: Final = fields.fields(
     {
         "format_version": fields.whole(),
         "index": fields.whole(),
-        "counters": fields.each(fields.scalar),
         "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
     },
-    {"about": fields.mapping},
+    {"counters": fields.each(fields.scalar), "about": fields.mapping},
 )
 """What a manifest holds."""
 _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)

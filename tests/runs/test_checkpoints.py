@@ -136,7 +136,7 @@ DAMAGE = [
     ("manifest.json", of_another_version, "has the format_version 3: this version of axonrl reads 1 and 2"),
     ("manifest.json", truncate, r"manifest.json is not JSON"),
     ("manifest.json", lambda path: path.write_text("[]"), r"manifest.json has no format_version"),
-    ("manifest.json", lambda path: path.write_text('{"format_version": 1, "index": 2}'), "counters is missing"),
+    ("manifest.json", lambda path: path.write_text('{"format_version": 1, "index": 2}'), "files is missing"),
 ]
 
 
@@ -182,7 +182,9 @@ def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str)
 def test_each_damaged_field_of_the_manifest_is_named(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     path = store.save({**counted(1), "counters": {"global_step": 1}}) / "manifest.json"
-    for field, damaged in damages(json.loads(path.read_text()), ["counters.global_step", "format_version"]):
+    for field, damaged in damages(
+        json.loads(path.read_text()), ["format_version", "counters.global_step"], ["counters"]
+    ):
         path.write_text(json.dumps(damaged))
         name = field.removeprefix("files.")  # of a file that is missing
         assert name in str(raised(CheckpointError, store.read, 1, match=r"manifest\.json"))
