@@ -180,7 +180,7 @@ class _Checks:
         if array.shape != shape:
             raise self._error(f"{what} must have shape {list(shape)}, got {list(array.shape)}")
         if array.dtype.kind not in "biuf":
-            raise self._error(f"{what} must be {dtype}, got {array.dtype}")
+            raise self._error(f"{what} must be {dtype}, got {array.dtype}: {shortened(given)}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise self._error(f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
         with np.errstate(over="ignore", invalid="ignore"):  # told just below
