@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
+import os
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from .errors import ArgumentError
+
+INT64_MAX: Final = 2**63 - 1
+"""The largest integer that arrays and files hold."""
+FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
+"""The largest number that a float32 holds."""
 
 
 def number(
@@ -21,25 +28,40 @@ def number(
     ``name`` is the argument's name in the message and the error, here and below: ``"Linear.start"``.
     """
     if not isinstance(value, bool) and isinstance(value, Real):
-        converted = float(value)
+        converted = _as_float(value)
         if math.isfinite(converted) and above < converted and at_least <= converted <= at_most:
             return converted
     bounds = {"above": above, "of at least": at_least, "of at most": at_most}
     wanted = " and".join(f" {words} {bound:g}" for words, bound in bounds.items() if math.isfinite(bound))
-    raise ArgumentError(f"{name} must be a finite number{wanted}, got {value!r}", name, value)
+    raise ArgumentError(f"{name} must be a finite number{wanted}, got {shortened(value)}", name, value)
 
 
-def count(name: str, value: Any) -> int:
+def _as_float(value: Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf
+
+
+def count(name: str, value: Any, *, at_most: int = INT64_MAX) -> int:
     """An integer of at least 1, as :func:`integer` has it; ``1e4`` is one."""
-    return integer(name, value, at_least=1)
+    return integer(name, value, at_least=1, at_most=at_most)
 
 
-def integer(name: str, value: Any, *, at_least: int) -> int:
-    """An integer of at least ``at_least``; also a float with an integer value (``1e6`` in a YAML file)."""
-    is_integer = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
-    if not is_integer or isinstance(value, bool) or value < at_least:
-        raise ArgumentError(f"{name} must be an integer of at least {at_least}, got {value!r}", name, value)
-    return int(value)
+def integer(name: str, value: Any, *, at_least: int, at_most: int = INT64_MAX) -> int:
+    """An integer within bounds; also a float with an integer value (``1e6`` in a YAML file)."""
+    is_integer = isinstance(value, Integral) or (isinstance(value, float | np.floating) and value.is_integer())
+    if is_integer and not isinstance(value, bool) and at_least <= value <= at_most:
+        return int(value)
+    bound = f"most {at_most:,}" if is_integer and value > at_most else f"least {at_least}"
+    raise ArgumentError(f"{name} must be an integer of at {bound}, got {shortened(value)}", name, value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or false, also NumPy's."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ArgumentError(f"{name} must be true or false, got {shortened(value)}", name, value)
 
 
 def choice(name: str, value: Any, choices: Iterable[str]) -> str:
@@ -48,7 +70,7 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in choices:
         return value
     raise ArgumentError(
-        f"{name} must be one of {', '.join(choices)}; got {value!r}{did_you_mean(value, choices)}", name, value
+        f"{name} must be one of {', '.join(choices)}; got {shortened(value)}{did_you_mean(value, choices)}", name, value
     )
 
 
@@ -64,7 +86,7 @@ def nearest(value: Any, choices: Iterable[str]) -> str | None:
     Returns:
         None if none is near.
     """
-    given, names = str(value)[:200], [str(name) for name in choices]  # comparing takes time with longer ones
+    given, names = _text(str, value)[:200], [str(name) for name in choices]  # comparing takes time with longer ones
     near = difflib.get_close_matches(given, names) or difflib.get_close_matches(given.lower(), names)
     near = near or [name for name in names if "_" in name and _initials(name) == given.lower()]  # lr: learning_rate
     return next((name for name in near if name.startswith(given)), near[0] if near else None)
@@ -81,8 +103,33 @@ def all_finite(array: Any) -> bool:
 
 def shortened(value: object) -> str:
     """The value's ``repr`` for an error message: one line, at most 80 characters."""
-    text = " ".join(repr(value).split())
+    text = " ".join(_text(repr, value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _text(write: Any, value: object) -> str:
+    try:
+        text: str = write(value)
+    except Exception:  # an integer of more digits than Python writes, or an object of the user's
+        kind = type(value).__name__
+        text = f"{kind} of {value.bit_length():,} bits" if isinstance(value, int) else f"{kind} without a text"
+    return text
+
+
+def plain(value: Any) -> Any:
+    """NumPy's numbers, truth values, texts and arrays as Python's values and lists, as JSON has them.
+
+    Also inside of dictionaries, lists and tuples. Anything else, and what holds nothing of NumPy's, is the very object.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist() if value.dtype.kind in "biufU" else value
+    if type(value) not in (dict, list, tuple):
+        return value
+    items = [*value.values()] if type(value) is dict else value
+    made = [*map(plain, items)]
+    if all(map(operator.is_, made, items)):
+        return value
+    return dict(zip(value, made, strict=True)) if type(value) is dict else type(value)(made)
 
 
 def is_json(value: Any) -> bool:
@@ -94,3 +141,11 @@ def is_json(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, (bool, int, str))
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory that this machine has; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None

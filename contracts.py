@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, run
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .checks import choice, count, number
+from .checks import choice, count, flag, number
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ ACTION_MASK: Final = "action_mask"
 """The prediction, bool [N, A], that tells explorations which actions are legal."""
 NO_LEGAL_ACTION: Final = -(2**31)
 """What stands for the action of a row whose mask has no legal one; environments refuse it."""
+MOST_LANES: Final = 65_536
+"""Environments of a run, or lanes of a caller: each has seeds, episodes and states of its own."""
 ACHIEVED_GOAL: Final = "achieved_goal"
 DESIRED_GOAL: Final = "desired_goal"
 """The parts of observations of goal environments that hindsight exchanges, as Gymnasium-Robotics calls them."""
@@ -117,10 +119,7 @@ class RunConfig:
         for name in ("keep_checkpoint_max", "save_summary_steps"):
             object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
         for name in ("save_checkpoints_at_evaluations", "progress"):
-            flag: Any = getattr(self, name)
-            if not isinstance(flag, bool):
-                message = f"RunConfig.{name} must be true or false, got {flag!r}"
-                raise ArgumentError(message, f"RunConfig.{name}", flag)
+            object.__setattr__(self, name, flag(f"RunConfig.{name}", getattr(self, name)))
         choice("RunConfig.runtime", self.runtime, RUNTIMES)
 
 

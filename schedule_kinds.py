@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .checks import choice, integer, number
+from .checks import choice, flag, integer, number, plain
 from .errors import ArgumentError
 
 RUN: Final = "run"
@@ -173,10 +173,7 @@ class _Decay(_Kind):
         object.__setattr__(self, "rate", number(f"{kind}.rate", self.rate, above=0, at_most=at_most))
         _check_duration(self)
         object.__setattr__(self, "floor", number(f"{kind}.floor", self.floor, at_least=0, at_most=start))
-        staircase: object = self.staircase
-        if not isinstance(staircase, bool):
-            message = f"{kind}.staircase must be true or false, got {staircase!r}"
-            raise ArgumentError(message, f"{kind}.staircase", staircase)
+        object.__setattr__(self, "staircase", flag(f"{kind}.staircase", self.staircase))
 
     def _at(self, t: Any, ops: Any) -> Any:
         periods = ops.cast(t, "float32") / self.duration
@@ -246,9 +243,10 @@ class PiecewiseConstant(_Kind):
 
     def __post_init__(self) -> None:
         for name in ("boundaries", "values"):
-            given = getattr(self, name)
+            given = plain(getattr(self, name))
             if not isinstance(given, (list, tuple)):
                 raise _piecewise_error(name, "must be a list of numbers", given)
+            object.__setattr__(self, name, given)
         boundaries = tuple(_time("PiecewiseConstant.boundaries", b, _check_over(self)) for b in self.boundaries)
         values = tuple(number("PiecewiseConstant.values", v) for v in self.values)
         if len(values) != len(boundaries) + 1:

@@ -14,6 +14,7 @@ from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.merging import learnt
 from ..environments.statistics import statistics_of, take_moments
+from ..explorations.checking import level_of
 from ..policies.acting import ActingProgram
 from ..policies.behaviour import Behaviour
 from .fragments import Ended, Fragment, FragmentId, Head, Request, Seconds, map_tree
@@ -194,9 +195,7 @@ class Collector:
         exploration: Any = self._behaviour.exploration
         if isinstance(exploration, Ladder):
             return exploration.epsilons
-        level = getattr(exploration, "level", None)
-        value = float("nan") if level is None else float(level(request.timestep))
-        return np.full(self._env.num_envs, value)
+        return np.full(self._env.num_envs, level_of(exploration, request.timestep))
 
     def _values_of(self, observation: ArrayTree, ended: Array, like: Array) -> Array:
         """Values [N, A] of the observations that ended episodes; of the others the next timestep knows them."""

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..checks import choice, count, integer, number
+from ..checks import choice, count, flag, integer, number, plain
+from ..contracts import MOST_LANES
 from ..errors import ArgumentError
 from .planner import Rules
 
@@ -87,7 +88,7 @@ class Settings:
             "min_actors",
         )
         for name in counts:
-            object.__setattr__(self, name, count(f"Cluster.{name}", getattr(self, name)))
+            object.__setattr__(self, name, count(f"Cluster.{name}", getattr(self, name), at_most=MOST_LANES))
         if self.max_lag is not None:
             object.__setattr__(self, "max_lag", integer("Cluster.max_lag", self.max_lag, at_least=1))
         object.__setattr__(self, "max_restarts", integer("Cluster.max_restarts", self.max_restarts, at_least=0))
@@ -97,9 +98,7 @@ class Settings:
         choice("Cluster.placement", self.placement, PLACEMENTS)
         choice("Cluster.actor_runtime", self.actor_runtime, ACTOR_RUNTIMES)
         for name in ("lockstep", "save_replay"):
-            flag: Any = getattr(self, name)
-            if not isinstance(flag, bool):
-                raise ArgumentError(f"Cluster.{name} must be true or false, got {flag!r}", f"Cluster.{name}", flag)
+            object.__setattr__(self, name, flag(f"Cluster.{name}", getattr(self, name)))
         object.__setattr__(self, "ladder", _ladder(self.ladder))
         self._refuse_contradictions()
 
@@ -148,6 +147,7 @@ class Settings:
 def _ladder(value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
+    value = plain(value)
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         message = f"Cluster.ladder must be two numbers (base, power), or None, got {value!r}"
         raise ArgumentError(message, "Cluster.ladder", value)

@@ -11,13 +11,14 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from ..checks import all_finite, shortened
+from ..checks import FLOAT32_MAX, plain, shortened
 from ..contracts import Array, ArrayTree, State
 from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from .actions import actions_for
 from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace
 
+_LOW, _HIGH = -FLOAT32_MAX, FLOAT32_MAX
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 """A single environment."""
 AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
@@ -97,7 +98,7 @@ class BatchedEnvironment(abc.ABC):
 
         Raises:
             BrokenEnvironmentError: an environment raised, or returned an observation outside its space.
-            NonFiniteError: an observation is NaN or infinite.
+            NonFiniteError: an observation is NaN or infinite in float32.
             ArgumentError: ``mask`` or ``seeds`` has the wrong shape, or the rows cannot be reset now.
         """
         chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
@@ -129,7 +130,7 @@ class BatchedEnvironment(abc.ABC):
 
         Raises:
             BrokenEnvironmentError: an environment raised, or returned something outside its spaces.
-            NonFiniteError: a reward, an observation or an action is NaN or infinite.
+            NonFiniteError: a reward, an observation or an action is NaN or infinite in float32.
             ArgumentError: an action has the wrong shape or dtype, or is outside the space.
         """
 
@@ -171,21 +172,32 @@ class BatchedEnvironment(abc.ABC):
     def _check_finite(self, method: str, batch: ArrayTree) -> None:
         if self._observations.all_finite(batch):
             return
-        row = self._observations.non_finite_row(batch)
-        message = f"{self.name}.{method} returned an observation that is NaN or infinite in environment {row}"
-        raise NonFiniteError(message, row)
+        row, values = self._observations.non_finite_row(batch)
+        what = f"an observation that is NaN or infinite in environment {row}, as float32: {shortened(values)}"
+        raise NonFiniteError(f"{self.name}.{method} returned {what}", row)
 
     def _check_rewards(self, rewards: Array) -> None:
-        if not all_finite(rewards):
-            row = int(np.argmin(np.isfinite(rewards)))
-            message = f"{self.name}.step returned the reward {rewards[row]} in environment {row}"
-            raise NonFiniteError(message, row)
+        held = np.abs(rewards) <= FLOAT32_MAX  # false of NaN
+        if 0 in held.tobytes():  # as in all_finite
+            row = int(np.argmin(held))
+            raise self._not_held(rewards[row].item(), row)
+
+    def _not_held(self, reward: float, row: int) -> NonFiniteError:
+        """The error for a reward that is not finite in float32, which memories and models have."""
+        message = f"{self.name}.step returned the reward {shortened(reward)} in environment {row}{why_not_held(reward)}"
+        return NonFiniteError(message, row)
 
     def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
         return BrokenEnvironmentError(f"{self.name}.{method} raised {type(error).__name__}: {error}", environment)
 
     def _refuse(self, method: str, what: object, environment: int | None = None) -> NoReturn:
         raise BrokenEnvironmentError(f"{self.name}.{method} returned {what}", environment)
+
+
+def why_not_held(reward: float) -> str:
+    """What to say of a reward that float32 does not hold, after its value; nothing of NaN and infinity."""
+    finite = isinstance(reward, int) or math.isfinite(reward)
+    return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if finite else ""
 
 
 class Copies(BatchedEnvironment):
@@ -246,13 +258,12 @@ class Copies(BatchedEnvironment):
         if not isinstance(result, tuple) or len(result) != 5:
             self._refuse("step", f"{shortened(result)}, expected (observation, reward, terminated, truncated, info)", i)
         observation, reward, terminated, truncated, _ = result
-        if type(reward) is float and type(terminated) is bool and type(truncated) is bool and math.isfinite(reward):
+        if type(reward) is float and type(terminated) is bool and type(truncated) is bool and _LOW <= reward <= _HIGH:
             return observation, reward, terminated, truncated  # the common case
         if not isinstance(reward, (float, int, np.floating, np.integer)):
             self._refuse("step", f"the reward {shortened(reward)}, which is not a number", i)
-        if not math.isfinite(reward):
-            message = f"{self.name}.step returned the reward {reward} in environment {i}"
-            raise NonFiniteError(message, i)
+        if not _LOW <= reward <= _HIGH:
+            raise self._not_held(plain(reward), i)
         if not isinstance(terminated, (bool, np.bool_)) or not isinstance(truncated, (bool, np.bool_)):
             given = f"terminated={shortened(terminated)} and truncated={shortened(truncated)}"
             self._refuse("step", f"{given}, which are not both booleans", i)

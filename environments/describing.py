@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
-from ..checks import is_json
+from ..checks import is_json, plain
 from . import bit_flip, minatar
 from .making import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
@@ -57,7 +57,7 @@ def _of_one(env: Any) -> dict[str, Any]:
     unrecorded = made.pop("unrecorded", {})
     if own := [wrapper for wrapper in others if not wrapper[0].startswith(f"{minatar.__name__}:")]:
         unrecorded["wrappers"] = [
-            {"kind": kind, **(kwargs if is_json(kwargs) and kwargs else {})} for kind, kwargs in own
+            {"kind": kind, **(kwargs if is_json(kwargs) and kwargs else {})} for kind, kwargs in plain(own)
         ]
     wrappers = [dict(given) for given in env.given] if by_name else []
     return {**made, "wrappers": wrappers, **({"unrecorded": unrecorded} if unrecorded else {})}
@@ -84,10 +84,10 @@ def _of_class(env: Any) -> dict[str, Any]:
     made = type(env)
     described: dict[str, Any] = {"id": f"{made.__module__}:{made.__qualname__}", "kwargs": {}}
     if isinstance(env, RecordConstructorArgs):
-        kwargs = {name: value for name, value in env._saved_kwargs.items() if name not in _HIDDEN}
+        kwargs = {name: plain(value) for name, value in env._saved_kwargs.items() if name not in _HIDDEN}
         return {**described, "kwargs": kwargs}
     names = [name for name in inspect.signature(made).parameters if name not in _HIDDEN]
-    kept = {name: getattr(env, name, None) for name in names}
+    kept = {name: plain(getattr(env, name, None)) for name in names}
     return {**described, "unrecorded": {name: value if is_json(value) else None for name, value in kept.items()}}
 
 
@@ -100,7 +100,7 @@ def _kwargs(spec: EnvSpec) -> dict[str, Any]:
         limit = -1  # as gymnasium.make takes "no limit"
     given = {"max_episode_steps": limit, **spec.kwargs}
     return {
-        name: value
+        name: plain(value)
         for name, value in given.items()
         if name not in _HIDDEN and (name not in usual or repr(usual[name]) != repr(value))  # it may be an array
     }

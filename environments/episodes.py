@@ -173,18 +173,24 @@ class _Checks:
 
     def _numbers(self, what: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An array of this shape and dtype; floats may be rounded, anything else must keep its value."""
-        array = np.asarray(given)
+        try:
+            array = np.asarray(given)
+        except ValueError as error:  # rows of different lengths
+            raise self._error(f"{what} must be an array: {error}") from error
         if array.shape != shape:
             raise self._error(f"{what} must have shape {list(shape)}, got {list(array.shape)}")
         if array.dtype.kind not in "biuf":
-            raise self._error(f"{what} must be {dtype}, got {array.dtype}")
+            raise self._error(f"{what} must be {dtype}, got {array.dtype}: {shortened(given)}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise self._error(f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
-        converted = array.astype(dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # told just below
+            converted = array.astype(dtype)
         if dtype.kind != "f" and not (converted == array).all():
             raise self._error(f"{what} must be {dtype}, got {array.dtype} with {shortened(array)}")
         if not np.isfinite(converted).all():
-            raise self._error(f"{what} has numbers that {dtype} cannot hold")
+            row = _rows(~np.isfinite(converted))[0]
+            told = shortened(array[row].tolist())
+            raise self._error(f"{what} at timestep {row} is beyond what {dtype} holds: {told}")
         return converted
 
     def _refuse_gaps(self, where: str, arrays: Mapping[str, Array]) -> None:

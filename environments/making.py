@@ -18,6 +18,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
 from ..checks import count
+from ..contracts import MOST_LANES
 from ..errors import ArgumentError
 from . import bit_flip, minatar
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
@@ -79,7 +80,7 @@ def make(
     Args:
         env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar, the Arcade Learning
             Environment (``"ALE/Pong-v5"``), ``"axonrl/BitFlip-v0"``, or an environment's class, ``"module:Class"``.
-        num_envs: number of copies; None makes a single environment.
+        num_envs: number of copies, at most 65,536; None makes a single environment.
         vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
             for those of Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
             ``"envpool"``, by the threads of EnvPool, for its ids: such a run is not exact.
@@ -103,7 +104,7 @@ def make(
     if not isinstance(env_id, str):
         raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
     if num_envs is not None:
-        num_envs = count("num_envs", num_envs)
+        num_envs = count("num_envs", num_envs, at_most=MOST_LANES)
     if vectorization not in VECTORIZATIONS:
         message = f"vectorization must be one of {', '.join(VECTORIZATIONS)}, got {vectorization!r}"
         raise ArgumentError(message, "vectorization", vectorization)

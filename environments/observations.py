@@ -69,10 +69,11 @@ class Observations:
         """As :meth:`batch`, of arrays that fit the space and that nobody else holds: without checks and copies."""
         return self.batch(observations) if self._plain is None else self._plain.trusted(observations)
 
-    def non_finite_row(self, batch: ArrayTree) -> int:
-        """The first row with NaN or infinity, in a batch that has one."""
+    def non_finite_row(self, batch: ArrayTree) -> tuple[int, Array]:
+        """The first row with NaN or infinity, in a batch that has one, and the array that has it."""
         array = next(array for array in _arrays(batch) if array.dtype.kind == "f" and not all_finite(array))
-        return int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
+        row = int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
+        return row, array[row]
 
 
 def copied(batch: ArrayTree) -> ArrayTree:

@@ -15,6 +15,8 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import NDArray
 
+from .. import fields
+from ..checks import shortened
 from ..contracts import ArraySpec, SpecTree
 from ..errors import ArgumentError
 
@@ -168,14 +170,13 @@ def to_json(space: AnySpace) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> AnySpace:
-    """The space that :func:`to_json` described; ArgumentError for anything else."""
-    kind = data.get("type") if isinstance(data, Mapping) else None
-    if not isinstance(kind, str) or kind not in _FROM_JSON:
-        raise ArgumentError(f"a space's type must be one of {', '.join(_FROM_JSON)}; got {kind!r}", "type", kind)
+    """The space that :func:`to_json` described; ArgumentError for anything else, which names the field."""
+    fields.check("the description of a space", data, fields.space)
     try:
-        return _FROM_JSON[kind](data)
-    except KeyError as error:
-        raise ArgumentError(f"the description of a {kind} space lacks {error}", str(error.args[0]), data) from error
+        return _FROM_JSON[data["type"]](data)
+    except (AssertionError, KeyError, OverflowError, TypeError, ValueError) as error:
+        message = f"no {data['type']} space is described by {shortened(data)}: {error}"
+        raise ArgumentError(message, "type", data) from error
 
 
 def _box_to_json(space: Box[Any]) -> dict[str, Any]:

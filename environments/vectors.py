@@ -73,10 +73,13 @@ class Vector(BatchedEnvironment):
             self._refuse(method, error)
 
     def _column(self, what: str, values: Any, dtype: Any, kinds: str) -> Array:
-        array = np.array(values)
+        try:
+            array = np.array(values)
+        except ValueError as error:  # rows of different lengths
+            self._refuse("step", f"{what} that are not an array: {error}")
         if array.shape != (self.num_envs,) or array.dtype.kind not in kinds:
             given = f"{what} of shape {array.shape} and dtype {array.dtype}"
-            self._refuse("step", f"{given}, expected {np.dtype(dtype).name} [{self.num_envs}]")
+            self._refuse("step", f"{given}, expected {np.dtype(dtype).name} [{self.num_envs}]: {shortened(values)}")
         return array.astype(dtype, copy=False)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
-from ..checks import count, did_you_mean, integer, number, shortened
+from ..checks import count, did_you_mean, integer, number, plain, shortened
 from ..contracts import ACTION_MASK, Array
 from ..errors import ArgumentError
 from .batched import AnyEnv
@@ -316,7 +316,7 @@ class Wrapping:
 
 
 def _parsed(one: Any, index: int) -> tuple[str, dict[str, Any]]:
-    arguments = {"kind": one} if isinstance(one, str) else dict(one) if isinstance(one, Mapping) else {}
+    arguments = {"kind": one} if isinstance(one, str) else plain(dict(one)) if isinstance(one, Mapping) else {}
     name = arguments.pop("kind", None)
     if name is None:
         raise WrapperError(f"a wrapper must be a name or a mapping with a kind, got {one!r}", index, value=one)

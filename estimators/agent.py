@@ -12,7 +12,7 @@ import gymnasium
 
 from .. import registry
 from ..checks import count
-from ..contracts import Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
+from ..contracts import MOST_LANES, Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
 from ..environments.making import open_environment
 from ..errors import ArgumentError
 from ..facts import EpisodeStats
@@ -293,7 +293,8 @@ class Agent(Estimator):
         _check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
         if isinstance(env, tuple):
-            return compile_program(self._run, *spaces_in(env), memory, count("lanes", lanes), directory, seeds)
+            number = count("lanes", lanes, at_most=MOST_LANES)
+            return compile_program(self._run, *spaces_in(env), memory, number, directory, seeds)
         if lanes != 1:
             raise ArgumentError(
                 f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes
@@ -430,7 +431,7 @@ class Agent(Estimator):
             hooks: as for ``train``.
         """
         schedule = Schedule(first_update, update_frequency)
-        where = Lanes(observation_space, action_space, count("lanes", lanes))
+        where = Lanes(observation_space, action_space, count("lanes", lanes, at_most=MOST_LANES))
         over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())

@@ -16,6 +16,7 @@ from ..contracts import Array, ModelFn, RunConfig
 from ..environments.episodes import write_episodes
 from ..errors import ArgumentError
 from ..facts import HOOK_EVENTS, EpisodeStats, Session
+from ..hooks.hook import check_signature
 from ..runs.history import REPEAT, Evaluation
 from .evaluator import Evaluator
 from .model import Model
@@ -172,6 +173,7 @@ class Estimator:
 
         Raises:
             ValueError: there is no run, or a file is damaged.
+            CheckpointError: the picture cannot be written, in a folder that is read-only, say.
         """
         from ..runs.learning_curve import learning_curve
 
@@ -327,7 +329,7 @@ def as_hooks(hooks: Any) -> tuple[Any, ...]:
     A function is called after every episode: ``f(session, episode)``.
 
     Raises:
-        ArgumentError: it is none of these.
+        ArgumentError: it is none of these, or a function takes other arguments.
     """
     if hooks is None:
         return ()
@@ -346,6 +348,11 @@ class _AfterEpisode:
     """A function as a hook."""
 
     def __init__(self, function: Callable[[Session, EpisodeStats], Any]) -> None:
+        name = f"the hook {function.__name__}, a function for the end of every episode,"
+        try:
+            check_signature(name, function, ("session", "episode"))
+        except ValueError as error:
+            raise ArgumentError(str(error), "hooks", function) from None
         self._function = function
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:

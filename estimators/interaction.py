@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import FLOAT32_MAX, shortened
 from ..contracts import Array, ArrayTree
 from ..environments.actions import Actions, actions_for
+from ..environments.batched import why_not_held
 from ..environments.observations import MismatchError, Observations
 from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..facts import EpisodeStats
@@ -61,7 +63,7 @@ class Interaction:
         Raises:
             ArgumentError: a lane has an action in flight, the observation is not of the space, or its mask has no legal
                 action.
-            NonFiniteError: the observation is NaN or infinite.
+            NonFiniteError: the observation is NaN or infinite in float32.
         """
         with self._stepper.lock:
             chosen = self._chosen(lane, lanes)
@@ -126,7 +128,7 @@ class Interaction:
 
         Raises:
             ArgumentError: a lane has no action in flight, or a value has the wrong shape or type.
-            NonFiniteError: the reward or the observation is NaN or infinite.
+            NonFiniteError: the reward or the observation is NaN or infinite in float32.
         """
         stepped = time.perf_counter()
         with self._stepper.lock:
@@ -136,9 +138,7 @@ class Interaction:
                     message = f"lane {one} has no action in flight: act(..., lane={one}) comes before observe"
                     raise ArgumentError(message, "lane", one)
             many, size = lanes is not None, len(chosen)
-            rewards = _vector("reward", reward, size, many, "biuf").astype(np.float64)
-            if not np.isfinite(rewards).all():
-                raise NonFiniteError(f"observe was given the reward {reward!r} in lane {chosen}", chosen[0])
+            rewards = self._rewards(reward, chosen, many)
             ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
             following = self._observed(next_observation, size, many, "observe")
             running = self._state.episodes.running[chosen]
@@ -203,6 +203,19 @@ class Interaction:
             self._by_size[size] = Observations(self._observation_space, size), actions_for(self._action_space, size)
         return self._by_size[size]
 
+    def _rewards(self, reward: Any, chosen: list[int], many: bool) -> Array:
+        rewards = _vector("reward", reward, len(chosen), many, "biuf").astype(np.float64)
+        held = np.abs(rewards) <= FLOAT32_MAX  # false of NaN
+        if not held.all():
+            k = int(np.argmin(held))
+            lane, number = chosen[k], rewards[k].item()
+            where = f"lane {lane}, timestep {int(self._state.episodes.lengths[lane])} of its episode"
+            what = f"the reward {number}{why_not_held(number)}"
+            raise NonFiniteError(
+                f"observe was given {what} ({where}; global_timestep {self.session.global_timestep})", lane
+            )
+        return rewards
+
     def _observed(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:
         """A copy of the caller's observations, [K, ...]."""
         observations = self._codecs(size)[0]
@@ -211,7 +224,10 @@ class Interaction:
         except MismatchError as error:
             raise ArgumentError(f"{method} was given {error}", "observation", value) from error
         if not observations.all_finite(batch):
-            raise NonFiniteError(f"{method} was given an observation that is NaN or infinite")
+            row, values = observations.non_finite_row(batch)
+            where = f" in row {row}" if many else ""
+            what = f"an observation that is NaN or infinite{where}, as float32: {shortened(values)}"
+            raise NonFiniteError(f"{method} was given {what}")
         return batch
 
 
@@ -219,7 +235,7 @@ def _vector(name: str, value: Any, size: int, many: bool, kinds: str) -> Array:
     array = np.asarray(value)
     if array.shape != ((size,) if many else ()) or array.dtype.kind not in kinds:
         expected = f"{'bool' if kinds == 'b' else 'a number'}{f' [{size}]' if many else ''}"
-        raise ArgumentError(f"{name} must be {expected}, got {value!r}", name, value)
+        raise ArgumentError(f"{name} must be {expected}, got {shortened(value)}", name, value)
     return array.reshape(size)
 
 

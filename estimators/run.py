@@ -7,6 +7,7 @@ import dataclasses
 import json
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import gymnasium
 
 from .. import registry
-from ..checks import is_json
+from ..checks import is_json, plain, shortened
 from ..contracts import ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError, CheckpointError
@@ -428,18 +429,27 @@ def _folder(model_dir: Any) -> Path:
 
 
 def _as_mapping(params: Any) -> Mapping[str, Any] | None:
-    """Params as a mapping: of a dataclass such as ``DQNParams``, the fields that differ from their defaults."""
+    """Params as a mapping of Python's values; of a dataclass such as ``DQNParams`` what differs from its defaults."""
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
-        return {name: value for name, (value, default) in given.items() if value != default}
-    _check_params(params)
-    checked: Mapping[str, Any] | None = params
-    return checked
-
-
-def _check_params(params: Any) -> None:
-    if params is not None and not isinstance(params, Mapping):
-        raise ArgumentError(f"params must be a mapping of names to values, got {params!r}", "params", params)
-    for key in params or ():
+        pairs = {name: (plain(value), plain(default)) for name, (value, default) in given.items()}
+        params = {name: value for name, (value, default) in pairs.items() if value != default}
+    if params is None:
+        return None
+    if not isinstance(params, Mapping):
+        raise ArgumentError(f"params must be a mapping of names to values, got {shortened(params)}", "params", params)
+    for key, value in params.items():
         if not isinstance(key, str):
             raise ArgumentError(f"the keys of params must be strings, got {key!r}", "params", key)
+        _refuse_beyond_float64(f"params[{key!r}]", value)
+    return {name: plain(value) for name, value in params.items()}
+
+
+def _refuse_beyond_float64(where: str, value: Any) -> None:
+    """Neither a program nor a record has a use for such integers."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        message = f"{where} must be a number that float64 holds, up to {sys.float_info.max:.2g}, got {shortened(value)}"
+        raise ArgumentError(message, where, value)
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in items:
+        _refuse_beyond_float64(f"{where}[{key!r}]", item)

@@ -14,6 +14,7 @@ import numpy as np
 from ..contracts import Array, ArrayTree, Memory, ModelFn, RunConfig, State
 from ..environments import spaces
 from ..errors import ArgumentError
+from ..explorations.checking import level_of
 from ..facts import UpdateFacts
 from ..memories.dealing import restore
 from ..policies import compiled
@@ -290,8 +291,7 @@ class Stepper:
             if not self.limits.given():
                 return float("nan")
             self._tell_progress(self.progress)
-        level = getattr(self.exploration, "level", None)
-        return float("nan") if level is None else float(level(self.counters.global_timestep))
+        return level_of(self.exploration, self.counters.global_timestep)
 
     def weights(self) -> dict[str, Array]:
         """Every variable by name, copied: network, target network, optimizer."""

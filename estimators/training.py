@@ -11,10 +11,13 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
+from ..checks import shortened
 from ..contracts import Array, ArraySpec, ArrayTree, Exploration, Memory, SpecTree
 from ..environments import spaces
 from ..environments.view import EnvironmentView
+from ..errors import ArgumentError
 from ..explorations import Greedy
+from ..explorations.checking import checked
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
 from ..policies.modes import PredictMode, TrainMode
@@ -28,7 +31,10 @@ RESERVED: Final = (
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
 _PATIENCE: Final = 1_000_000
-"""Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be."""
+"""Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be.
+
+Of a memory that fills and empties, the most that it may take until it is full.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,24 +158,25 @@ def recorded_specs(
     """What ``EstimatorSpec.record`` names: extras of the exploration (a copy of it is tried on zeros) or predictions.
 
     Raises:
-        ValueError: a name is neither, or one of the labels' own.
+        ValueError: a name is neither, or one of the labels' own; the exploration returns something else than it should.
     """
     if not names:
         return {}
     zeros: dict[str, Any] = {name: np.zeros((num_envs, *spec.shape), spec.dtype) for name, spec in outputs.items()}
-    _, extras = copy.deepcopy(exploration)(with_parts(zeros), 0, np.random.default_rng(0))
-    found: dict[str, ArraySpec] = {}
+    predictions = with_parts(zeros)
+    returned = copy.deepcopy(exploration)(predictions, 0, np.random.default_rng(0))
+    _, extras = checked(exploration, returned, predictions, ())
     for name in names:
         if name in RESERVED:
             raise ValueError(f"EstimatorSpec.record names {name!r}, which labels have anyway; choose another name")
-        value = extras.get(name, zeros.get(name))
-        if value is None:
+        if extras.get(name, zeros.get(name)) is None:
             raise ValueError(
                 f"EstimatorSpec.record names {name!r}, which is neither a prediction ({', '.join(outputs)}) nor an"
                 f" extra of the exploration ({', '.join(extras) or 'none'})"
             )
-        found[name] = ArraySpec(value.shape[1:], value.dtype)
-    return found
+    checked(exploration, returned, predictions, names)
+    arrays = {name: extras[name] if name in extras else zeros[name] for name in names}
+    return {name: ArraySpec(array.shape[1:], array.dtype) for name, array in arrays.items()}
 
 
 def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Memory:
@@ -199,10 +206,15 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
     mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
     zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)
+    if trial.fills_and_empties and (each := int(getattr(trial, "size", 0)) // lanes) > _PATIENCE:
+        message = f"size of a {type(trial).__name__} must be at most {_PATIENCE:,} for each environment, got {each:,}"
+        raise ArgumentError(message, "size", each * lanes)
     timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
     for _ in range(timesteps // lanes):
         if trial.can_sample():
-            return {key: _spec_of(value) for key, value in trial.sample().items()}
+            batch = trial.sample()
+            check_sampled(trial, batch)
+            return {key: _spec_of(value) for key, value in batch.items()}
         if lanes == 1 and not mask:
             trial.step(**row)
             continue
@@ -225,6 +237,19 @@ def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:
     if isinstance(spec, Mapping):
         return {key: np.zeros((num_envs, *leaf.shape), leaf.dtype) for key, leaf in spec.items()}
     return np.zeros((num_envs, *spec.shape), spec.dtype)
+
+
+def check_sampled(memory: Memory, batch: Any) -> None:
+    """Raise ``ValueError`` if this is no batch: a mapping of names to arrays, or to mappings of arrays."""
+    name = f"{type(memory).__name__}.sample"
+    if not isinstance(batch, Mapping):
+        raise ValueError(f"{name} must return a mapping of names to arrays, got {shortened(batch)}")
+    for key, value in batch.items():
+        parts = value if isinstance(value, Mapping) else {"": value}
+        for part, array in parts.items():
+            if not isinstance(array, np.ndarray):
+                where = f"[{key!r}]" + (f"[{part!r}]" if part else "")
+                raise ValueError(f"{name} must return arrays; {where} is {shortened(array)}")
 
 
 def _spec_of(value: ArrayTree) -> SpecTree:

@@ -197,6 +197,7 @@ class Experiment:
 
         Raises:
             ArgumentError: a number of seconds is negative.
+            CheckpointError: the run folder cannot be written.
         """
         timeout = None if timeout is None else number("timeout", timeout, at_least=0)
         poll = number("poll", poll, at_least=0)
@@ -260,22 +261,28 @@ def _new(folder: Path, seen: set[int]) -> list[int]:
 
 def _noted(folder: Path) -> set[int]:
     """The checkpoints that were evaluated before."""
+    path = folder / EVALUATED
     try:
-        with (folder / EVALUATED).open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             return {int(row["checkpoint"]) for row in csv.DictReader(file) if row["episodes"]}
     except FileNotFoundError:
         return set()
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise CheckpointError(f"{path} is damaged ({error!r}): remove it to evaluate all checkpoints anew") from error
 
 
 def _note(folder: Path, evaluated: Evaluated) -> None:
     """Append a row, which is on the disk before anybody is told; a row that a crash has cut short is none."""
     path = folder / EVALUATED
     begins = not path.exists() or path.stat().st_size == 0
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
-        if begins:
-            writer.writeheader()
-        about = {"checkpoint": evaluated.checkpoint, "timestep": evaluated.timestep, "update": evaluated.update}
-        writer.writerow({**evaluated.results, **about})
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
+            if begins:
+                writer.writeheader()
+            about = {"checkpoint": evaluated.checkpoint, "timestep": evaluated.timestep, "update": evaluated.update}
+            writer.writerow({**evaluated.results, **about})
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise CheckpointError(f"{path}, which says what was evaluated, cannot be written: {error.strerror}") from error

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from .. import fields
 from ..checks import count
-from ..errors import ArgumentError
+from ..errors import ArgumentError, CheckpointError
 from ..runs.files import make_folders, write_json_atomically
 
 _BEST: Final = "best.json"
+_FIELDS: Final = fields.fields({"best": fields.number}, others=fields.anything)
 _FOLDER: Final = re.compile(r"timestep-(\d{12})", re.ASCII)
 
 
@@ -75,11 +77,16 @@ class BestExport:
 
     @property
     def best(self) -> float | None:
-        """The best result so far; None before the first."""
+        """The best result so far; None before the first. CheckpointError if the file that has it is damaged."""
+        path = self.directory / _BEST
         try:
-            return float(json.loads((self.directory / _BEST).read_text(encoding="utf-8"))["best"])
+            found = json.loads(path.read_text(encoding="utf-8"))
+            fields.check("", found, _FIELDS)
+            return float(found["best"])
         except FileNotFoundError:
             return None
+        except ValueError as error:
+            raise CheckpointError(f"{path} is damaged: {error}. Remove it to begin anew.") from error
 
     def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
         """If it is better.

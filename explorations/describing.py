@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from .. import registry
-from ..checks import choice
+from ..checks import choice, plain
 from ..contracts import Exploration
 from ..errors import ArgumentError
 from ..schedules import as_value, follows_run, make_schedule
@@ -44,6 +42,11 @@ _KINDS: Mapping[str, type[Any]] = {
 }
 _SPACE = "action_space"
 """The argument that is not described: whoever makes a policy again has the space."""
+
+
+def is_ours(exploration: Exploration) -> bool:
+    """Is it one of axonrl's own? Subclasses are not: they may do anything."""
+    return type(exploration) in _KINDS.values()
 
 
 def arguments_of(exploration: Exploration) -> dict[str, Any]:
@@ -154,10 +157,9 @@ def _beside_level(policy: type[Scheduled]) -> list[str]:
 
 
 def _as_value(made: type[Any], name: str, value: Any) -> Any:
+    value = plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
     if isinstance(value, list | tuple):
         return [_as_value(made, name, item) for item in value]
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import number
+from ..checks import flag, number, plain
 from ..contracts import Array, State
 from ..errors import ArgumentError
 from ..schedules import ScheduleLike
@@ -42,7 +42,7 @@ class OrnsteinUhlenbeck(Scheduled):
         self, sigma: ScheduleLike, action_space: Any, theta: float = 0.15, mu: float = 0.0, relative: bool = False
     ) -> None:
         super().__init__(sigma, "sigma")
-        self.sigma, self.relative = self._schedule, relative
+        self.sigma, self.relative = self._schedule, flag("relative", relative)
         self._unit = noise_unit("OrnsteinUhlenbeck", action_space, relative)
         self.theta = number("theta", theta, above=0, at_most=1)
         self.mu = number("mu", mu)
@@ -108,6 +108,7 @@ class RandomDecay(EpsilonGreedy):
         ends: Sequence[float] = (0.1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.5, 0.5, 0.5),
     ) -> None:
         super().__init__(epsilon, action_space)
+        ends = plain(ends)
         if not isinstance(ends, list | tuple) or not ends:
             raise ArgumentError(f"ends must be a list of probabilities, got {ends!r}", "ends", ends)
         self.ends = tuple(number("ends", end, at_least=0, at_most=1) for end in ends)

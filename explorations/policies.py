@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import flag
 from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..errors import ArgumentError
 from ..schedules import RUN, ScheduleLike, follows_run, make_schedule
@@ -229,7 +230,7 @@ class GaussianNoise(Scheduled):
 
     def __init__(self, sigma: ScheduleLike, action_space: Any, relative: bool = False) -> None:
         super().__init__(sigma, "sigma")
-        self.sigma, self.relative = self._schedule, relative
+        self.sigma, self.relative = self._schedule, flag("relative", relative)
         self._unit = noise_unit("GaussianNoise", action_space, relative)
 
     def __call__(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ..checks import all_finite, count
+from ..checks import all_finite, count, flag
 from ..contracts import Array, State
 from ..errors import ArgumentError, NonFiniteError
 from .policies import is_float_box, unsuitable
@@ -44,12 +44,10 @@ class StateDependent:
     def __init__(self, action_space: Any, resample_every: int | None = None, squashed: bool = False) -> None:
         if not is_float_box(action_space):
             raise unsuitable("StateDependent", "a Box of floats as action space", action_space)
-        if not isinstance(squashed, bool):
-            raise ArgumentError(f"squashed must be true or false, got {squashed!r}", "squashed", squashed)
+        self.squashed = flag("squashed", squashed)
         if squashed and not is_bounded_box(action_space):
             raise unsuitable("StateDependent(squashed=True)", "a bounded Box of floats as action space", action_space)
         self.resample_every = None if resample_every is None else count("resample_every", resample_every)
-        self.squashed = squashed
         self._shape = tuple(np.shape(action_space.low))
         if squashed:
             self._middle, self._half = middle_and_half(action_space)

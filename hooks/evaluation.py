@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any
 
-from ..checks import count, number
+from ..checks import count, flag, number
 from ..contracts import State
 from ..errors import ArgumentError
 from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession, UpdateFacts
@@ -69,9 +69,7 @@ class EvaluationHook(Hook):
         if eval_batches is not None:
             self._asked["eval_batches"] = count("EvaluationHook(eval_batches)", eval_batches)
         self._env = env
-        if not isinstance(keep_best, bool):
-            raise ValueError(f"EvaluationHook(keep_best) must be true or false, got {keep_best!r}")
-        self._keep_best = keep_best
+        self._keep_best = flag("EvaluationHook(keep_best)", keep_best)
         if not (isinstance(name, str) and name and not set(name) & set("/\\:\0")):
             raise ValueError(f"EvaluationHook(name) must be a file name without a folder, got {name!r}")
         if name in ("last", ".", "..") or len(name) > _LONGEST:

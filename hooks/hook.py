@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from ..checks import shortened
 from ..contracts import State
 from ..facts import (
     HOOK_EVENTS,
@@ -149,8 +150,15 @@ class Hooks:
         """The state of every hook that has one, by class name and occurrence (``"StopAtReturn:0"``).
 
         State that was loaded for a hook which is not there now is kept and returned again.
+
+        Raises:
+            ValueError: a hook returns something else than a mapping.
         """
         states = {key: hook.state_dict() for key, hook in self._keyed() if hasattr(hook, "state_dict")}
+        for key, state in states.items():
+            if not isinstance(state, Mapping):
+                name = key.partition(":")[0]
+                raise ValueError(f"{name}.state_dict must return a mapping of names to values, got {shortened(state)}")
         return {**self._loaded, **states}
 
     def load_state_dict(self, state: Mapping[str, State]) -> None:
@@ -209,9 +217,9 @@ def _check(hook: Any) -> None:
     if not methods and prepare is None:
         raise ValueError(f"{name} is not a hook: it has none of the events {', '.join(HOOK_EVENTS)}")
     for event, method in methods.items():
-        _check_signature(f"{name}.{event}", method, ("session", "facts"))
+        check_signature(f"{name}.{event}", method, ("session", "facts"))
     if prepare is not None:
-        _check_signature(f"{name}.{_PREPARE}", prepare, ("session",))
+        check_signature(f"{name}.{_PREPARE}", prepare, ("session",))
     if hasattr(hook, "state_dict") != hasattr(hook, "load_state_dict"):
         raise ValueError(f"{name} must have both state_dict() and load_state_dict(state), or neither")
 
@@ -239,13 +247,17 @@ def _nearest(attribute: str) -> str:
     return difflib.get_close_matches(wanted, HOOK_EVENTS, 1, cutoff=0.0)[0]
 
 
-def _check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
+def check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
+    """Raise ``ValueError`` if a method or a function of this name does not take these arguments, by their order."""
     listed = f"({', '.join(arguments)})"
     if not callable(method):
         raise ValueError(f"{name} must be a method {listed}, got {method!r}")
     if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
         raise ValueError(f"{name} must be a plain method: a coroutine or a generator would never run")
-    signature = inspect.signature(method)
+    try:
+        signature = inspect.signature(method)
+    except ValueError:  # Python does not know those of some functions in C
+        return
     try:
         signature.bind(*arguments)
     except TypeError:

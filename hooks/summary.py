@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..checks import count
+from ..checks import count, flag
 from ..contracts import State
 from ..errors import ArgumentError
 from ..facts import (
@@ -79,16 +79,10 @@ class SummaryHook(Hook):
         self._weights_every = (
             None if weights_every_steps is None else count("SummaryHook(weights_every_steps)", weights_every_steps)
         )
-        if not isinstance(weights_histograms, bool):
-            raise ArgumentError(
-                f"SummaryHook(weights_histograms) must be true or false, got {weights_histograms!r}",
-                "SummaryHook(weights_histograms)",
-                weights_histograms,
-            )
+        self._histograms = flag("SummaryHook(weights_histograms)", weights_histograms)
         if weights_histograms and weights_every_steps is None:
             message = "SummaryHook(weights_histograms) needs weights_every_steps, got None"
             raise ArgumentError(message, "SummaryHook(weights_every_steps)", None)
-        self._histograms = weights_histograms
         self._clock = clock
         self._writer: Any = None
         self._waiting: list[tuple[float, int, Mapping[str, Any]]] = []

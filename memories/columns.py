@@ -6,7 +6,6 @@ A *tree* is one array, or a flat dictionary of arrays (Dict spaces); the functio
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -109,14 +108,6 @@ def take(tree: Any, index: Array) -> Any:
     if isinstance(tree, np.ndarray):  # not map_tree: this is where sampling spends its time
         return tree.take(index, 0, None, "wrap")
     return {name: take(part, index) for name, part in tree.items()}
-
-
-def physical_memory() -> int | None:
-    """Bytes of memory that this machine has; None where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 class Leaf(NamedTuple):

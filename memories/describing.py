@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from .. import registry, schedules
+from ..checks import plain
 from ..errors import ArgumentError
 from . import samplers
 
@@ -39,6 +40,7 @@ def _arguments(made: Any) -> dict[str, Any]:
 
 
 def _as_value(value: Any) -> Any:
+    value = plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

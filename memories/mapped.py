@@ -133,10 +133,19 @@ def checked_path(path: Any) -> str:
 
 
 def sparse(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of zeros that takes RAM or disk only where something is written, however large it is; nobody's file."""
-    with tempfile.TemporaryFile() as file:
-        file.truncate(math.prod(shape) * dtype.itemsize)
-        return _mapped(file, shape, dtype)
+    """An array of zeros that takes RAM or disk only where something is written, however large it is; nobody's file.
+
+    Raises:
+        ArgumentError: it is larger than files can be here.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.truncate(nbytes)
+            return _mapped(file, shape, dtype)
+    except OSError as error:
+        message = f"a memory of this size needs a file of {nbytes:,} bytes for its {name}: {error.strerror}"
+        raise ArgumentError(message, "size") from error
 
 
 def is_mapped(array: Array) -> bool:

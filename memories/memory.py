@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import math
 import operator
 import os
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .. import checks
 from ..checks import count, number
 from ..contracts import Array, ArrayTree, SpecTree, State
 from ..errors import ArgumentError
@@ -308,6 +310,8 @@ class Memory(abc.ABC):
         self._check_num_envs(num_envs)
 
         def nowhere(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+            if (nbytes := math.prod(shape) * dtype.itemsize) > checks.INT64_MAX:
+                raise self._too_large(f"{nbytes:,} bytes for its {name} alone, more than there can be")
             arrays[name] = shape, dtype
             return np.broadcast_to(np.zeros((), dtype), shape)
 
@@ -341,14 +345,14 @@ class Memory(abc.ABC):
             )
 
     def _refuse_if_too_large(self, needed: int) -> None:
-        available = columns.physical_memory()
+        available = checks.physical_memory()
         if available is not None and needed > available:
-            raise ArgumentError(
-                f"{type(self).__name__}(size={self.size}) needs {needed:,} bytes, this machine has {available:,};"
-                f" choose a size below {int(self.size * available / needed):,}, or smaller observations",
-                "size",
-                self.size,
-            )
+            most = self.size * available // needed
+            raise self._too_large(f"{needed:,} bytes, this machine has {available:,}; choose a size below {most:,}")
+
+    def _too_large(self, needs: str) -> ArgumentError:
+        message = f"{type(self).__name__}(size={self.size}) needs {needs}, or smaller observations"
+        return ArgumentError(message, "size", self.size)
 
     def _require_built(self) -> None:
         if not self.num_envs:

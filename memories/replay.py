@@ -61,12 +61,16 @@ class ReplayMemory(Memory):
     ) -> None:
         super().__init__(size, batch_size, discount=discount, frame_stack=frame_stack, path=path)
         self.n_step = count("n_step", n_step)
+        if self.n_step > self.size:
+            raise ArgumentError(
+                f"n_step must be at most size, got {self.n_step} and size={self.size}", "n_step", n_step
+            )
         self.sampler = make_sampler(sampler)
         self._follows = (
             type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
         )
         self._draws = self.batch_size  # fewer where something else adds to a batch
-        self._powers = (self.discount ** np.arange(n_step + 1)).astype(np.float32)
+        self._powers = (self.discount ** np.arange(self.n_step + 1)).astype(np.float32)
 
     @property
     def needs_td_error(self) -> bool:

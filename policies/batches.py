@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import shortened
 from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
 
 _dtype_of = operator.attrgetter("dtype")
@@ -50,8 +51,11 @@ class BatchBoundary:
         """The batch with all arrays checked and converted.
 
         Raises:
-            ValueError: a key is missing, another shape, or a dtype that cannot be converted without loss.
+            ValueError: it is no mapping, a key is missing, another shape, or a dtype that cannot be converted without
+                loss.
         """
+        if not isinstance(batch, Mapping):
+            raise ValueError(f"the memory's batch must be a mapping of names to arrays, got {shortened(batch)}")
         return {key: _converted(f"batch[{key!r}]", spec, batch.get(key)) for key, spec in self._specs.items()}
 
 

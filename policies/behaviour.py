@@ -10,6 +10,8 @@ import numpy as np
 
 from ..contracts import Array, ArrayTree, Exploration
 from ..explorations import Greedy
+from ..explorations.checking import checked
+from ..explorations.describing import is_ours
 from .acting import Acting
 from .modes import PredictMode
 
@@ -33,6 +35,7 @@ class Behaviour:
         self._record = predict.record
         self._noise = predict.noise
         self._rng = rng
+        self._trusted = is_ours(self.exploration)
         self._begin_exploration = getattr(self.exploration, "reset", None)
 
     @property
@@ -53,6 +56,9 @@ class Behaviour:
         Returns:
             Actions [N, ...] (a flat dictionary of arrays for a Dict or a Tuple space), what the spec asks to record
             [N, ...], recurrent state included, and all predictions [N, ...].
+
+        Raises:
+            ArgumentError: an exploration that is not axonrl's own returns something else.
         """
         recurrent, requests = self.recurrent, self._noise
         draws = [request.draw(self._rng) for request in requests] if requests else ()
@@ -62,10 +68,11 @@ class Behaviour:
             features = {"observation": observation, "state": recurrent}
             predictions, self.recurrent = self.executor.act(features, draws)
         if lanes is None:
-            action, extras = self.exploration(predictions, timestep, self._rng)
+            returned = self.exploration(predictions, timestep, self._rng)
         else:
             exploration: Any = self.exploration
-            action, extras = exploration.act_for(predictions, timestep, self._rng, lanes)
+            returned = exploration.act_for(predictions, timestep, self._rng, lanes)
+        action, extras = returned if self._trusted else checked(self.exploration, returned, predictions, self._record)
         recorded: dict[str, Any] = {}
         for name in self._record:
             recorded[name] = extras[name] if name in extras else predictions[name]
@@ -79,7 +86,7 @@ class Behaviour:
         """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
 
         Raises:
-            ValueError: the exploration has a state for each lane, and no ``act_for``.
+            ValueError: the exploration has a state for each lane, and no ``act_for``; as for :meth:`act`.
         """
         if len(lanes) == self.lanes and (lanes == np.arange(self.lanes)).all():
             return self.act(observation, timestep)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from ..checks import all_finite
+from .. import fields
+from ..checks import all_finite, flag
 from ..contracts import Array, ArraySpec
+from ..errors import ArgumentError
 from ..spread import divisor
 from . import patching
 from .patching import Placement
@@ -27,6 +30,70 @@ PARITY: Final = "parity.json"
 CARD: Final = "README.md"
 FORMAT: Final = "axonrl policy"
 FORMAT_VERSION: Final = 1
+
+
+def _name_of_file(name: str, value: Any) -> None:
+    fields.text(name, value)
+    if Path(value).name != value or "\0" in value:
+        raise ArgumentError(f"{name} must be the name of a file beside this one, got {value!r}", name, value)
+
+
+_KIND: Final = {"kind": fields.text}
+_WRITTEN: Final = {"file": _name_of_file, "size": fields.whole(), "sha256": fields.text}
+_SPECS: Final = fields.each(fields.spec)
+_MOMENTS: Final = fields.fields({"values": fields.array, "dtype": fields.dtype})
+_PLACEMENT: Final = fields.row(fields.text, fields.whole(), fields.shape, fields.real)
+_LIMITS: Final = fields.optional(fields.array)
+_FIELDS: Final = fields.fields(
+    {
+        **dict.fromkeys(("format", "model", "policy"), fields.text),
+        "format_version": fields.whole(),
+        "trained": fields.fields(dict.fromkeys(("global_step", "global_timestep", "global_episode"), fields.whole())),
+        "made_with": fields.each(fields.optional(fields.scalar)),
+        "observation": fields.fields(
+            {
+                "space": fields.space,
+                "arrays": fields.each(
+                    fields.fields({"shape": fields.shape, "dtype": fields.dtype}, {"low": _LIMITS, "high": _LIMITS})
+                ),
+            }
+        ),
+        "normalization": fields.optional(
+            fields.fields(
+                {**_KIND, "mean": _MOMENTS, "var": _MOMENTS, "epsilon": fields.real},
+                {"clip": fields.optional(fields.real), "parts": fields.each(fields.shape)},
+            )
+        ),
+        "action": fields.fields({"space": fields.space}, {"array": fields.spec, "arrays": _SPECS}),
+        "predictions": _SPECS,
+        "state": fields.optional(_SPECS),
+        "exploration": fields.optional(
+            fields.fields(
+                _KIND,
+                {
+                    **dict.fromkeys(("level", "theta", "mu"), fields.real),
+                    **dict.fromkeys(("relative", "squashed"), flag),
+                    "ends": fields.listed(fields.real),
+                    "action": fields.array,
+                    "resample_every": fields.optional(fields.whole(1)),
+                },
+            )
+        ),
+        "exploration_note": fields.optional(fields.text),
+        "program": fields.optional(
+            fields.fields(
+                {**_WRITTEN, "weights": fields.text, "placements": fields.optional(fields.listed(_PLACEMENT))}
+            )
+        ),
+        "weights": fields.fields({**_WRITTEN, "arrays": _SPECS}),
+    },
+    {
+        "preprocessing": fields.mapping,
+        "onnx": fields.fields({**_WRITTEN, "opset": fields.whole(), "inputs": _SPECS}),
+        "normalization_note": fields.optional(fields.text),
+    },
+)
+"""What ``FILE`` holds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,18 +160,25 @@ def read(directory: Path) -> Description:
     """The description in an exported directory.
 
     Raises:
-        ValueError: it is missing, damaged, or of another format version; names the file.
+        ValueError: it is missing, damaged, or of another format version; names the file, and the field.
     """
     path = directory / FILE
     value = read_json(path, FORMAT, FORMAT_VERSION, "export it again")
     if value.get("normalization_note") is not None:  # earlier versions exported what does not normalise, with a note
         raise ValueError(f"{path} does not normalise observations as the training did: {value['normalization_note']}")
-    if "program" in value and value["program"] is None:
+    fields.check(path, value, _FIELDS)
+    if value["program"] is None:
         raise ValueError(f"{path} describes no LiteRT program, only {ONNX}: export it with formats=['litert', 'onnx']")
+    return _parsed(path, value)
+
+
+@contextlib.contextmanager
+def concerning(path: Path, field: str) -> Iterator[None]:
+    """Of whatever error there is with this field of a file, an ``ArgumentError`` that names both."""
     try:
-        return _parsed(path, value)
+        yield
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not a whole description of a policy: {error!r}") from error
+        raise ArgumentError(f"{path}: {field} cannot be used: {type(error).__name__}: {error}", field) from error
 
 
 def read_json(path: Path, kind: str, version: int, advice: str) -> Mapping[str, Any]:
@@ -205,21 +279,39 @@ def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
-    observation, weights, program = value["observation"], value["weights"], value["program"]
-    state, normalization, placements = value["state"], value["normalization"], program["placements"]
+    observation, weights, state = value["observation"], _specs(value["weights"]["arrays"]), value["state"]
+    arrays, placements = parts(observation["arrays"]), value["program"]["placements"]
+    with concerning(path, "observation.arrays"):
+        if not arrays:
+            raise ValueError("there is none")
+        for part in arrays:
+            for limit in (part.low, part.high):
+                np.broadcast_to(0 if limit is None else limit, part.spec.shape)
+    with concerning(path, "normalization"):
+        normalization = normalization_from(value["normalization"])
+        shapes = {part.name: part.spec.shape for part in arrays}
+        for name, one in normalization.items():
+            if not one.mean.shape == one.var.shape == shapes[name]:
+                raise ValueError(f"its moments have the shape {one.mean.shape}, the observation {shapes[name]}")
+    with concerning(path, "action.space"):
+        action_space = space_attributes(value["action"]["space"])
+    with concerning(path, "program.placements"):
+        placed = None if placements is None else patching.from_json(placements)
+        if unknown := {place.name for place in placed or ()} - weights.keys():
+            raise ValueError(f"there is no weight {unknown.pop()!r}")
     return Description(
         path=path,
         everything=value,
-        model=str(value["model"]),
-        observation=parts(observation["arrays"]),
+        model=value["model"],
+        observation=arrays,
         is_dict=observation["space"]["type"] in ("Dict", "Tuple"),
-        normalization=normalization_from(normalization),
-        action_space=space_attributes(value["action"]["space"]),
+        normalization=normalization,
+        action_space=action_space,
         predictions=_specs(value["predictions"]),
         state=_specs(state) if state else None,
         exploration=value["exploration"],
-        placements=None if placements is None else patching.from_json(placements),
-        weights=_specs(weights["arrays"]),
+        placements=placed,
+        weights=weights,
     )
 
 

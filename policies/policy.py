@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
 from ..checks import all_finite
-from ..contracts import Array, ArraySpec, ArrayTree
+from ..contracts import Array, ArraySpec, ArrayTree, Exploration
 from ..explorations.describing import from_description
 from . import description as descriptions
 from .boundary import ObservationsIn, actions_out
@@ -53,17 +53,18 @@ class Policy:
         self._num_threads = num_threads
         self._lock = threading.RLock()
         self._rng = np.random.default_rng(seed)
-        self._explore = (
-            None
-            if description.exploration is None
-            else from_description(description.exploration, description.action_space)
-        )
+        self._explore: Exploration | None = None
+        if description.exploration is not None:
+            with descriptions.concerning(description.path, "exploration"):
+                self._explore = from_description(description.exploration, description.action_space)
         self._names = sorted(description.predictions)
         self._state_names = None if description.state is None else sorted(description.state)
         self._state: list[Array] | None = None
-        self._preprocess = make_preprocessing(description.everything.get("preprocessing"))
+        with descriptions.concerning(description.path, "preprocessing"):
+            self._preprocess = make_preprocessing(description.everything.get("preprocessing"))
         self._observations = ObservationsIn(description.observation, description.is_dict, description.normalization)
-        self._actions = actions_out(description.action_space, description.predictions)
+        with descriptions.concerning(description.path, "predictions"):
+            self._actions = actions_out(description.action_space, description.predictions)
         self._composite = "action" not in self._names
         self._greedy = 0 if self._composite else self._names.index("action")
         placements = description.placements
@@ -86,7 +87,7 @@ class Policy:
                 two processors are free, and everything else slower.
 
         Raises:
-            ValueError: a file is missing, damaged, or of another format version; names it.
+            ValueError: a file is missing, damaged, or of another format version; names it, and what is wrong in it.
         """
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
             raise ValueError(f"num_threads must be an integer of at least 1, got {num_threads!r}")
@@ -235,15 +236,17 @@ class Policy:
         state = self._described.state or {}
         inputs = [*self._observations.specs, *(state[name] for name in sorted(state))]
         outputs = [*(self._described.predictions[name] for name in self._names), *inputs[len(inputs) - len(state) :]]
-        _compare("takes", act.inputs, inputs)
+        _compare("takes", act.inputs, "observation.arrays and state", inputs)
         if len(act.outputs) != len(outputs):
-            raise ValueError(f"its program has {len(act.outputs)} outputs, {len(outputs)} were described")
+            what = f"its program has {len(act.outputs)} outputs"
+            raise ValueError(f"{what}, where predictions and state of {descriptions.FILE} are {len(outputs)}")
         self._run: Callable[[list[Array]], None] = act.run
         self._output: Callable[[int], Array] = act.output
         self._resize = act.resize
         self._size = 1
         if self._frozen is None and "set" in signatures:
-            _compare("keeps", signatures["set"].inputs, list(self._described.weights.values()), batched=False)
+            weights = list(self._described.weights.values())
+            _compare("keeps", signatures["set"].inputs, "weights.arrays", weights, batched=False)
             self._set = signatures["set"]
 
     def _invoke(self, features: list[Array]) -> None:
@@ -284,9 +287,13 @@ def _zeros(state: Mapping[str, ArraySpec], size: int) -> list[Array]:
 
 
 def _compare(
-    verb: str, found: list[tuple[tuple[int, ...], np.dtype[Any]]], specs: list[ArraySpec], batched: bool = True
+    verb: str,
+    found: list[tuple[tuple[int, ...], np.dtype[Any]]],
+    field: str,
+    specs: list[ArraySpec],
+    batched: bool = True,
 ) -> None:
     expected = [((-1, *spec.shape) if batched else spec.shape, spec.dtype) for spec in specs]
     if found != expected:
         listed = [", ".join(f"{dtype}{list(shape)}" for shape, dtype in one) for one in (found, expected)]
-        raise ValueError(f"its program {verb} {listed[0]}, where {descriptions.FILE} says {listed[1]}")
+        raise ValueError(f"its program {verb} {listed[0]}, where {field} of {descriptions.FILE} say {listed[1]}")

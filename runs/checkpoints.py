@@ -17,8 +17,10 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock, Timeout
 
+from .. import fields
+from ..checks import flag
 from ..contracts import Array, State
-from ..errors import CheckpointError
+from ..errors import ArgumentError, CheckpointError
 from ..streams import Stream
 from .arrays import encode_arrays, join_state, load_arrays, split_state
 from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
@@ -37,6 +39,15 @@ _STREAMS: Final = "$streams"
 _FOR_GOOD: Final = "kept_for_good"
 _SINCE: Final = "hours_since"
 """Keys of a manifest: is the checkpoint kept for good, and when was the last such one written, or the first of all?"""
+_FIELDS: Final = fields.fields(
+    {
+        "format_version": fields.whole(),
+        "index": fields.whole(),
+        "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
+    },
+    {"counters": fields.each(fields.scalar), "about": fields.mapping, _FOR_GOOD: flag, _SINCE: fields.number},
+)
+"""What a manifest holds."""
 _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 
@@ -343,17 +354,18 @@ def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, Fi
     """What it says, and what it says of the files."""
     manifest = _read_json(path)
     if not isinstance(manifest, dict) or "format_version" not in manifest:
-        raise CheckpointError(f"{path.name} has no format version")
+        raise CheckpointError(f"{path.name} has no format_version")
     if manifest["format_version"] not in (_VERSION, _VERSION_WITH_PARTS):
         version = manifest["format_version"]
         known = f"{_VERSION} and {_VERSION_WITH_PARTS}"
-        raise CheckpointError(f"unknown format version {version!r}: this version of axonrl reads {known}")
+        raise CheckpointError(f"{path.name} has the format_version {version!r}: this version of axonrl reads {known}")
     if manifest.get("index") != index:
-        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r}")
+        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r} (index)")
     try:
-        records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path.name} does not give size and SHA-256 of its files") from error
+        fields.check(path.name, manifest, _FIELDS)
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
+    records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
     if missing := [name for name in (_ARRAYS, _STATE) if name not in records]:
         raise CheckpointError(f"{path.name} does not give size and SHA-256 of {' and '.join(missing)}")
     if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):

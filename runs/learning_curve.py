@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..contracts import Array
+from ..errors import CheckpointError
 from . import record
 from .files import replacing
 from .history import Evaluation, read_episodes, read_evaluations
@@ -86,7 +87,7 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
         The picture, ``learning_curve.png``; ``learning_curve.svg`` is beside it.
 
     Raises:
-        CheckpointError: a record of the run is damaged.
+        CheckpointError: a record of the run is damaged, or the picture cannot be written; names it.
         ValueError: a CSV file is damaged; names the line.
     """
     with picture(folder / CURVE, caption(folder)) as axes:
@@ -101,6 +102,9 @@ def picture(path: Path, above: Caption) -> Iterator[Any]:
     Args:
         path: of the PNG; the SVG is beside it.
         above: what stands above.
+
+    Raises:
+        CheckpointError: they cannot be written.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -120,8 +124,14 @@ def picture(path: Path, above: Caption) -> Iterator[Any]:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_xlim(left=0)
         for file in (path, path.with_suffix(".svg")):
-            with replacing(file) as temporary:
-                figure.savefig(temporary, format=file.suffix[1:])
+            try:
+                with replacing(file) as temporary:
+                    figure.savefig(temporary, format=file.suffix[1:])
+            except OSError as error:
+                what = f"the picture {file} cannot be written: {error.strerror or error}"
+                raise CheckpointError(
+                    f"{what}. Draw it from a copy of {path.parent} that can be written to."
+                ) from error
             figure.set_layout_engine("none")  # once: it takes most of the time
 
 

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import gymnasium
 
+from .. import fields
 from ..checks import is_json
 from ..environments import spaces
-from ..errors import CheckpointError
+from ..errors import ArgumentError, CheckpointError
 from .files import write_json_atomically
 
 FILE = "run.json"
@@ -21,7 +22,47 @@ FORMAT = 1
 REMEDY: Final = "Restore it from a copy, or train the run again in a new folder."
 """What to do about a file of a run that is missing or damaged."""
 _PARTS: Final = ("actor", "learner")
-_RUNTIMES: Final = {"tensorflow", "litert"}
+_RUNTIME: Final = fields.one_of("tensorflow", "litert")
+_NAMES: Final = fields.listed(fields.text)
+_KIND: Final = {"kind": fields.text}
+_FIELDS: Final = fields.fields(
+    {
+        "format": fields.whole(),
+        "seed": fields.whole(),
+        "model_fn": fields.optional(fields.text),
+        "params": fields.optional(fields.mapping),
+        "unrecorded": _NAMES,
+        "observation_space": fields.space,
+        "action_space": fields.space,
+        "num_envs": fields.whole(1),
+        "runtime": fields.fields(dict.fromkeys(_PARTS, _RUNTIME)),
+        "runtime_why": fields.each(fields.fields({"code": fields.text, "detail": fields.text})),
+        "made_with": fields.each(fields.optional(fields.scalar)),
+        "not_exact": _NAMES,
+    },
+    {
+        "environment": fields.optional(
+            fields.fields(
+                {"id": fields.text},
+                {
+                    "kwargs": fields.mapping,
+                    "wrappers": fields.listed(fields.fields(_KIND, others=fields.anything)),
+                    "vectorization": fields.text,
+                    "unrecorded": fields.mapping,
+                },
+            )
+        ),
+        "memory": fields.optional(fields.fields(_KIND, others=fields.anything)),
+        "warm_start": fields.optional(
+            fields.fields({"from": fields.text}, {"new": _NAMES}, others=fields.anything),
+        ),
+        "schedule": fields.optional(fields.each(fields.whole(1))),
+        "limits": fields.optional(fields.each(fields.whole())),
+        "initial": fields.optional(fields.each(fields.scalar)),
+        "code": fields.optional(fields.each(fields.fields({"digest": fields.text}, {"unknown": _NAMES}))),
+    },
+)
+"""What ``FILE`` holds."""
 logger = logging.getLogger("axonrl")
 
 
@@ -87,22 +128,22 @@ def read(model_dir: Path) -> RunRecord | None:
         raise CheckpointError(f"{path} is damaged: it is not JSON ({error}). {REMEDY}") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} is damaged: it holds a {type(value).__name__}, not a mapping. {REMEDY}")
+    if value.get("format", FORMAT) != FORMAT:
+        raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
+    if isinstance(value.get("runtime"), str):  # before there were two to choose from
+        value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
+    why = value.get("runtime_why")
+    if isinstance(why, dict) and any(isinstance(one, str) for one in why.values()):  # before reasons had codes
+        value["runtime_why"] = {}
     try:
-        if value.pop("format") != FORMAT:
-            raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
+        fields.check("", value, _FIELDS)
+        del value["format"]
         value["observation_space"] = spaces.from_json(value["observation_space"])
         value["action_space"] = spaces.from_json(value["action_space"])
-        if isinstance(value["runtime"], str):  # before there were two to choose from
-            value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
-        if any(isinstance(why, str) for why in value["runtime_why"].values()):  # before reasons had codes
-            value["runtime_why"] = {}
-        if set(value["runtime"]) != set(_PARTS) or not _RUNTIMES.issuperset(value["runtime"].values()):
-            raise ValueError(f"runtime {value['runtime']}")
-        value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
-        return RunRecord(**value)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise CheckpointError(f"{path} is damaged: it is not the record of a run ({what}). {REMEDY}") from error
+    except ArgumentError as error:
+        raise CheckpointError(f"{path} is damaged: it is not the record of a run ({error}). {REMEDY}") from error
+    value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
+    return RunRecord(**value)
 
 
 def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from .. import fields
 from ..contracts import Array, State
+from ..errors import CheckpointError
 from .arrays import join_state, load_arrays, save_arrays, split_state
 
 _INFO: Final = "info"
@@ -24,6 +26,10 @@ class Counters:
     global_step: int = 0
     global_timestep: int = 0
     global_episode: int = 0
+
+
+_COUNTERS: Final = tuple(field.name for field in dataclasses.fields(Counters))
+_HEADER: Final = fields.fields({}, dict.fromkeys(_COUNTERS, fields.whole()), others=fields.anything)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +69,13 @@ def load_snapshot(name: str, path: Path) -> PolicySnapshot:
     """
     arrays, about = load_arrays(path)
     learnt = {key: arrays.pop(key) for key in list(arrays) if key.startswith(f"{_STATISTICS}/")}
-    statistics = join_state(learnt, json.loads(about[_STATISTICS]))[_STATISTICS] if _STATISTICS in about else {}
-    info = json.loads(about.get(_INFO, "{}"))
-    known = {field.name: info[field.name] for field in dataclasses.fields(Counters) if field.name in info}
+    try:
+        info = json.loads(about.get(_INFO, "{}"))
+        fields.check(_INFO, info, _HEADER)
+        statistics = join_state(learnt, json.loads(about[_STATISTICS]))[_STATISTICS] if _STATISTICS in about else {}
+    except (CheckpointError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: its header: {error}") from error
+    known = {name: info[name] for name in _COUNTERS if name in info}
     return PolicySnapshot(name, arrays, statistics, Counters(**known))
 
 

@@ -12,11 +12,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import CheckpointError
+from .. import fields
+from ..errors import ArgumentError, CheckpointError
 from .files import write_json_atomically
 from .provenance import provenance
 
 RECORD: Final = "record.json"
+_TEXTS: Final = ("started", "current_folder", "run_folder", "system", "process")
+_ENTRIES: Final = fields.listed(
+    fields.fields(
+        {},
+        {
+            **dict.fromkeys(_TEXTS, fields.text),
+            **dict.fromkeys(("file", "git_commit"), fields.optional(fields.text)),
+            "command": fields.listed(fields.text),
+            "seed": fields.optional(fields.whole()),
+            "made_with": fields.mapping,
+        },
+        others=fields.anything,
+    )
+)
+"""What ``RECORD`` holds; entries of earlier versions have less."""
 _PROCESS: Final = uuid.uuid4().hex
 """Of this process, so that it is recorded once however often it trains a run."""
 
@@ -78,9 +94,12 @@ def read_starts(folder: Path) -> list[dict[str, Any]]:
         return []
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise CheckpointError(f"{path} must be a list of mappings")
-    return entries
+    try:
+        fields.check(path, entries, _ENTRIES)
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
+    found: list[dict[str, Any]] = entries
+    return found
 
 
 def began_in(folder: Path) -> Path | None:
@@ -97,8 +116,8 @@ def began_in(folder: Path) -> Path | None:
         CheckpointError: the record is damaged.
     """
     here = str(folder.resolve())
-    found = [str(start["current_folder"]) for start in read_starts(folder) if start.get("run_folder") == here]
-    return Path(found[0]) if found and Path(found[0]).is_dir() else None
+    found = [start.get("current_folder", "") for start in read_starts(folder) if start.get("run_folder") == here]
+    return Path(found[0]) if found and found[0] and Path(found[0]).is_dir() else None
 
 
 def git_commit(folder: Path) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.checks import all_finite, choice, count, did_you_mean, integer, number, shortened
+from axonrl.checks import all_finite, choice, count, did_you_mean, flag, integer, number, plain, shortened
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, CheckpointError, NonFiniteError
 from axonrl.tests.raising import raised
 
@@ -20,7 +20,7 @@ def refused(check: Callable[..., Any], *arguments: Any, **bounds: Any) -> Argume
     return caught
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf, True, "1", None])
+@pytest.mark.parametrize("value", [math.nan, -math.inf, True, "1", None, np.True_])
 def test_what_is_not_a_finite_number(value: Any) -> None:
     refused(number, value)
 
@@ -41,7 +41,7 @@ def test_what_is_not_a_count(value: Any) -> None:
     refused(count, value)
 
 
-@pytest.mark.parametrize("value", [1, 2.5, True, math.inf])
+@pytest.mark.parametrize("value", [1, 2.5, True, math.inf, 2**63, 1e30, np.float32(1e30)])
 def test_what_is_not_an_integer_in_bounds(value: Any) -> None:
     refused(integer, value, at_least=2)
 
@@ -52,8 +52,29 @@ def test_integers_become_ints() -> None:
         count("x", 3e0),
         integer("x", 3.0, at_least=3),
         integer("x", np.uint8(3), at_least=0),
+        integer("x", np.float32(3), at_least=0),
     ):
         assert (found, type(found)) == (3, int)
+    assert integer("x", 2**63 - 1, at_least=0) == 2**63 - 1
+
+
+def test_integers_of_hundreds_of_digits() -> None:
+    for value in (10**400, -(10**5000)):
+        refused(number, value)
+        refused(integer, value, at_least=0)
+
+
+def test_truth_values_may_be_numpys() -> None:
+    assert [flag("x", value) for value in (True, np.False_)] == [True, False]
+    for value in (1, "true", None, np.array([True])):
+        refused(flag, value)
+
+
+def test_numpys_values_as_json_has_them() -> None:
+    given = {"a": np.float32(0.5), "b": [np.array([[1, 2]]), (np.True_, np.str_("x"))], "c": np.array(3), "d": len}
+    assert repr(plain(given)) == repr({"a": 0.5, "b": [[[1, 2]], (True, "x")], "c": 3, "d": len})
+    moment = np.datetime64("2026-01-01")
+    assert plain(moment) is moment
 
 
 @pytest.mark.parametrize("value", ["Adam", ["adam"]])
@@ -72,6 +93,11 @@ def test_what_is_not_a_choice(value: Any) -> None:
         ),
         (lambda: refused(count, 0), "Room.size must be an integer of at least 1, got 0"),
         (lambda: refused(integer, 0.5, at_least=0), "Room.size must be an integer of at least 0, got 0.5"),
+        (lambda: refused(count, 9, at_most=8), "Room.size must be an integer of at most 8, got 9"),
+        (
+            lambda: refused(count, 2**20_000),
+            "Room.size must be an integer of at most 9,223,372,036,854,775,807, got int of 20,001 bits",
+        ),
         (
             lambda: refused(choice, "adm", ["adam", "sgd"]),
             "Room.size must be one of adam, sgd; got 'adm' (did you mean 'adam'?)",

@@ -24,6 +24,7 @@ ROOT_MODULES: Final[dict[str, set[str]]] = {
     "schedule_kinds": {"checks", "errors"},
     "schedules": {"checks", "errors", "schedule_kinds"},
     "contracts": {"checks", "errors"},
+    "fields": {"checks", "errors"},
     "facts": {"contracts"},
     "streams": {"contracts"},
     "quiet": set(),

@@ -81,7 +81,10 @@ def build(experiment: Experiment, document: Document, member: Member | None = No
 
 @contextlib.contextmanager
 def opened(experiment: Experiment, document: Document, member: Member | None = None) -> Iterator[tuple[Parts, Any]]:
-    """What the experiment names, and its environment; their errors at once."""
+    """What the experiment names, and its environment; their errors at once.
+
+    Errors about the memory that the context raises become those of the document.
+    """
     findings = Findings()
     with contextlib.ExitStack() as stack:
         with findings.collecting():
@@ -95,7 +98,20 @@ def opened(experiment: Experiment, document: Document, member: Member | None = N
         with findings.collecting():
             env = stack.enter_context(environment_of(wanted, wanted.num_envs, document))
         findings.raise_all()
-        yield parts, env
+        with _memory_by_key(experiment, document):
+            yield parts, env
+
+
+@contextlib.contextmanager
+def _memory_by_key(experiment: Experiment, document: Document) -> Iterator[None]:
+    """What is found wrong with an argument of the memory when it is built names the key."""
+    try:
+        yield
+    except ArgumentError as error:
+        memory = experiment.agent.memory
+        if memory is None or error.argument not in memory.kwargs or memory.kwargs[error.argument] != error.value:
+            raise
+        raise document.error(("agent", "memory", error.argument), str(error)) from error
 
 
 def _check_spread(experiment: Experiment, memory: Any, document: Document) -> None:
@@ -167,7 +183,7 @@ def environment_of(wanted: Environment, copies: int, document: Document | None =
         about = error.argument if isinstance(error, ArgumentError) else ""
         about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError) or about == "kwargs"
         key = "kwargs" if about_kwargs and wanted.kwargs else "id"
-        at: Keys = ("environment", about if about in ("vectorization", "wrappers") else key)
+        at: Keys = ("environment", about if about in ("num_envs", "vectorization", "wrappers") else key)
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
         raise document.error(at, str(error)) from error

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ... import fields
+from ...checks import flag
 from ...runs.files import make_folders, replacing, write_file, write_json_atomically
 from ...runs.seeding import draw_seed
 from ..errors import RunFolderError
@@ -33,7 +35,7 @@ from ..language.values import flat
 from ..language.writing import to_yaml
 from ..polyaxon.metrics import compared
 from ..running import folder as records
-from ..seeds.group import FINISHED, Outcome
+from ..seeds.group import FINISHED, IDENTITY, OUTCOME, Outcome
 from .metrics import measured
 from .space import Point, as_text
 from .strategies import Batch, Next
@@ -50,6 +52,27 @@ COUNT: Final = (FINISHED, EARLY)
 """Statuses of trials that count."""
 MAY_CHANGE: Final = ("tracker", "submit", "description", "matrix.metric", "matrix.earlyStopping")
 """What may change when a search is resumed: no trial that has finished would be another one."""
+
+
+_FIELDS: Final = fields.fields(
+    {
+        "group": IDENTITY,
+        "seeds": fields.listed(fields.whole()),
+        "seed": fields.whole(),
+        "ended": fields.text,
+        "failed": flag,
+        "points": fields.listed(fields.mapping),
+        "batches": fields.listed(
+            fields.fields(
+                {"points": fields.listed(fields.whole())}, dict.fromkeys(("iteration", "bracket"), fields.whole())
+            )
+        ),
+        "trials": fields.each(
+            fields.fields({"status": fields.text}, {**OUTCOME, "metric": fields.optional(fields.number)})
+        ),
+    }
+)
+"""What ``RESULTS`` holds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,7 +268,8 @@ def _read(folder: Path) -> Search:
     path = folder / RESULTS
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
-        search = Search(folder, str(value["group"]["uuid"]), value["seeds"], value["seed"])
+        fields.check("", value, _FIELDS)
+        search = Search(folder, value["group"]["uuid"], value["seeds"], value["seed"])
         search.points, search.ended, search.failed = value["points"], value["ended"], value["failed"]
         search.batches = [Batch(**one) for one in value["batches"]]
         search.outcomes = {int(trial): TrialOutcome(**found) for trial, found in value["trials"].items()}
@@ -255,11 +279,10 @@ def _read(folder: Path) -> Search:
     except FileNotFoundError:
         what = f"{path} is missing, so the search cannot be resumed. Use --model-dir for a new search."
         raise RunFolderError(folder, what) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+    except (OSError, ValueError) as error:
         what = (
-            f"{path} is damaged, so the search cannot be resumed: {why}. Restore the file, or use --model-dir for a new"
-            " search."
+            f"{path} is damaged, so the search cannot be resumed: {error}. Restore the file, or use --model-dir for a"
+            " new search."
         )
         raise RunFolderError(folder, what) from None
     return search

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ... import fields
 from ...runs.files import make_folders, replacing, write_file, write_json_atomically
 from ..errors import ChangedExperimentError, ExperimentError, RunFolderError
 from ..language.schema import Experiment, load
@@ -55,6 +56,25 @@ class Outcome:
     episode_return: float | None = None
     evaluation: Mapping[str, float] | None = None
     message: str = ""
+
+
+OUTCOME: Final[Mapping[str, fields.Kind]] = {
+    **dict.fromkeys(("episodes", "timesteps", "updates"), fields.optional(fields.whole())),
+    **dict.fromkeys(("seconds", "episode_return"), fields.optional(fields.number)),
+    "evaluation": fields.optional(fields.each(fields.number)),
+    "message": fields.text,
+}
+"""The fields of an outcome in a file, but for its status."""
+IDENTITY: Final = fields.fields({"uuid": fields.text}, {"name": fields.text})
+"""Of the group that runs are tracked as."""
+_FIELDS: Final = fields.fields(
+    {
+        "group": IDENTITY,
+        "not_compiled": fields.text,
+        "seeds": fields.each(fields.fields({"status": fields.one_of(*_STATUSES)}, OUTCOME)),
+    }
+)
+"""What ``RESULTS`` holds."""
 
 
 class Group:
@@ -184,12 +204,11 @@ def _read(folder: Path, identity: str) -> tuple[str, dict[int, Outcome], str]:
     path = folder / RESULTS
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
+        fields.check("", value, _FIELDS)
         outcomes = {int(seed): Outcome(**found) for seed, found in value["seeds"].items()}
-        if unknown := {one.status for one in outcomes.values()} - set(_STATUSES):
-            raise ValueError(f"unknown status {unknown.pop()!r}")
-        return str(value["group"]["uuid"]), outcomes, str(value["not_compiled"])
     except FileNotFoundError:
         return identity, {}, ""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"{path} is damaged: {error!r}. Remove it: finished seeds are found again."
+    except (OSError, ValueError) as error:
+        what = f"{path} is damaged: {error}. Remove it: finished seeds are found again."
         raise RunFolderError(folder, what) from None
+    return value["group"]["uuid"], outcomes, value["not_compiled"]

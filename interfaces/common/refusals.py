@@ -64,9 +64,8 @@ class Refusals:
 
     def flag(self, name: str, value: Any) -> bool:
         """True or False."""
-        if not isinstance(value, bool):
-            self.refuse(name, f"must be True or False, got {value!r}", value)
-        return value
+        with self.told():
+            return checks.flag(name, value)
 
     def known(self, where: str, given: Iterable[str], allowed: Iterable[str], *, what: str = "argument") -> None:
         """Refuse names that are not allowed, with the nearest one that is."""

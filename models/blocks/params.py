@@ -51,7 +51,8 @@ class Params:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = declared(type(self), field.name)["check"].convert(field.name, getattr(self, field.name))
+            given = checks.plain(getattr(self, field.name))
+            value = declared(type(self), field.name)["check"].convert(field.name, given)
             object.__setattr__(self, field.name, value)
 
 
@@ -139,13 +140,7 @@ def one_of(names: Iterable[str], allowed: str = "") -> Check:
 
 def flag() -> Check:
     """True or false."""
-
-    def convert(name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{name} must be true or false, got {value!r}", name, value)
-        return value
-
-    return Check("`true`, `false`", convert, {"kind": "flag"})
+    return Check("`true`, `false`", checks.flag, {"kind": "flag"})
 
 
 def text() -> Check:

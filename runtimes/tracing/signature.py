@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ...checks import did_you_mean
+from ...checks import FLOAT32_MAX, did_you_mean
 from ...contracts import EstimatorSpec, ModelFn, RunConfig
 from ...errors import ArgumentError, MissingKeyError
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
-_LARGEST = float(np.finfo(np.float32).max)
 EXPECTED = "model_fn(features, labels, mode[, params[, config[, model_dir]]])"
 
 
@@ -153,7 +150,7 @@ def numbers_of(params: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= FLOAT32_MAX
 
 
 def describe(model_fn: Any) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable asks the creators again
 
+from ...checks import physical_memory
 from ...contracts import Modes
 from ...policies.modes import relative_name
 from . import graphs
@@ -75,12 +77,25 @@ class VariableStore:
                 was not requested.
         """
         cursor, values, computed = 0, dict[int, tf.Tensor](), dict[int, tf.Tensor]()
+        available, nbytes = physical_memory(), sum(_nbytes(entry.variable) for entry in self._entries)
+
+        def refuse_too_large(kwargs: Any, value: tf.Tensor) -> None:
+            """Refuse, before it is allocated, a variable with which all are larger than the machine's memory."""
+            nonlocal nbytes
+            if cursor < len(self._entries):
+                return
+            nbytes += _nbytes(value)
+            if available is not None and nbytes > available:
+                what = Described(_name_asked_for(kwargs), value.dtype, value.shape)
+                needs = f"its variables need {nbytes:,} bytes then, this machine has {available:,}: use smaller layers"
+                raise ValueError(f"{self._model_name} in mode {mode!r} creates {what}; {needs}")
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
             initial = kwargs.get("initial_value")
             if callable(initial) and tf.executing_eagerly():
                 function = _seeded_function(initial)
+                refuse_too_large(kwargs, function.outputs[0])
                 kwargs["initial_value"] = function()
                 values[cursor] = function.outputs[0]
             if cursor < len(self._entries):
@@ -89,6 +104,7 @@ class VariableStore:
                 self._entries.append(_made(kwargs, kwargs["initial_value"]))
             else:
                 value = values[cursor] = computed[cursor] = _value_of(kwargs)
+                refuse_too_large(kwargs, value)
                 self._entries.append(_made(kwargs, functools.partial(_zeros_like, value)))
             cursor += 1
             return self._entries[cursor - 1].variable
@@ -239,6 +255,11 @@ class VariableStore:
             f"{self._model_name} in mode {mode!r} does not create {missing} again, which an earlier call in the same"
             f" mode created: {_advice(missing.name)}"
         )
+
+
+def _nbytes(value: Any) -> int:
+    sizes = value.shape.as_list() if value.shape.rank is not None else [0]
+    return math.prod(size or 0 for size in sizes) * int(value.dtype.size)
 
 
 def _name_asked_for(kwargs: Mapping[str, Any]) -> str:

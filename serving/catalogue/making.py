@@ -247,10 +247,7 @@ def _check_together(found: Mapping[str, Any], documented: Mapping[str, str]) -> 
 def _seed(value: Any) -> int:
     if value is None:
         return draw_seed()
-    seed = checks.integer("seed", value, at_least=0)
-    if seed > _MAX_SEED:
-        raise ArgumentError(f"seed must be at most {_MAX_SEED}, got {checks.shortened(value)}", "seed", value)
-    return seed
+    return checks.integer("seed", value, at_least=0, at_most=_MAX_SEED)
 
 
 def _split(model: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

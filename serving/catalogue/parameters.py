@@ -90,11 +90,7 @@ def _real(form: Form, name: str, value: Any) -> float:
 
 
 def _whole(form: Form, name: str, value: Any) -> int:
-    most = form.get("at_most", MOST)
-    number = checks.integer(name, value, at_least=form["at_least"])
-    if number > most:
-        raise ArgumentError(f"{name} must be at most {most:,}, got {checks.shortened(value)}", name, value)
-    return number
+    return checks.integer(name, value, at_least=form["at_least"], at_most=form.get("at_most", MOST))
 
 
 def _one_of(form: Form, name: str, value: Any) -> str:
@@ -102,9 +98,7 @@ def _one_of(form: Form, name: str, value: Any) -> str:
 
 
 def _flag(form: Form, name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ArgumentError(f"{name} must be true or false, got {checks.shortened(value)}", name, value)
-    return value
+    return checks.flag(name, value)
 
 
 def _text(form: Form, name: str, value: Any) -> str:

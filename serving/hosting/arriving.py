@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...checks import shortened
+from ...checks import FLOAT32_MAX, shortened
 from ...contracts import Array, ArraySpec, SpecTree
 from ...errors import ArgumentError, NonFiniteError
 from ...estimators.stepping import Stepper
@@ -24,7 +24,7 @@ from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY
 from .streams import FRAGMENT, MOST, Stream
 from .tensors import decoded
 from .trying import Columns, column_of, rows_of, try_updates
-from .values import FLOAT32_MAX, Where, fields, place
+from .values import Where, fields, place
 
 _MOST: Final = 1 << 48
 """Of whatever is counted: at 1,000 a second, that takes 8,900 years."""

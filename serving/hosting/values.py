@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from gymnasium.spaces import Box, Dict, Tuple
 
-from ...checks import shortened
+from ...checks import FLOAT32_MAX, shortened
 from ...contracts import Array, ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace, Leaf
@@ -20,7 +20,6 @@ Where: TypeAlias = tuple[Any, ...]
 
 _NUMBERS: Final = {int, float}
 _WITH_BOOLS: Final = {int, float, bool}
-FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
 _SHORT: Final = 64
 
 

@@ -170,6 +170,19 @@ def test_steps_that_gymnasium_forbids(then: Any, message: Any) -> None:
     assert caught.environment == 0
 
 
+@pytest.mark.parametrize("reward", [-1e39, np.float64(1e300), 10**400])
+def test_rewards_beyond_float32(reward: Any) -> None:
+    batched = stepped(Fake(), Fake(then=(np.zeros(2), reward, False, False, {})))
+    with pytest.raises(
+        NonFiniteError, match=r"returned the reward -?1.* in environment 1, beyond .* float32"
+    ) as caught:
+        batched.step(np.zeros(2, np.int32))
+    assert caught.value.environment == 1
+    largest = float(np.finfo(np.float32).max)
+    held = stepped(Fake(then=(np.zeros(2), -largest, False, False, {}))).step(LEFT)
+    assert held.reward.astype(np.float32).tolist() == [-largest]
+
+
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
 def test_numbers_that_are_not_finite(bad: Any) -> None:
     batched = stepped(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))

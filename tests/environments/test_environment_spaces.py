@@ -142,7 +142,7 @@ def test_json_errors_say_what_is_wrong() -> None:
     wrong: list[tuple[Any, Any, str, str]] = [
         (spaces.to_json, Text(3), "space", r"the space Text\(.* is not supported"),
         (spaces.from_json, {"type": "Text"}, "type", r"type must be one of Box, Discrete, .*; got 'Text'"),
-        (spaces.from_json, {"type": "Discrete", "n": 3}, "start", "Discrete space lacks 'start'"),
+        (spaces.from_json, {"type": "Discrete", "n": 3}, "start", "space: start is missing"),
     ]
     for convert, given, argument, message in wrong:
         assert raised(ArgumentError, convert, given, match=message).argument == argument

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import re
 from typing import Any
 
 import gymnasium
@@ -239,6 +240,8 @@ NO, ZEROS, SEEN = np.zeros(2, bool), np.zeros(2), np.zeros((2, 1))
         ((SEEN, ZEROS, NO, NO), r"expected \(observations, rewards, terminated, truncated, infos\)"),
         ((np.zeros((3, 1)), ZEROS, NO, NO, {}), r"an observation of shape \(3, 1\).*asks for shape \(2, 1\)"),
         ((SEEN, np.zeros((2, 1)), NO, NO, {}), r"rewards of shape \(2, 1\) and dtype float64, expected float64 \[2\]"),
+        ((SEEN, [1, None], NO, NO, {}), r"rewards of shape \(2,\) and dtype object, .*: \[1, None\]"),
+        ((SEEN, [[1], [1, 2]], NO, NO, {}), "rewards that are not an array: "),
         ((SEEN, ZEROS, ZEROS, NO, {}), r"terminated of shape \(2,\) and dtype float64, expected bool \[2\]"),
     ],
 )
@@ -253,9 +256,12 @@ def test_numbers_that_are_not_finite_name_their_row() -> None:
     batched = opened(Whole((np.array([[0.0], [np.nan]]), ZEROS, NO, NO, {})), [0, 1])
     message = "an observation that is NaN or infinite in environment 1"
     assert raised(NonFiniteError, batched.step, action, match=message).environment == 1
-    batched = opened(Whole((SEEN, np.array([-np.inf, 0]), NO, NO, {})), [0, 1])
-    message = "the reward -inf in environment 0"
-    assert raised(NonFiniteError, batched.step, action, match=message).environment == 0
+    for row, reward in enumerate((-np.inf, 1e300)):
+        rewards = np.zeros(2)
+        rewards[row] = reward
+        batched = opened(Whole((SEEN, rewards, NO, NO, {})), [0, 1])
+        message = re.escape(f"the reward {reward} in environment {row}")
+        assert raised(NonFiniteError, batched.step, action, match=message).environment == row
 
 
 def test_a_vector_environments_exception_is_the_cause() -> None:

@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.environments import make
+from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
@@ -346,6 +347,24 @@ def test_a_hook_may_be_alone_or_a_function(tmp_path: Path) -> None:
     )
     assert len(notes.facts["after_timestep"]) == 6
     assert returns == [6.0, 6.0]
+
+
+async def _coroutine(session: Any, episode: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda session: None, r"\(session, episode\), but takes \(session\)"),
+        (lambda session, episode, more: None, r"\(session, episode\), but takes \(session, episode, more\)"),
+        (_coroutine, "would never run"),
+    ],
+)
+def test_a_function_with_other_arguments_is_refused_before_training(function: Any, told: str, tmp_path: Path) -> None:
+    for hooks in (function, [function]):
+        error = raised(ArgumentError, agent(tmp_path).train, Counting(), timesteps=6, hooks=hooks, match=told)
+        assert (error.argument, error.value) == ("hooks", function)
+    assert not (tmp_path / "run.json").exists()
 
 
 def test_params_may_be_a_dataclass(tmp_path: Path) -> None:

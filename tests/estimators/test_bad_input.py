@@ -1,7 +1,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from axonrl import EstimatorSpec
@@ -29,9 +28,9 @@ AT = 14  # the second timestep of episode 3
     ("num_envs", "fault", "kind", "message"),
     [
         (1, RuntimeError("out of coal"), BrokenEnvironmentError, r"\.step raised RuntimeError: out of coal"),
-        (2, lambda o, *rest: (o * np.nan, *rest), NonFiniteError, r"an observation that is NaN or infinite"),
+        (2, lambda o, _, *rest: (o, 1e300, *rest), NonFiniteError, r"the reward 1e\+300 in environment 1, beyond"),
     ],
-    ids=["raises", "nan observation"],
+    ids=["raises", "reward"],
 )
 def test_an_environment_that_fails_in_mid_episode(
     num_envs: int, fault: Any, kind: type[Exception], message: str, tmp_path: Path

@@ -236,6 +236,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_what_is_not_finite_is_refused(session: Interaction) -> None:
     raised(NonFiniteError, session.act, np.array([np.nan, 0.0]), match="observation that is NaN")
     raised(NonFiniteError, session.observe, np.nan, False, False, np.zeros(2), 1, match="the reward nan")
+    message = (
+        r"the reward 1e\+300, beyond what float32 holds .* \(lane 1, timestep 0 of its episode; global_timestep 0\)"
+    )
+    raised(NonFiniteError, session.observe, 1e300, False, False, np.zeros(2), 1, match=message)
+    raised(ArgumentError, session.observe, 10**400, False, False, np.zeros(2), 1, match="reward must be a number")
 
 
 def test_hooks_stop_and_save_as_in_train(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from axonrl.errors import CheckpointError
+from axonrl.errors import ArgumentError, CheckpointError
 from axonrl.hooks import EvaluationHook, FinalValuesHook, Hook
-from axonrl.tests.estimators.fakes import At, Counting, Notes, agent
+from axonrl.memories import BatchMemory
+from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, vector
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -42,3 +44,24 @@ def test_a_folder_that_is_removed_in_the_middle_of_a_run(tmp_path: Path) -> None
     with pytest.raises(CheckpointError, match=f"{tmp_path} was removed while in use"):
         agent(tmp_path).train(Counting(), timesteps=6, hooks=[remove])
     assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        (lambda batch: None, "must return a mapping of names to arrays, got None"),
+        (lambda batch: {**batch, "reward": [0.0, 0.0]}, r"must return arrays; \['reward'\] is \[0\.0, 0\.0\]"),
+    ],
+)
+def test_a_memory_whose_batch_is_none_is_refused(batch: Any, told: str, tmp_path: Path) -> None:
+    class Mine(ListMemory):
+        def sample(self) -> Any:
+            return batch(super().sample())
+
+    raised(ValueError, agent(tmp_path, Mine(2)).check, Counting(), match=rf"Mine\.sample {told}")
+
+
+def test_a_rollout_that_never_gets_full_is_refused(tmp_path: Path) -> None:
+    memory = BatchMemory(2_000_002)
+    error = raised(ArgumentError, agent(tmp_path, memory).check, vector(Counting(), Counting()))
+    assert (error.argument, error.value) == ("size", 2_000_002)

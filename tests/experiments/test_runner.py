@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from axonrl.errors import NonFiniteError
+from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.language.schema import load
 from axonrl.experiments.running import building, runner
@@ -81,6 +81,8 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
         ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
         ("environment", "{id: Taxi-v4, vectorization: native}", "environment.id", "Taxi-v4 has no native copy"),
         ("agent.memory", "null", "agent.memory", "this key is required for training"),
+        ("agent.memory.size", "1e30", "agent.memory.size", "at most 9,223,372,036,854,775,807, got 1e+30"),
+        ("environment.num_envs", "100000000", "environment.num_envs", "at most 65,536, got 100000000"),
         ("environment.wrappers", "[rescale_action]", "environment.wrappers.0", "got Discrete(2)"),
     ],
 )
@@ -90,6 +92,17 @@ def test_check_names_the_key(file: Path, name: str, value: str, key: str, messag
     source = f"--set {name}" if name == "tracker" else f"--set {name}={value}"  # which may hold a token
     assert (caught.key, caught.file) == (key, source)
     assert message in str(caught)
+
+
+def test_an_argument_of_the_memory_that_is_refused_when_it_is_built_is_named(file: Path) -> None:
+    experiment, document = load(file, sets={"agent.memory": "{kind: replay, size: 1e12, batch_size: 3}"})
+    with pytest.raises(ExperimentError) as caught, building.opened(experiment, document):
+        raise ArgumentError("too large", "size", 10**12)
+    assert caught.value.key == "agent.memory.size"
+    for other in (ArgumentError("elsewhere", "size", 3), ArgumentError("elsewhere", "policy", 3)):
+        with pytest.raises(ArgumentError) as passed, building.opened(experiment, document):
+            raise other
+        assert passed.value is other
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,12 @@ def test_a_wrong_number_of_arguments_is_refused(method: Any, signature: str) -> 
         Hooks([hook])
 
 
+def test_a_state_that_is_no_mapping_is_refused() -> None:
+    hook = types.SimpleNamespace(begin=lambda s, f: None, state_dict=lambda: None, load_state_dict=lambda state: None)
+    with pytest.raises(ValueError, match=r"SimpleNamespace\.state_dict must return a mapping .*, got None"):
+        Hooks([hook]).state_dict()
+
+
 def test_defaults_and_starred_arguments_are_fine() -> None:
     hook = types.SimpleNamespace(begin=lambda *args: None, after_update=lambda s, f, more=None: None)
     assert len(Hooks([hook]).begin) == len(Hooks([hook]).after_update) == 1

@@ -78,7 +78,7 @@ def test_files_take_space_only_where_something_is_stored(tmp_path: Path) -> None
 
 
 def test_a_memory_larger_than_the_machine(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("axonrl.memories.columns.physical_memory", lambda: 100)
+    monkeypatch.setattr("axonrl.checks.physical_memory", lambda: 100)
     with pytest.raises(ArgumentError, match=r"needs 768 bytes, this machine has 100;"):
         ReplayMemory(16, 4).build(SPECS, 1, np.random.default_rng(0))
     mapped(tmp_path)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl import checks
 from axonrl.contracts import ArraySpec
 from axonrl.errors import ArgumentError
-from axonrl.memories import ReplayMemory, columns, ring
-from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
+from axonrl.memories import ReplayMemory, ring
+from axonrl.tests.memories.transitions import NewestMemory, refused, specs_of, timestep, timesteps
 from axonrl.tests.raising import raised
 
 
@@ -75,13 +76,19 @@ def test_room_is_made_for_as_many_observations_as_come(built: Any, step: Any, mo
 
 def test_a_memory_that_cannot_fit_is_refused(built: Any, monkeypatch: Any) -> None:
     # 32 bytes for every transition: 24, and two observations of 4
-    monkeypatch.setattr(columns, "physical_memory", lambda: 31_999)
+    monkeypatch.setattr(checks, "physical_memory", lambda: 31_999)
     with pytest.raises(ValueError, match=r"NewestMemory\(size=1000\) needs 32,000 bytes, this machine has 31,999"):
         built(NewestMemory(1000, 1))
-    monkeypatch.setattr(columns, "physical_memory", lambda: 32_000)
+    monkeypatch.setattr(checks, "physical_memory", lambda: 32_000)
     built(NewestMemory(1000, 1))
-    monkeypatch.setattr(columns, "physical_memory", lambda: None)
+    monkeypatch.setattr(checks, "physical_memory", lambda: None)
     built(NewestMemory(1000, 1))
+    with refused("size", "NewestMemory(size=9000000000000000000) needs 36,000,000,000,000,000,000 bytes"):
+        built(NewestMemory(9 * 10**18, 1))
+    with refused("size", "at most 9,223,372,036,854,775,807, got 1e+30"):
+        NewestMemory(1e30, 1)  # type: ignore[arg-type]
+    with refused("n_step"):
+        ReplayMemory(1000, 1, n_step=10**12)
 
 
 def test_the_number_of_environments_divides_the_size(built: Any) -> None:

@@ -17,6 +17,7 @@ from axonrl.errors import CheckpointError
 from axonrl.runs.arrays import save_arrays
 from axonrl.runs.checkpoints import CheckpointStore
 from axonrl.runs.files import check_file
+from axonrl.tests.damage import damages
 from axonrl.tests.raising import raised
 from axonrl.tests.runs.states import FILES, counted, counter_of, flip, names, newest, truncate
 
@@ -148,10 +149,10 @@ DAMAGE = [
     ("arrays.safetensors", truncate, r"arrays.safetensors has \d+ bytes instead of \d+"),
     ("arrays.safetensors", flip, r"arrays.safetensors does not have the SHA-256 that was written"),
     ("state.json", Path.unlink, r"state.json cannot be read: No such file"),
-    ("manifest.json", of_another_version, "unknown format version 3: this version of axonrl reads 1 and 2"),
+    ("manifest.json", of_another_version, "has the format_version 3: this version of axonrl reads 1 and 2"),
     ("manifest.json", truncate, r"manifest.json is not JSON"),
-    ("manifest.json", lambda path: path.write_text("[]"), r"manifest.json has no format version"),
-    ("manifest.json", lambda path: path.write_text('{"format_version": 1, "index": 2}'), r"does not give size"),
+    ("manifest.json", lambda path: path.write_text("[]"), r"manifest.json has no format_version"),
+    ("manifest.json", lambda path: path.write_text('{"format_version": 1, "index": 2}'), "files is missing"),
 ]
 
 
@@ -192,6 +193,17 @@ def test_whichever_byte_is_flipped_the_state_is_right(tmp_path: Path, name: str)
     assert 1 in found
     if name != "manifest.json":
         assert set(found) == {1}
+
+
+def test_each_damaged_field_of_the_manifest_is_named(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    path = store.save({**counted(1), "counters": {"global_step": 1}}) / "manifest.json"
+    for field, damaged in damages(
+        json.loads(path.read_text()), ["format_version", "counters.global_step"], ["counters"]
+    ):
+        path.write_text(json.dumps(damaged))
+        name = field.removeprefix("files.")  # of a file that is missing
+        assert name in str(raised(CheckpointError, store.read, 1, match=r"manifest\.json"))
 
 
 def test_a_checkpoint_under_another_name_is_damaged(tmp_path: Path) -> None:

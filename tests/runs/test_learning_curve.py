@@ -5,10 +5,12 @@ import gymnasium
 import numpy as np
 import pytest
 
+from axonrl.errors import CheckpointError
 from axonrl.runs.history import EPISODES, EVALUATIONS, Episode, read_columns
 from axonrl.runs.learning_curve import Caption, algorithm_of, caption, learning_curve, smoothed, smoothing_window
 from axonrl.runs.learning_curves import connected, learning_curves, window_means
 from axonrl.runs.record import RunRecord
+from axonrl.tests.raising import raised
 
 EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
 
@@ -48,6 +50,13 @@ def test_the_picture(tmp_path: Path, episodes: int, evaluation: dict[str, float]
     assert (folder / "learning_curve.svg").read_text().startswith("<?xml")
     assert dict(mpl.rcParams) == before
     assert not list(folder.glob(".*"))
+
+
+def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    write(tmp_path, [1.0])
+    (tmp_path / ".learning_curve.png.tmp").mkdir()  # whoever is root may write into any other folder
+    error = raised(CheckpointError, learning_curve, tmp_path, match=r"Draw it from a copy of .* that can be written to")
+    assert f"{tmp_path / 'learning_curve.png'} cannot be written: Is a directory" in str(error)
 
 
 def test_what_is_drawn(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import tensorflow as tf
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from axonrl import Agent, EstimatorSpec, __version__
-from axonrl.errors import CheckpointError
+from axonrl.errors import ArgumentError, CheckpointError
 from axonrl.models import dqn
 from axonrl.runs import provenance, record
+from axonrl.tests.damage import damages
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, vector
 from axonrl.tests.raising import raised
 
@@ -54,12 +55,27 @@ def test_what_is_no_record_is_an_error_that_names_the_file(text: str, message: s
     raised(CheckpointError, Agent, linear_model, model_dir=tmp_path, match=rf"{tmp_path}/run\.json {message}")
 
 
-def test_a_record_with_another_space_is_no_record(tmp_path: Path) -> None:
-    written(tmp_path)
-    value = json.loads((tmp_path / "run.json").read_text())
-    value["action_space"] = {"type": "Nothing"}
-    (tmp_path / "run.json").write_text(json.dumps(value))
-    raised(CheckpointError, record.read, tmp_path, match="is not the record of a run")
+def test_each_damaged_field_is_named(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "environment": {"id": "Own-v0", "kwargs": {}, "wrappers": [{"kind": "time_limit"}], "unrecorded": {}},
+        "memory": {"kind": "replay"},
+        "warm_start": {"from": "weights", "new": ["a"]},
+        "schedule": {"first_update": 35},
+        "limits": {"steps": 3},
+        "initial": {"kernel": "0f"},
+        "code": {"model_fn": {"digest": "0f", "unknown": ["x"]}},
+    }
+    written(tmp_path, **changes)
+    path = tmp_path / "run.json"
+    free = ["format", "params", "made_with", "environment.kwargs", "initial.kernel", "runtime_why"]
+    free += [f"{at}.unheard_of" for at in ("environment.wrappers[0]", "environment.unrecorded", "memory", "warm_start")]
+    free += [f"observation_space.spaces{part}" for part in ("[0][0]", "[1][0]", "[0][1].low", "[0][1].high")]
+    inside = ["environment.wrappers", "environment.unrecorded", "warm_start.new", "schedule.first_update"]
+    optional = [*changes, *inside, "limits.steps", "code.model_fn", "code.model_fn.unknown"]
+    for field, damaged in damages(json.loads(path.read_text()), free, optional):
+        path.write_text(json.dumps(damaged))
+        error = str(raised(CheckpointError, record.read, tmp_path, match=r"run\.json is damaged"))
+        assert field.removesuffix("[0]") in error  # the shape of nested lists is that of the first
 
 
 @pytest.mark.parametrize(
@@ -96,10 +112,22 @@ def test_a_run_is_recorded_before_its_first_timestep(tmp_path: Path) -> None:
 
 
 def test_params_that_json_cannot_hold_are_passed_again(tmp_path: Path) -> None:
-    params = {"epsilon": np.float32(0.25), "learning_rate": 0.001}
+    params = {"epsilon": 0.25, "activation": len}
     agent(tmp_path, params=params).train(Counting(), timesteps=4)
-    raised(ValueError, agent, tmp_path, match="could not record the params epsilon as JSON: pass params again")
+    raised(ValueError, agent, tmp_path, match="could not record the params activation as JSON: pass params again")
     assert agent(tmp_path, params=params).evaluate(Counting(), 1)["episodes"] == 1
+
+
+def test_params_of_numpy_are_recorded_and_given_as_plain_values(tmp_path: Path) -> None:
+    params = {"epsilon": np.float32(0.25), "sizes": np.array([[1, 2]]), "flags": [np.True_, {"low": np.array(0.5)}]}
+    plain = {"epsilon": 0.25, "sizes": [[1, 2]], "flags": [True, {"low": 0.5}]}
+    one = agent(tmp_path, params=params).train(Counting(), timesteps=4)
+    assert one.params == plain
+    assert repr(json.loads((tmp_path / "run.json").read_text())["params"]) == repr(plain)
+    assert agent(tmp_path).params == plain
+    for given in ({"a": 10**400}, {"a": [{"b": 10**5000}]}):
+        where = raised(ArgumentError, agent, tmp_path / "new", params=given).argument
+        assert where == ("params['a'][0]['b']" if isinstance(given["a"], list) else "params['a']")
 
 
 def test_a_model_without_an_importable_name_is_passed_again(tmp_path: Path) -> None:

@@ -94,6 +94,16 @@ def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, bat
     assert result.td_error.shape == (6, 3)
 
 
+@pytest.mark.parametrize("of_keras", [False, True])
+def test_variables_that_cannot_fit_are_refused(of_keras: bool, trace: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return predict(keras.layers.Dense(2)(features) if of_keras else linear(features)[1])
+
+    monkeypatch.setattr("axonrl.runtimes.tracing.variables.physical_memory", lambda: 31)
+    with pytest.raises(ValueError, match=r"creates \S+ float32\(4, 2\); its variables need 32 bytes then, .* has 31: "):
+        trace(model_fn)
+
+
 def test_batches_without_observations_are_refused(trace: Make, batch_specs: Make) -> None:
     specs = batch_specs(5)
     del specs["observation"]

@@ -127,7 +127,7 @@ def test_a_programs_digest_has_the_versions_in_it(monkeypatch: pytest.MonkeyPatc
         ("dqn", {"margin_weight": 1}, "margin_weight", "demonstrations"),
         ("dqn", {"network": "nature_cnn"}, "network", "TensorFlow"),
         ("dqn", {"sampler": {"kind": "prioritised"}}, "sampler", "prioritized"),
-        ("dqn", {"seed": 2**63}, "seed", str(2**63 - 1)),
+        ("dqn", {"seed": 2**63}, "seed", f"{2**63 - 1:,}"),
         ("rainbow", {"v_min": 10}, "v_min", "v_max"),
         ("ddpg", {"max_grad_norm_actor": 1, "max_grad_norm_critic": 2}, "max_grad_norm_critic", "max_grad_norm_actor"),
         ("ppo", {"rollout_length": 100}, "rollout_length", "batch_size=64"),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from .... import fields
 from ....errors import CheckpointError
 from ....runs.files import remove, write_json_atomically
 from ....runs.folders import staged, target_of
@@ -22,6 +23,7 @@ from .observing import Observes
 _MANIFEST: Final = "agent.json"
 _STATE: Final = "state.safetensors"
 _FILES: Final = (_MANIFEST, _STATE)
+_FIELDS: Final = fields.fields({"agent": fields.mapping, "timesteps": fields.whole(), "updates": fields.whole()})
 _SAME: Final = (
     *("kind", "preprocessing_spec", "network_spec", "action_adapter_spec", "value_function_spec", "dueling_q"),
     *("double_q", "memory_spec", "exploration_spec", "type", "architecture", "worker_sample_size"),
@@ -80,6 +82,7 @@ class Files(Observes):
         folder = self._found(where, Path(os.fspath(path)))
         try:
             manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
+            fields.check(_MANIFEST, manifest, _FIELDS)
             state = read_state(folder / _STATE)
         except (CheckpointError, OSError, ValueError) as error:
             raise RLGraphError(f"{where}: {folder} cannot be read: {error}", "path", str(path)) from error

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....checks import all_finite, shortened
+from ....checks import FLOAT32_MAX, all_finite, shortened
 from ....contracts import Array, ArraySpec
 from ...common.value_specs import ValueSpec
 from .errors import refuse
@@ -15,8 +15,6 @@ from .specs import MASK, Values
 
 _KINDS: Final = {"bool": "b", "int": "iuf", "float": "fiu"}
 """Kinds of NumPy dtypes that are taken for a type; floats for ints only if they are whole."""
-_LARGEST: Final = float(np.finfo(np.float32).max)
-"""Numbers beyond are infinite as float32, which models compute with."""
 ENDINGS: Final = (0, 1, 2)
 """Of an episode: it goes on, it ended, it was aborted."""
 
@@ -137,13 +135,13 @@ def read_actions(where: str, given: Any, actions: Values, *, partial: bool = Fal
 
 def read_reward(where: str, given: Any) -> float:
     """A finite number."""
-    if type(given) is float and -_LARGEST <= given <= _LARGEST:
+    if type(given) is float and -FLOAT32_MAX <= given <= FLOAT32_MAX:
         return given
     array = as_array(f"{where}: reward", given)
     if array.dtype.kind not in "fiu" or array.shape not in ((), (1,)):
         refuse(f"{where}: reward", f"must be a number, got {shortened(given)}", given)
     number = float(array.reshape(()))
-    if not -_LARGEST <= number <= _LARGEST:
+    if not -FLOAT32_MAX <= number <= FLOAT32_MAX:
         refuse(f"{where}: reward", f"must be finite as float32, got {number}", given)
     return number
 
@@ -257,7 +255,7 @@ def as_array(argument: str, given: Any) -> Array:
 
 def _is_float32(array: Array) -> bool:
     """Are all numbers finite as float32?"""
-    return not array.size or bool(array.min() >= -_LARGEST and array.max() <= _LARGEST)  # NaN is not
+    return not array.size or bool(array.min() >= -FLOAT32_MAX and array.max() <= FLOAT32_MAX)  # NaN is not
 
 
 def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
