@@ -70,7 +70,7 @@ def experiment_schema() -> dict[str, Any]:
     definitions["Reference"] = {
         "description": "The value of a param that the file declares under 'params'.",
         "type": "string",
-        "pattern": r"^\$\{[^}]*\}$",
+        "pattern": r"\$\{[^}]*\}",  # also within a text: ${thousands}e3 is a number
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -52,7 +52,7 @@ include: [a.yml, b.yml]
 seed: ${seed}
 agent: {model_fn: '${model}', memory: {kind: batch, size: '${size}'}}
 environment: {id: '${game}', num_envs: '${n}'}
-train: {max_timesteps: '${limit}'}
+train: {max_timesteps: '${thousands}e3'}
 learn: {data: '${file}', max_steps: '${limit}'}
 config: {keep_checkpoint_max: '${keep}'}
 evaluate: {policy: '${policy}'}
