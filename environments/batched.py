@@ -173,8 +173,10 @@ class BatchedEnvironment(abc.ABC):
         if self._observations.all_finite(batch):
             return
         row, values = self._observations.non_finite_row(batch)
-        what = f"an observation that is NaN or infinite in environment {row}, as float32: {shortened(values)}"
-        raise NonFiniteError(f"{self.name}.{method} returned {what}", row)
+        returned = (
+            f"returned an observation that is NaN or infinite in environment {row}, as float32: {shortened(values)}"
+        )
+        raise NonFiniteError(f"{self.name}.{method} {returned}", row)
 
     def _check_rewards(self, rewards: Array) -> None:
         held = np.abs(rewards) <= FLOAT32_MAX  # false of NaN

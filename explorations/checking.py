@@ -67,7 +67,7 @@ def name_of(exploration: Any) -> str:
 
 def _check_like(what: str, exploration: Any, given: Any, greedy: Any) -> None:
     if not isinstance(greedy, Mapping):
-        kinds = "f" if greedy.dtype.kind == "f" else "iu"
+        kinds = "fiu" if greedy.dtype.kind == "f" else "iu"
         if not isinstance(given, np.ndarray) or given.shape != greedy.shape or given.dtype.kind not in kinds:
             wanted = f"{what} like predictions['action'], {_told(greedy)}"
             _refuse(exploration, wanted, _told(given))

@@ -311,7 +311,7 @@ class Memory(abc.ABC):
 
         def nowhere(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
             if (nbytes := math.prod(shape) * dtype.itemsize) > checks.INT64_MAX:
-                raise self._too_large(f"{nbytes:,} bytes for its {name} alone, more than there can be")
+                raise self._too_large(f"needs {nbytes:,} bytes for its {name} alone: choose a smaller size")
             arrays[name] = shape, dtype
             return np.broadcast_to(np.zeros((), dtype), shape)
 
@@ -348,11 +348,13 @@ class Memory(abc.ABC):
         available = checks.physical_memory()
         if available is not None and needed > available:
             most = self.size * available // needed
-            raise self._too_large(f"{needed:,} bytes, this machine has {available:,}; choose a size below {most:,}")
+            raise self._too_large(
+                f"needs {needed:,} bytes, this machine has {available:,}; choose a size below {most:,},"
+                " or smaller observations"
+            )
 
-    def _too_large(self, needs: str) -> ArgumentError:
-        message = f"{type(self).__name__}(size={self.size}) needs {needs}, or smaller observations"
-        return ArgumentError(message, "size", self.size)
+    def _too_large(self, message: str) -> ArgumentError:
+        return ArgumentError(f"{type(self).__name__}(size={self.size}) {message}", "size", self.size)
 
     def _require_built(self) -> None:
         if not self.num_envs:

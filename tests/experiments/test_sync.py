@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
         "axonrl: error: Folder runs/c is a file, not a run folder.",
         "axonrl: error: Run folder runs/d was not tracked: journal.jsonl is missing.",
         "axonrl: error: Run folder runs/e is in use by a running training. Sync it later.",
-        "axonrl: error: runs/f/record.json must be a list of mappings",
+        "axonrl: error: runs/f/record.json: its content must be a list, got {}",
         f"axonrl: error: {Path('runs/g/tracking.lock').absolute()}: Is a directory",
         "axonrl: runs/h: a tracker cannot be created: RuntimeError: its service is down (users_sync_tracker.py:4,"
         " in __init__)",

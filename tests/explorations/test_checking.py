@@ -58,6 +58,8 @@ def test_what_it_may_return() -> None:
     for actions in (ONE["action"].astype(np.int64), ONE["action"].astype(np.uint8)):
         found = checked(Mine(None), (actions, extras), ONE, ["log_prob"])
         assert found == (actions, extras) or (found[0] is actions and found[1] is extras)
+    whole = {"action": np.zeros(2, np.float32)}  # of a model whose greedy actions are floats, in a Discrete space
+    assert checked(Mine(None), (ONE["action"], {}), whole, [])[0] is ONE["action"]
     assert level_of(Mine(np.float32(0.5)), 0) == 0.5
     raised(ArgumentError, level_of, Mine(None), 0, match=r"Mine\.level must return a number, got None")
 
