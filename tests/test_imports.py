@@ -262,6 +262,19 @@ def test_the_actor_loads_little_more_than_litert() -> None:
     assert loaded_by("from axonrl.runtimes import Policy") & (HEAVY | {"flatbuffers"}) == set()
 
 
+def test_the_client_of_a_service_loads_only_itself() -> None:
+    code = """
+import sys
+from axonrl.serving import RemoteAgent, EncodedAgentState, SUPPORTED_MODELS, wait_until_agent_exists, NotFound
+ours = [name for name in sys.modules if name.startswith("axonrl.") and not name.startswith("axonrl.serving")]
+assert ours == [], ours
+"""
+    assert (
+        loaded_by(code) & (HEAVY | {"numpy", "asyncio", "urllib3", "aiohttp", "yaml", "pydantic", "sqlalchemy"})
+        == set()
+    )
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = """
 import sys

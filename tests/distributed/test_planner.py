@@ -42,18 +42,6 @@ def test_requests_go_to_those_with_the_fewest_in_flight() -> None:
     assert planner.in_flight() == 4
 
 
-def test_each_fragment_counts_once_and_in_order() -> None:
-    planner = ready(Rules(actors=1, in_flight=3))
-    one, two, three = planner.requests(3, 0.0)
-    assert not planner.answered(two, 1.0)  # before the first
-    assert planner.answered(one, 1.0)
-    assert not planner.answered(one, 1.0)
-    assert planner.answered(two, 1.0)
-    assert planner.ended(0, 0, Death(DIED, "killed", 2.0))
-    assert not planner.answered(three, 2.0)  # of an incarnation that was given up
-    assert planner.counts == {"asked": 3, "accepted": 2, "dead": 3, "lost": 1, "restarts": 1}
-
-
 def test_an_actor_comes_back_later_and_later_until_it_works_again() -> None:
     planner = ready(Rules(actors=1, restart_delay_s=1.0, longest_delay_s=4.0))
     waits, now = [], 0.0

@@ -49,32 +49,6 @@ def stepped(*envs: Any) -> Any:
     return opened(SyncVectorEnv(copies, autoreset_mode="Disabled"), range(len(envs)))
 
 
-def test_three_cartpoles_equal_three_bare_ones() -> None:
-    bare, batched = [gymnasium.make("CartPole-v1") for _ in range(3)], open_environment(make("CartPole-v1", 3))
-    assert (batched.name, batched.num_envs, batched.not_exact) == ("CartPole-v1", 3, None)
-    assert batched.action_space == Discrete(2)
-    seeds = [11, 12, 2**62 + 1]
-    expected = np.stack([env.reset(seed=seed)[0] for env, seed in zip(bare, seeds, strict=True)])
-    found = batched.reset(None, seeds)
-    rng, resets = np.random.default_rng(0), 0
-    for _ in range(120):
-        np.testing.assert_array_equal(found, expected)
-        actions = rng.integers(2, size=3).astype(np.int32)
-        steps = [env.step(int(action)) for env, action in zip(bare, actions, strict=True)]
-        step = batched.step(actions)
-        expected = np.stack([one[0] for one in steps])
-        np.testing.assert_array_equal(step.observation, expected)
-        rest = step[1:4]
-        assert [array.tolist() for array in rest] == [[one[part] for one in steps] for part in (1, 2, 3)]
-        assert [array.dtype for array in (step.observation, *rest)] == [np.float32, np.float64, np.bool_, np.bool_]
-        for i in np.flatnonzero(step.terminated):
-            seeds[i] += 100
-            expected[i] = bare[i].reset(seed=seeds[i])[0]
-            resets += 1
-        found = batched.reset(step.terminated, seeds)
-    assert resets > 5
-
-
 def test_reset_uses_seeds_inside_the_mask_only() -> None:
     envs = Fake(first=(1.0, 1.0)), Fake(first=(2.0, 2.0))
     batched = stepped(*envs)

@@ -65,18 +65,6 @@ def test_unsupported_observation_spaces_are_named(space: Any, message: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("space", "shape", "dtype"),
-    [
-        (Box(-2.0, 2.0, (3,), np.float64), (3,), np.float32),
-        (MultiDiscrete([2, 3]), (2,), np.int32),
-        (MultiBinary(4), (4,), np.int8),
-    ],
-)
-def test_action_arrays(space: Any, shape: Any, dtype: Any) -> None:
-    assert spaces.action_spec(space) == ArraySpec(shape, dtype)
-
-
-@pytest.mark.parametrize(
     ("space", "message"),
     [
         (Box(0, 9, (2,), np.int32), "is not supported; supported are float Box, Discrete, Multi"),

@@ -12,7 +12,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward, WrappedVector
-from axonrl.environments.single import Single
 from axonrl.environments.statistics import statistics_of, taken_over
 from axonrl.environments.wrapping import WrapperError, Wrapping, mask_from_info
 from axonrl.errors import ArgumentError
@@ -93,16 +92,6 @@ def line() -> Iterator[None]:
         yield
 
 
-def test_moments_by_hand() -> None:
-    moments = Moments((1,))
-    assert (moments.mean.tolist(), moments.var.tolist(), moments.count) == ([0.0], [1.0], 0)
-    moments.update(np.array([[1.0], [3.0]]))
-    assert (moments.mean.tolist(), moments.var.tolist(), moments.count) == ([2.0], [1.0], 2)
-    moments.update(np.array([[8.0]]))
-    assert (moments.count, moments.mean.tolist()) == (3, pytest.approx([4.0]))
-    assert moments.var.tolist() == pytest.approx([26 / 3])  # of 1, 3, 8: (9 + 1 + 16) / 3
-
-
 def test_moments_of_large_float32_numbers_are_precise() -> None:
     rows = (10_000 + np.random.default_rng(0).standard_normal((1000, 3))).astype(np.float32)
     moments = Moments((3,))
@@ -161,14 +150,6 @@ def test_statistics_of_other_parts_are_not_taken_over() -> None:
     other = make("Line-v0", space=Dict({"a": Box(0, 1, (3,))}), wrappers=["normalize_observation"])
     assert taken_over(other, saved) is None
     assert taken_over(make("Reach-v0", 2, wrappers=["normalize_observation"]), saved) is not None
-
-
-def test_integers_by_hand() -> None:
-    normalize = NormalizeObservation(Box(0, 9, (1,), np.int32), clip=10)
-    assert normalize.space == Box(-10, 10, (1,), np.float32)
-    normalize.learn(np.array([[1], [3], [8]], np.int32))
-    found = normalize(np.array([[1]], np.int32))
-    assert (found.dtype, found.item()) == (np.float32, pytest.approx(-3 / np.sqrt(26 / 3)))
 
 
 def test_rewards_by_hand() -> None:
@@ -308,13 +289,6 @@ def test_copies_that_do_not_share_cannot_be_made_again() -> None:
     alone = SyncVectorEnv([lambda: make("Line-v0", wrappers=["normalize_observation"])] * 2)
     with pytest.raises(ValueError, match="has running statistics, which a new one would lack; pass env instead"):
         similar(alone)
-
-
-def test_without_normalisation_nothing_is_in_between() -> None:
-    env = open_environment(make("CartPole-v1", wrappers=[{"kind": "time_limit", "max_episode_steps": 2}]))
-    assert type(env) is Single
-    env.reset(None, [0])
-    assert [env.step(np.zeros(1, np.int32)).truncated.item() for _ in range(2)] == [False, True]
 
 
 def test_the_first_one_is_innermost_and_normalisation_outermost() -> None:

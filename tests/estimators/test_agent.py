@@ -23,7 +23,6 @@ from axonrl.tests.estimators.fakes import (
     At,
     Counting,
     ListMemory,
-    Named,
     Notes,
     agent,
     aiming_model,
@@ -130,30 +129,6 @@ def test_box_actions_are_stored_as_chosen_and_clipped_on_their_way_out(tmp_path:
     np.testing.assert_array_equal(env.actions, np.ones((20, 2)))
     assert one.global_step == 2
     assert one.predict(np.zeros((1, 2)))["action"].shape == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("num_envs", "memory"), [(1, lambda: ListMemory(2)), (2, lambda: ReplayMemory(100, 2))], ids=["own", "replay"]
-)
-def test_dict_observations(num_envs: int, memory: Callable[[], Any], tmp_path: Path) -> None:
-    def model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        assert set(features) == {"t", "kind"}
-
-        def together(observation: Any) -> Any:
-            return tf.concat([observation["t"], tf.one_hot(observation["kind"] - 1, 3)], axis=1)
-
-        if labels is not None:
-            labels = {**labels, "next_observation": together(labels["next_observation"])}
-        return linear_model(together(features), labels, mode)
-
-    notes = Notes()
-    env = vector(Named(), Named()) if num_envs == 2 else Named()
-    one = agent(tmp_path, memory(), model).train(env, 8, timesteps=20, hooks=[notes])
-    assert one.global_step == 2
-    facts = notes.facts["after_timestep"][0]
-    assert facts.next_observation["t"].tolist() == [[1.0]] * num_envs
-    assert facts.next_observation["kind"].tolist() == [2] * num_envs
-    assert one.evaluate(Named(4), episodes=1)["episode_return_mean"] == 10.0
 
 
 def test_what_is_handed_to_the_model(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
-"""Episodes: their statistics, and their replay."""
+"""Episodes: what is kept of them, and their replay."""
 
-import math
 import time
 from typing import Any
 
@@ -66,72 +65,6 @@ def resumed(episodes: Episodes) -> Episodes:
     return other
 
 
-def replayed(episodes: Episodes, env: Any) -> tuple[Any, Any]:
-    return episodes.replay(env)
-
-
-class Played:
-    """Episodes in environments, as the loop plays them; the actions follow from the timestep."""
-
-    def __init__(self, episodes: Episodes, env: Any, observation: Any = None, timestep: int = 0) -> None:
-        self.episodes, self.env, self.observation, self.timestep = episodes, env, observation, timestep
-
-    def play(self, timesteps: int) -> list[Any]:
-        """What was observed, and the ends of episodes."""
-        seen: list[Any] = []
-        for _ in range(timesteps):
-            mask = ~self.episodes.running
-            if mask.any():
-                self.observation = self.env.reset(None if mask.all() else mask, self.episodes.begin(mask))
-            self.timestep += 1
-            actions = np.array([(self.timestep**2 + 3 * i) % 7 for i in range(self.episodes.num_envs)], np.int32)
-            step = self.env.step(actions)
-            self.episodes.record(actions, step.reward, step.acted)
-            self.episodes.add_loss(1 / self.timestep)
-            self.observation = step.observation
-            seen.append(step.observation.tolist())
-            for i in np.flatnonzero(step.terminated).tolist():
-                stats = self.episodes.finish(i, True, False, 0.0)
-                seen.append((i, stats.episode, stats.episode_return, stats.length, stats.loss))
-        return seen
-
-
-def test_every_episode_has_the_seed_of_its_place() -> None:
-    episodes = Episodes(2, DISCRETE, RUN_SEED)
-    assert list(episodes.begin(np.array([True, True]))) == [episode_seed(3, 0, 0), episode_seed(3, 1, 0)]
-    episodes.finish(1, True, False, 0.0)
-    assert episodes.running.tolist() == [True, False]
-    assert list(episodes.begin(np.array([False, True]))) == [episode_seed(3, 0, 0), episode_seed(3, 1, 1)]
-    episodes.cut()
-    assert not episodes.running.any()
-    assert list(episodes.begin(np.array([True, True]))) == [episode_seed(3, 0, 1), episode_seed(3, 1, 2)]
-    assert episodes.index.tolist() == [2, 3]
-
-
-def test_statistics() -> None:
-    episodes = Episodes(2, DISCRETE, RUN_SEED)
-    episodes.begin(np.array([True, True]))
-    episodes.record(np.array([1, 1], np.int32), np.array([1.0, 5.0]), None)
-    episodes.add_loss(math.inf)
-    first = episodes.finish(0, True, False, 0.25)
-    episodes.begin(np.array([True, False]))
-    episodes.record(np.array([1, 1], np.int32), np.array([2.0, 70.0]), np.array([True, False]))
-    episodes.record(np.array([1, 1], np.int32), np.array([4.0, 7.0]), None)
-    nothing_learnt = episodes.finish(0, False, True, 0.5)
-    episodes.begin(np.array([True, False]))
-    episodes.add_loss(0.1)
-    episodes.add_loss(0.2)
-    learnt = episodes.finish(0, True, False, 0.5)
-    other = episodes.finish(1, True, True, 0.5)
-    assert (first.episode_return, first.length, first.terminated, first.truncated) == (1.0, 1, True, False)
-    assert (first.loss, first.exploration, first.environment, first.episode) == (math.inf, 0.25, 0, 0)
-    assert (nothing_learnt.episode_return, nothing_learnt.length, nothing_learnt.episode) == (6.0, 2, 1)
-    assert (nothing_learnt.terminated, nothing_learnt.truncated) == (False, True)
-    assert math.isnan(nothing_learnt.loss)
-    assert learnt.loss == (0.1 + 0.2) / 2  # an infinite loss before the episode is none of its business
-    assert (other.episode_return, other.length, other.environment, other.episode) == (12.0, 2, 1, 0)
-
-
 def test_the_seconds_are_those_of_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
@@ -146,29 +79,6 @@ def test_the_seconds_are_those_of_all_sessions(monkeypatch: pytest.MonkeyPatch) 
     assert episodes.finish(0, True, False, 0.0).seconds == 1.75
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_from_any_timestep_on_a_replay_leads_to_the_same_future(count: int) -> None:
-    _, env = several(count)
-    original = Played(Episodes(count, DISCRETE, RUN_SEED), env)
-    kinds = set()
-    for _ in range(60):
-        original.play(1)
-        episodes, running = resumed(original.episodes), original.episodes.running
-        kinds.add((bool(running.all()), bool(running.any())))
-        _, fresh = several(count)
-        observation, returns = replayed(episodes, fresh)
-        np.testing.assert_array_equal(observation[running], original.observation[running])
-        assert returns[running].tolist() == episodes.returns[running].tolist()  # the very sums
-        # The original goes on in environments of its own, which were brought to the same place.
-        _, again = several(count)
-        twin = resumed(original.episodes)
-        twin_observation, _ = replayed(twin, again)
-        here = Played(episodes, fresh, observation, original.timestep).play(30)
-        assert here == Played(twin, again, twin_observation, original.timestep).play(30)
-    assert (True, True) in kinds
-    assert (False, count > 1) in kinds  # also right after an end
-
-
 def test_all_episodes_of_a_replay_end_together() -> None:
     episodes = Episodes(3, DISCRETE, RUN_SEED)
     for mask, actions in [([1, 1, 1], (1, 4, 2)), ([0, 0, 0], (2, 5, 0)), ([0, 1, 0], (3, 6, 1))]:
@@ -178,7 +88,8 @@ def test_all_episodes_of_a_replay_end_together() -> None:
     seeds = [22, 11, 33]  # of episodes of 2, 2 and 2 timesteps: the replay must cope with those that end too early
     episodes.seeds = seeds
     envs, env = several(3)
-    observation, returns = replayed(episodes, env)
+    replayed: Any = episodes.replay(env)
+    observation, returns = replayed
     # Environment 0 diverges: it ends after two actions instead of going on, and begins again. Environment 1 plays
     # its episode of one action until all end together. Environment 2 has no episode: what it does means nothing.
     assert envs[0].calls == [("reset", 22), 1, 2, ("reset", 22), 3]

@@ -1,6 +1,5 @@
-"""Masks through the life of an agent: rows without a legal action, wrappers, exact resume, exported policies."""
+"""Masks through the life of an agent: rows without a legal action, lanes, exported policies."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, RunConfig
 from axonrl.contracts import NO_LEGAL_ACTION
-from axonrl.environments import make
 from axonrl.errors import ArgumentError, BrokenEnvironmentError
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn, ppo
 from axonrl.policies import Policy
-from axonrl.tests.estimators.fakes import SelfResetting, differences, snapshot
+from axonrl.tests.estimators.fakes import SelfResetting
 from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
@@ -110,24 +108,3 @@ def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
             interaction.act(nothing, lane=1)
 
     raised(ArgumentError, call, match="without a legal action: lane 1, timestep 1")
-
-
-@pytest.mark.parametrize(
-    ("model_fn", "params", "memory", "copies"),
-    [(dqn.model_fn, SMALL, lambda: ReplayMemory(60, 8), None), (ppo.model_fn, PPO, lambda: BatchMemory(20), 2)],
-)
-def test_taxi_with_the_mask_of_its_info_is_resumed_exactly(
-    model_fn: Any, params: Any, memory: Any, copies: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def taxi() -> Any:
-        return make("Taxi-v4", copies, wrappers=["mask_from_info"])
-
-    def made(name: str) -> Agent:
-        return Agent(model_fn, memory(), tmp_path / name, QUIET, params)
-
-    made("through").train(taxi(), max_timesteps=160)
-    made("cut").train(taxi(), max_timesteps=90)
-    with caplog.at_level(logging.WARNING, logger="axonrl"):
-        made("cut").train(taxi(), max_timesteps=160)
-    assert not caplog.records  # it is exact
-    assert differences(snapshot(tmp_path / "through"), snapshot(tmp_path / "cut")) == []

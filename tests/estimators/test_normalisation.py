@@ -42,21 +42,6 @@ def moments_of(state: Any, kind: str = "obs_rms") -> Any:
 # -- saved and brought back -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("num_envs", "wrappers"), [(1, ["normalize_observation"]), (4, BOTH)])
-def test_a_run_in_two_parts_ends_bit_for_bit_like_one(tmp_path: Path, num_envs: int, wrappers: Any) -> None:
-    learner(tmp_path / "whole").train(cart(num_envs, wrappers), 40, 4, timesteps=400)
-    learner(tmp_path / "parts").train(cart(num_envs, wrappers), 40, 4, timesteps=250)
-    between = snapshot(tmp_path / "parts")
-    assert between["episodes"]["running"].any()
-    assert between["counters"]["global_timestep"] == -(-250 // num_envs) * num_envs
-    left = 400 - between["counters"]["global_timestep"]
-    learner(tmp_path / "parts").train(cart(num_envs, wrappers), 40, 4, timesteps=left)
-    whole, parts = snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")
-    assert differences(whole, parts) == []
-    assert differences(whole["weights"], between["weights"]) != []
-    assert differences(whole["statistics"], between["statistics"]) != []
-
-
 def test_it_goes_on_in_another_or_in_the_same_environment(tmp_path: Path) -> None:
     """What else was done in an environment does not count, and one process goes on like two."""
     learner(tmp_path / "whole").train(cart(4), 40, 4, timesteps=240)

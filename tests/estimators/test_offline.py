@@ -114,29 +114,6 @@ def prioritized(model_dir: Path, **config: Any) -> Any:
     return agent(model_dir, memory, params={"learning_rate": 0.01}, **config)
 
 
-class Dies:
-    """Ends the process, as far as a test can, after an update."""
-
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def after_update(self, session: Any, facts: Any) -> None:
-        if session.global_step == self._step:
-            raise KeyboardInterrupt
-
-
-def test_a_run_that_died_ends_as_if_it_had_not(tmp_path: Path) -> None:
-    saves: dict[str, Any] = {"save_checkpoints_steps": 7}
-    prioritized(tmp_path / "whole", **saves).learn(DATA, SPACES, max_steps=40)
-    for step in (3, 9, 31):
-        with pytest.raises(KeyboardInterrupt):
-            prioritized(tmp_path / "killed", **saves).learn(DATA, SPACES, max_steps=40, hooks=[Dies(step)])
-    prioritized(tmp_path / "killed", **saves).learn(DATA, SPACES, max_steps=40)
-    whole = snapshot(tmp_path / "whole")
-    assert whole["offline"]["steps"] == 40
-    assert differences(whole, snapshot(tmp_path / "killed")) == []
-
-
 def test_the_same_data_are_stored_once_and_others_are_added(tmp_path: Path) -> None:
     write_episodes(tmp_path / "data.npz", DATA)
     run = tmp_path / "run"

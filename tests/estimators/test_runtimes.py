@@ -17,7 +17,6 @@ from axonrl.errors import CheckpointError, NonFiniteError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import dqn
 from axonrl.policies.lite_executor import LiteRTExecutor
-from axonrl.policies.reasons import Reason
 from axonrl.runs.arrays import load_arrays
 from axonrl.runtimes import choosing
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
@@ -104,22 +103,6 @@ def test_the_choice_is_said_once_and_recorded_with_its_reason(
     assert record(tmp_path)["runtime_why"] == {"actor": SMALL_RECORD, "learner": SMALL_RECORD}  # why it was begun so
 
 
-def test_a_run_in_litert_stays_there_whatever_the_rule_says_now(
-    ran: set[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    train(agent(tmp_path / "a"))
-    monkeypatch.setattr(choosing, "_obstacle", lambda traced, by_name: Reason("large", "the moon"))
-    choices(caplog)
-    train(agent(tmp_path / "a"), ran)
-    assert ran == {("litert", "act"), ("litert", "train")}
-    assert choices(caplog) == [f"Using LiteRT for actor and learner, {BEGUN}."]
-    assert record(tmp_path / "a")["runtime"] == LITERT
-    train(agent(tmp_path / "b"), ran)  # a new run follows it
-    assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
-    assert choices(caplog) == ["Using TensorFlow for actor and learner: the model is large (the moon)."]
-    assert record(tmp_path / "b")["runtime_why"] == {part: {"code": "large", "detail": "the moon"} for part in LITERT}
-
-
 @pytest.mark.parametrize(
     ("runtime", "without"),
     [(TENSORFLOW, ()), ("tensorflow", ("runtime_why",))],
@@ -147,18 +130,6 @@ def test_a_run_in_tensorflow_stays_there_whatever_the_rule_says_now(
     agent(tmp_path).evaluate(Counting(), 1)
     assert ran == {("tensorflow", "act")}
     assert choices(caplog) == [f"Using TensorFlow for the actor, {BEGUN}."]
-
-
-def test_a_run_that_is_apart_stays_apart(ran: set[tuple[str, str]], tmp_path: Path) -> None:
-    train(agent(tmp_path))
-    edit_record(tmp_path, APART)
-    train(agent(tmp_path), ran)
-    assert ran == {("litert", "act"), ("tensorflow", "train")}
-    assert record(tmp_path)["runtime"] == APART
-    for runtime in ("litert", "tensorflow"):
-        begun = "the actor in litert, the learner in tensorflow"
-        with pytest.raises(ValueError, match=f"was started with {begun}; got runtime='{runtime}'"):
-            train(agent(tmp_path, runtime=runtime))
 
 
 def test_another_executor_may_evaluate_a_run_but_not_train_it(ran: set[tuple[str, str]], tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def test_a_hook_that_goes_by_the_clock_is_called_now_and_then(
     assert [event[1] for event in notes.events if event[0] == "after_timestep"] == [1, 2, 3, 4, 5, 6]
 
 
-def test_every_event_in_order_with_two_environments(tmp_path: Path) -> None:
+def test_every_event_in_order_with_two_environments_and_its_facts(tmp_path: Path) -> None:
     """Episodes of two and of three timesteps; both end on the last vector step, where only one is wanted."""
     notes = Notes()
-    env = vector(Counting(2), Counting(3))
-    agent(tmp_path, ListMemory(2)).train(env, 4, 3, episodes=4, hooks=[notes])
+    envs = Counting(2), Counting(3)
+    agent(tmp_path, ListMemory(2)).train(vector(*envs), 4, 3, episodes=4, hooks=[notes])
     assert notes.events == [
         ("begin", 0, 0, 0),
         ("before_episode", 0, 0, 0, 0),
@@ -83,30 +83,23 @@ def test_every_event_in_order_with_two_environments(tmp_path: Path) -> None:
         ("after_episode", 0, 12, 3, 4),
         ("end", 12, 3, 4),
     ]
-
-
-def test_what_the_facts_say(tmp_path: Path) -> None:
-    notes = Notes()
-    envs = Counting(2), Counting(3)
-    agent(tmp_path, ListMemory(2)).train(vector(*envs), 4, 3, timesteps=6, hooks=[notes])
     fakes = "axonrl.tests.estimators.fakes"
     settings: dict[str, bool | float | str] = {"environment": "Counting", "model_fn": f"{fakes}:linear_model"}
     settings |= {"seed": 0, "num_envs": 2, "memory.kind": f"{fakes}:ListMemory", "memory.batch_size": 2}
     settings |= {"memory.fills_and_empties": False}
-    assert notes.facts["begin"] == [BeginFacts(2, False, {"timesteps": 6}, settings)]
+    assert notes.facts["begin"] == [BeginFacts(2, False, {"episodes": 4}, settings)]
     seeds = [env.seeds[0] for env in envs] + [envs[0].seeds[1]]
     pairs = zip([(0, 0), (1, 0), (0, 1)], seeds, strict=True)
-    assert notes.facts["before_episode"] == [EpisodeFacts(i, episode, seed or -1) for (i, episode), seed in pairs]
+    assert notes.facts["before_episode"][:3] == [EpisodeFacts(i, episode, seed or -1) for (i, episode), seed in pairs]
     assert len(set(seeds)) == 3
-    first, second, third = notes.facts["after_timestep"]
+    first, second, third = notes.facts["after_timestep"][:3]
     assert [facts.reward.tolist() for facts in (first, second, third)] == [[1, 1], [2, 2], [1, 3]]
     assert [facts.observation[:, 0].tolist() for facts in (first, second, third)] == [[0, 0], [1, 1], [0, 2]]
     assert [facts.next_observation[:, 0].tolist() for facts in (first, second, third)] == [[1, 1], [2, 2], [1, 3]]
     assert [facts.terminated.tolist() for facts in (first, second, third)] == [[0, 0], [1, 0], [0, 1]]
     assert not any(facts.truncated.any() for facts in (first, second, third))
-    assert [facts.action.tolist() for facts in (first, second, third)] == list(
-        map(list, zip(envs[0].actions, envs[1].actions, strict=True))
-    )
+    actions = [facts.action.tolist() for facts in notes.facts["after_timestep"]]
+    assert actions == list(map(list, zip(envs[0].actions, envs[1].actions, strict=True)))
     update = notes.facts["after_update"][0]
     assert math.isfinite(update.loss)
     assert update.metrics.keys() == {"target"}
@@ -243,7 +236,7 @@ def test_when_a_hook_raises_the_ends_run_and_nothing_more_is_saved(event: str, t
         assert saved(tmp_path) == [(0, 0, 0)]
 
 
-def test_a_request_stops_after_the_timestep_and_the_first_reason_is_kept(tmp_path: Path) -> None:
+def test_a_request_stops_before_the_next_timestep_and_the_first_reason_is_kept(tmp_path: Path) -> None:
     def ask(session: Any) -> None:
         session.request_stop("enough")
         session.request_stop("more than enough")
@@ -260,30 +253,26 @@ def test_a_request_stops_after_the_timestep_and_the_first_reason_is_kept(tmp_pat
     ]
     assert notes.facts["end"][0].reason == "enough"
     assert saved(tmp_path)[-1] == (4, 1, 1)
+    begun = agent(tmp_path / "begun").train(Counting(), hooks=[At("begin", 0, lambda one: one.request_stop("no"))])
+    assert begun.global_timestep == 0
 
 
-def test_a_request_in_begin_stops_before_the_first_timestep(tmp_path: Path) -> None:
-    one = agent(tmp_path).train(Counting(), hooks=[At("begin", 0, lambda session: session.request_stop("no"))])
-    assert one.global_timestep == 0
-
-
-def test_a_checkpoint_asked_for_in_an_event_is_written_at_the_end_of_the_timestep(tmp_path: Path) -> None:
+def test_a_checkpoint_asked_for_in_a_timestep_is_written_at_its_end_and_between_timesteps_at_once(
+    tmp_path: Path,
+) -> None:
     def ask(session: Any) -> None:
         session.save_checkpoint()
-        assert saved(tmp_path) == [(0, 0, 0)]
+        assert saved(tmp_path) == [(0, 0, 0)] * 2
 
-    agent(tmp_path).train(Counting(4), 8, timesteps=10, hooks=[At("after_timestep", 8, ask)])
-    assert saved(tmp_path) == [(0, 0, 0), (8, 1, 2), (10, 1, 2)]
-
-
-def test_a_checkpoint_between_timesteps_is_written_at_once(tmp_path: Path) -> None:
     one, env = agent(tmp_path), Counting(4)
-    with one.session(env, [At("begin", 0, lambda session: session.save_checkpoint())]) as session:
+    hooks = [At("begin", 0, lambda session: session.save_checkpoint()), At("after_timestep", 2, ask)]
+    with one.session(env, hooks) as session:
         assert saved(tmp_path) == [(0, 0, 0)] * 2
         one.run_episode(env, session)
+        assert saved(tmp_path)[2:] == [(2, 0, 0)]
         session.save_checkpoint()
-        assert saved(tmp_path)[2:] == [(4, 0, 1)]
-    assert saved(tmp_path)[2:] == [(4, 0, 1)]  # nothing has changed since
+        assert saved(tmp_path)[3:] == [(4, 0, 1)]
+    assert saved(tmp_path)[3:] == [(4, 0, 1)]  # nothing has changed since
 
 
 def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
@@ -368,12 +357,13 @@ def test_who_handles_ctrl_c_already_keeps_it(tmp_path: Path) -> None:
     assert one.global_timestep == 10
 
 
-def test_run_episode_is_what_train_does(tmp_path: Path) -> None:
+def test_run_episode_finishes_the_episode_in_flight_and_does_what_train_does(tmp_path: Path) -> None:
     agent(tmp_path / "a").train(Counting(4), 8, 3, episodes=5)
     one, env = agent(tmp_path / "b"), Counting(4)
+    one.train(env, 8, 3, timesteps=6)
     with one.session(env) as session:
-        stats = [one.run_episode(env, session, 8, 3) for _ in range(5)]
-    assert [(s.episode, s.episode_return, s.length) for s in stats] == [(k, 10.0, 4) for k in range(5)]
+        stats = [one.run_episode(env, session, 8, 3) for _ in range(4)]
+    assert [(s.episode, s.episode_return, s.length) for s in stats] == [(k, 10.0, 4) for k in range(1, 5)]
     assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
 
 
@@ -390,14 +380,6 @@ def test_train_refuses_a_subclass_whose_episodes_it_would_not_run(tmp_path: Path
     assert not (tmp_path / "run.json").exists()
     with one.session(env) as session:  # a loop of one's own may call it
         assert (one.run_episode(env, session).length, one.global_episode) == (3, 2)
-
-
-def test_run_episode_finishes_the_episode_in_flight(tmp_path: Path) -> None:
-    one, env = agent(tmp_path), Counting(4)
-    one.train(env, timesteps=6)
-    with one.session(env) as session:
-        stats = one.run_episode(env, session)
-    assert (stats.episode, stats.length, one.global_timestep) == (1, 4, 8)
 
 
 def test_a_request_lets_the_episode_finish_and_no_other_begin(tmp_path: Path) -> None:
@@ -477,22 +459,17 @@ def test_a_policy_has_a_plain_name(name: str, tmp_path: Path) -> None:
 
 
 def test_what_a_hook_sees_of_the_session(tmp_path: Path) -> None:
-    seen: dict[str, Any] = {}
+    env = Counting(4)
 
     def look(session: Any) -> None:
-        seen.update(
-            model_dir=session.model_dir,
-            seed=session.config.seed,
-            spaces=(session.config.observation_space, session.config.action_space),
-            exploration=session.exploration,
-            weights=session.weights(),
-            timings=session.timings,
+        assert (session.model_dir, session.config.seed) == (tmp_path, 0)
+        assert (session.config.observation_space, session.config.action_space) == (
+            env.observation_space,
+            env.action_space,
         )
+        assert (session.exploration, session.weights().keys()) == (0.5, {"0000.weights"})
+        assert min(session.timings.environment, session.timings.acting, session.timings.learning) > 0
+        session.request_stop("all is seen")
 
-    env = Counting(4)
-    agent(tmp_path).train(env, 8, timesteps=10, hooks=[At("after_timestep", 10, look)])
-    assert (seen["model_dir"], seen["seed"]) == (tmp_path, 0)
-    assert seen["spaces"] == (env.observation_space, env.action_space)
-    assert (seen["exploration"], seen["weights"].keys()) == (0.5, {"0000.weights"})
-    timings = seen["timings"]
-    assert min(timings.environment, timings.acting, timings.learning) > 0
+    one = agent(tmp_path).train(env, 8, timesteps=20, hooks=[At("after_timestep", 10, look)])
+    assert one.global_timestep == 10

@@ -56,22 +56,11 @@ class Weights:
         self.weights.update(weights)
 
 
-class Counting(Greedy):
-    def __init__(self) -> None:
-        self.count = 0
-
-    def state_dict(self) -> Any:
-        return {"count": self.count}
-
-    def load_state_dict(self, state: Any) -> None:
-        self.count = state["count"]
-
-
 def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory: Any = None) -> TrainingState:
     rngs = generators(7)
     memory = ReplayMemory(8, 2) if memory is None else memory
     memory.build(SPECS, num_envs, rngs["memory"])
-    predict = PredictMode(exploration=Counting(), record=(), state=None, outputs={}, not_exact=(), evaluation_hooks=())
+    predict = PredictMode(exploration=Greedy(), record=(), state=None, outputs={}, not_exact=(), evaluation_hooks=())
     train = TrainMode(batch={}, metrics=(), noise=(), reads=frozenset())
     stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
     return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
@@ -91,38 +80,6 @@ def fill(state: TrainingState) -> None:
         "next_observation": np.array([[4.0, 5.0], [6.0, 7.0]], np.float32),
     }
     state.stepper.memory.extend(**batch)
-
-
-def test_a_state_comes_back_whole() -> None:
-    state = fresh()
-    fill(state)
-    state.stepper.counters = Counters(11, 22, 33)
-    state.stepper.owed = 4
-    state.stepper.executor.set_weights({"kernel": np.array([1.0, 2.0], np.float32)})
-    state.stepper.exploration.count = 5  # type: ignore[attr-defined]
-    state.episodes.begin(np.array([True, True]))
-    state.observation = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
-    state.stepper.behaviour.recurrent = {"hidden": np.array([[1.0], [2.0]], np.float32)}
-    state.hooks = {"Some:0": {"best": 1.25}}
-    for rng, count in zip(state.stepper.generators.values(), (1, 2, 3), strict=True):
-        rng.integers(0, 10, count, np.int32)  # an odd number of 32-bit words leaves half a word behind
-    content = stored(state.state_dict())
-    drawn = {name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in state.stepper.generators.items()}
-    other = fresh()
-    other.load_state_dict(content)
-    assert (other.counters, other.stepper.owed) == (Counters(11, 22, 33), 4)
-    weights = other.stepper.executor.get_weights()
-    assert {name: value.tolist() for name, value in weights.items()} == {"kernel": [1.0, 2.0], "bias": [0.0, 0.0]}
-    assert other.stepper.exploration.count == 5  # type: ignore[attr-defined]
-    assert other.episodes.running.tolist() == [True, True]
-    assert other.observation.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert other.stepper.behaviour.recurrent is not None
-    assert other.stepper.behaviour.recurrent["hidden"].tolist() == [[1.0], [2.0]]
-    assert (other.hooks, len(other.stepper.memory)) == ({"Some:0": {"best": 1.25}}, 2)
-    assert {
-        name: rng.integers(0, 2**31, 9, np.int32).tolist() for name, rng in other.stepper.generators.items()
-    } == drawn
-    assert len({tuple(one) for one in drawn.values()}) == 3  # three generators, each its own
 
 
 def test_a_state_of_two_lanes_goes_on_in_three() -> None:

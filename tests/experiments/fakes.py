@@ -147,3 +147,46 @@ SLOW = (
     f"import sys; from {__name__} import main_with_pauses as main; sys.exit(main(sys.argv[1:]))",
 )
 """The command line in a process of its own, with an Agent that only counts, slowly."""
+
+TROUBLE = '''
+"""A hook of a user's, beside the experiment file; who imports it needs no TensorFlow."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from axonrl.hooks import Hook
+
+
+class Trouble(Hook):
+    """Does what plan.json has for the run's seed, when it is time."""
+
+    def begin(self, session, facts):
+        path = Path("plan.json")
+        self.what, self.when = json.loads(path.read_text() if path.exists() else "{}").get(
+            str(session.config.seed), (None, 0)
+        )
+
+    def wait(self, session):
+        """In the middle of the run, until it is to stop; "deaf" ends at once only."""
+        Path(f"begun-{session.config.seed}").touch()
+        until = time.monotonic() + 60
+        while self.what == "deaf" or not session._stop_reason:
+            if time.monotonic() > until:
+                raise TimeoutError("nobody has stopped this run")
+            time.sleep(0.01)
+
+    def after_timestep(self, session, facts):
+        if session.global_timestep == self.when:
+            print("trouble at", self.when)
+            if self.what in ("wait", "deaf"):
+                self.wait(session)
+            elif self.what == "kill":
+                session.save_checkpoint()
+            elif self.what == "raise":
+                raise OSError("the disk is on fire")
+        elif session.global_timestep == self.when + 7 and self.what == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+'''

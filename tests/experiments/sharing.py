@@ -1,8 +1,9 @@
-"""What several files share: waiting, a tracked run, a server that always answers the same, and the command line."""
+"""What several files share: waiting, a terminal, a tracked run, a server that always answers the same, commands."""
 
 from __future__ import annotations
 
 import http.server
+import io
 import os
 import socket
 import sys
@@ -22,6 +23,11 @@ def wait(condition: Callable[[], object], seconds: float = 120) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def free_port() -> int:

@@ -23,7 +23,7 @@ from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
 from axonrl.runs.history import read_episodes, read_evaluations
 from axonrl.tests.experiments.fakes import SLOW
-from axonrl.tests.experiments.sharing import command, tracked_run, tracking, wait
+from axonrl.tests.experiments.sharing import Terminal, command, tracked_run, tracking, wait
 from axonrl.tests.raising import raised
 
 COMMANDS = [
@@ -60,20 +60,33 @@ def test_a_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")
-def test_the_same_again_needs_resume(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_folder_holds_decides_whether_a_run_begins_or_is_resumed_there(
+    run_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     words = ("run", run_file, "--model-dir", "d")
     assert axonrl(capfd, *words)[0] == 0
     code, _, err = axonrl(capfd, *words)
-    assert (code, "Run folder d already exists. Use --resume" in err) == (2, True)
+    exists = "Run folder d already exists. Use --resume to continue it, or --model-dir for a new one."
+    assert (code, err) == (2, f"axonrl: error: {exists}\n")
+    code, _, err = axonrl(capfd, "evaluate", "d")  # as of a run that was killed before its first checkpoint
+    none = "Run folder d has no checkpoint. Continue the run with axonrl run --resume."
+    assert (code, err) == (2, f"axonrl: error: {none}\n")
     for again in ("--resume", "--auto-resume"):  # the second is for a job that is started again
         assert axonrl(capfd, *words, again)[0] == 0
     assert len(json.loads(Path("d/record.json").read_text())) == 3
-    assert axonrl(capfd, "run", run_file, "--model-dir", "other", "--resume")[0] == 2
-    assert not Path("other").exists()
-    Path("other").mkdir()
-    Path("other/mine.txt").touch()
-    code, _, err = axonrl(capfd, "run", run_file, "--model-dir", "other", "--auto-resume")
-    assert (code, "Folder other exists and is not a run folder" in err) == (2, True)
+    for folder in ("nowhere", "other", "other/.mine"):
+        code, _, err = axonrl(capfd, "run", run_file, "--model-dir", folder, "--resume")
+        nothing = f"Folder {folder} has no run to resume. Start a new one without --resume."
+        assert (code, err) == (2, f"axonrl: error: {nothing}\n")
+        assert not Path("nowhere").exists()
+        Path("other").mkdir(exist_ok=True)
+        Path("other/.mine").touch()
+    for more, exists in (
+        (("other", "--auto-resume"), "Folder other exists and is not a run folder. Use --model-dir for another one."),
+        (("other/.mine",), "Folder other/.mine"),
+    ):
+        code, _, err = axonrl(capfd, "run", run_file, "--model-dir", *more)
+        assert (code, err.startswith(f"axonrl: error: {exists}")) == (2, True)
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")
@@ -161,6 +174,7 @@ def test_a_signal_stops_the_run_and_says_where_it_is(
     assert found == 143
     assert err.splitlines()[-1].startswith("axonrl: Stopped at once by SIGTERM. Saved in twice. Continue with: axonrl ")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")
@@ -230,26 +244,12 @@ def test_list(capfd: pytest.CaptureFixture[str]) -> None:
     kinds = ["experiments:", "models:", "memories:", "hooks:", "trackers:", "wrappers:"]
     assert [line for line in lines[:-3] if not line.startswith(" ")] == kinds
     entries = [line for line in lines if line.startswith("  ") and line[2] != " "]
-    assert {line.split()[0] for line in entries} >= {
-        *shipped(),
-        "dqn",
-        "replay",
-        "evaluation",
-        "polyaxon",
-        "time_limit",
-    }
+    some = {"dqn", "replay", "evaluation", "polyaxon", "time_limit"}
+    assert {line.split()[0] for line in entries} >= {*shipped(), *some}
     assert all(len(line.split()) > 2 for line in entries)
     assert all(len(line) <= 80 for line in lines[:-1])
     assert "``" not in out
     assert str(shipped()["dqn_cartpole"].parent) in lines[-1]
-
-
-def test_without_arguments_there_is_help(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = axonrl(capfd)
-    assert (code, out.startswith("usage: axonrl [-h]")) == (0, True)
-    assert max(map(len, out.splitlines())) <= 80
-    assert (raised(SystemExit, cli.main, ["--version"]).code, capfd.readouterr().out[:9]) == (0, "axonrl 0.")
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,14 @@ def test_new_copies_a_shipped_experiment(workplace: Path, capfd: pytest.CaptureF
     assert axonrl(capfd, "new", "ppo_cartpole", "dqn_cartpole.yml") == (2, "", f"axonrl: error: {exists}\n")
 
 
-def test_help_of_every_command_says_what_it_does_in_80_columns(
+def test_help_of_the_program_and_of_every_command_says_what_it_does_in_80_columns(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = axonrl(capfd)
+    assert (code, out.startswith("usage: axonrl [-h]")) == (0, True)
+    assert max(map(len, out.splitlines())) <= 80
+    assert (raised(SystemExit, cli.main, ["--version"]).code, capfd.readouterr().out[:9]) == (0, "axonrl 0.")
     for name in COMMANDS:
         assert raised(SystemExit, cli.main, [name, "--help"]).code == 0
         out = capfd.readouterr().out
@@ -325,11 +329,6 @@ def test_help_of_every_command_says_what_it_does_in_80_columns(
         assert about[0].isupper()
         assert about.endswith(".")
         assert max(map(len, out.splitlines())) <= 80
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_rows_are_styled_on_a_terminal_and_end_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,15 +360,6 @@ def test_the_pipe_is_closed() -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait()
-
-
-@pytest.mark.usefixtures("agents", "fast_curve")
-def test_a_run_that_was_killed_before_its_first_checkpoint(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert axonrl(capfd, "run", run_file, "--model-dir", "half")[0] == 0
-    code, _, err = axonrl(capfd, "evaluate", "half")
-    none = "Run folder half has no checkpoint. Continue the run with axonrl run --resume."
-    assert (code, err) == (2, f"axonrl: error: {none}\n")
-    assert axonrl(capfd, "run", run_file, "--model-dir", "half", "--resume")[0] == 0
 
 
 @pytest.mark.usefixtures("agents", "fast_curve")

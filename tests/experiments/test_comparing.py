@@ -32,19 +32,14 @@ def studies_of(folder: Path, *reach: float) -> list[Study]:
 # -- one run ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_with_evaluations(tmp_path: Path) -> None:
+def test_a_run_with_evaluations_and_one_whose_returns_are_those_of_a_hundred_episodes(tmp_path: Path) -> None:
     run, _ = read_run(make_run(tmp_path / "one", 3, [1.0, 2.0], evaluations={10: 7.0, 30: 5.0}))
-    assert (run.status, run.problem, run.environment, run.algorithm, run.seed) == (
-        *("finished", "", "CartPole-v1", "dqn"),
-        3,
-    )
+    assert (run.status, run.problem) == ("finished", "")
+    assert (run.environment, run.algorithm, run.seed) == ("CartPole-v1", "dqn", 3)
     assert (run.best_return, run.final_return, run.training_return) == (7.0, 5.0, 1.5)
     assert (run.episodes, run.timesteps) == (2, 30)  # it was evaluated after its last episode
     assert run.timesteps_per_second == pytest.approx(200)  # 20 timesteps of two copies in 0.2 s
-
-
-def test_returns_without_evaluations_are_those_of_a_hundred_episodes(tmp_path: Path) -> None:
-    run, _ = read_run(make_run(tmp_path / "one", 3, [0.0] * 50 + [10.0] * 100 + [4.0] * 50))
+    run, _ = read_run(make_run(tmp_path / "two", 3, [0.0] * 50 + [10.0] * 100 + [4.0] * 50))
     assert (run.best_return, run.final_return) == (10.0, 7.0)
 
 
@@ -148,6 +143,11 @@ def test_where_there_are_no_runs(tmp_path: Path, command: str, capsys: pytest.Ca
     if command == "ls":
         assert main([command, str(tmp_path)]) == 0
         assert capsys.readouterr().out == f"There are no runs in {tmp_path}.\n"
+    if command == "report":
+        (tmp_path / "empty").mkdir()  # of a run that cannot be shown
+        assert main([command, str(tmp_path), "-o", str(tmp_path / "report.html")]) == 2
+        assert str(tmp_path) in capsys.readouterr().err
+        assert not (tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def _plain(text: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()[1:]
 
 
-def test_numbers_have_four_digits_or_as_many_as_tell_them_apart() -> None:
+def test_numbers_have_four_digits_or_as_many_as_tell_them_apart_and_ages_one_unit() -> None:
     near = [{"a": 0.123456, "b": [0.5, 1 / 3], "c": 1.0}, {"a": 0.123457, "b": [0.5, 2 / 3], "c": 1}]
     assert differences(near) == {
         "a": ["0.123456", "0.123457"],
@@ -197,6 +197,13 @@ def test_numbers_have_four_digits_or_as_many_as_tell_them_apart() -> None:
     assert [number(value) for value in (None, 0.000123456, 9.0, 475.333, 999.96, -12345.6, float("nan"))] == [
         *("-", "0.0001235", "9", "475.3", "1,000", "-12,346", "-")
     ]
+    assert [age(seconds) for seconds in (None, 0.4, 59, 3599, 90000)] == ["-", "0 s", "59 s", "59 min", "1 d"]
+
+
+def labels(folder: Path) -> list[tuple[str, int]]:
+    """Of each group of a single environment its label, and the number of its runs."""
+    (groups,) = grouped(map(read_run, run_folders([folder]))).values()
+    return sorted((group.label, len(group.runs)) for group in groups)
 
 
 def test_where_much_differs_groups_have_the_names_of_their_folders(tmp_path: Path) -> None:
@@ -210,9 +217,7 @@ def test_where_much_differs_groups_have_the_names_of_their_folders(tmp_path: Pat
     made("seeds/seed-0", 0, 5)
     made("pole-0", 0, 6)
     made("pole-1", 1, 6)
-    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
-    labels = sorted((group.label, len(group.runs)) for group in groups)
-    assert labels == [
+    assert labels(tmp_path) == [
         *(("first/trial-0", 2), ("first/trial-2", 1), ("pole-0", 2)),
         *(("second/trial-0", 2), ("second/trial-2", 1), ("seeds", 1)),
     ]
@@ -221,14 +226,10 @@ def test_where_much_differs_groups_have_the_names_of_their_folders(tmp_path: Pat
 def test_labels_name_the_algorithm_where_there_are_several(tmp_path: Path) -> None:
     for rate, seed in ((1, 0), (1, 1), (1.0, 0), (0.00018237019760011545, 0)):
         make_run(tmp_path / f"{rate}-{seed}", seed, [1.0], rate=rate)
-
-    def labels() -> list[tuple[str, int]]:
-        (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
-        return sorted((group.label, len(group.runs)) for group in groups)
-
-    assert labels() == [("rate=0.0001824", 1), ("rate=1", 2), ("rate=1.0", 1)]  # they differ in more than the seed
+    # they differ in more than the seed
+    assert labels(tmp_path) == [("rate=0.0001824", 1), ("rate=1", 2), ("rate=1.0", 1)]
     make_run(tmp_path / "c", 0, [1.0], model_fn="ppo")
-    assert labels() == [("dqn rate=0.0001824", 1), ("dqn rate=1", 2), ("dqn rate=1.0", 1), ("ppo", 1)]
+    assert labels(tmp_path) == [("dqn rate=0.0001824", 1), ("dqn rate=1", 2), ("dqn rate=1.0", 1), ("ppo", 1)]
 
 
 def edited(folder: Path, **values: Any) -> None:
@@ -275,15 +276,10 @@ def test_a_file_and_a_program_differ_in_what_differs_alone(tmp_path: Path) -> No
 
 def test_a_group_says_what_was_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = {"id": "m:Own", "kwargs": {}, "wrappers": [], "unrecorded": {"level": None}}
+    code = {"model_fn": {"digest": "a", "unknown": ["loss"]}}
     for seed in (0, 1):
-        edited(
-            make_run(tmp_path / str(seed), seed, [1.0], python=True),
-            **{
-                "unrecorded": ["network"],
-                "environment": own,
-                "code": {"model_fn": {"digest": "a", "unknown": ["loss"]}},
-            },
-        )
+        made = make_run(tmp_path / str(seed), seed, [1.0], python=True)
+        edited(made, unrecorded=["network"], environment=own, code=code)
     unknown = ["agent.params.network", "environment.level", "loss in the code of model_fn"]
     assert printed(capsys, "compare", str(tmp_path))["columns"][0]["not_recorded"] == unknown
     assert main(["report", str(tmp_path), "--output", str(tmp_path / "report.html")]) == 0
@@ -407,7 +403,3 @@ def test_the_axes_of_several_searches_are_what_was_searched(tmp_path: Path) -> N
         (tmp_path / search / "search.yml").write_text("")
     (one,) = studies_of(tmp_path)
     assert {axis.name for axis in axes_of(searched(one))} == {"rate", "size"}  # not epsilon, which nobody searched
-
-
-def test_age() -> None:
-    assert [age(seconds) for seconds in (None, 0.4, 59, 3599, 90000)] == ["-", "0 s", "59 s", "59 min", "1 d"]

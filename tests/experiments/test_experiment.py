@@ -108,12 +108,13 @@ def test_what_it_is_given_is_checked_where_it_is_made(
 
 
 def test_what_is_needed_when_it_is_used(tmp_path: Path) -> None:
-    strategy = BestExport(tmp_path)
+    strategy = BestExport(tmp_path, metric="nosuch")
     one = experiment(agent(tmp_path / "run"), export_strategies=strategy)
     assert one.export_strategies == [strategy]  # one needs no list
     assert raised(ArgumentError, next, one.continuous_train_and_eval(10)).argument == "max_timesteps"
     one.train(max_timesteps=30)
     raised(ArgumentError, one.evaluate, policy=77, match="holds no checkpoint 77, only 1, 2")
+    raised(ArgumentError, strategy.export, one.agent, "last", 1, {"episode_return_mean": 1.0})
 
 
 def test_another_process_evaluates_each_checkpoint_once(tmp_path: Path) -> None:
@@ -145,8 +146,3 @@ def test_latest_and_best_policies_leave(tmp_path: Path) -> None:
     known = json.loads((tmp_path / "best" / "best.json").read_text())
     assert known["timestep"] == 30 * (means.index(max(means)) + 1)
     assert Policy.load(tmp_path / "best" / "policy").act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
-
-
-def test_the_best_is_that_of_a_named_result(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError):
-        BestExport(tmp_path, metric="nosuch").export(agent(tmp_path), "last", 1, {"episode_return_mean": 1.0})

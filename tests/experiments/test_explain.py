@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from axonrl.estimators.limits import Schedule
 from axonrl.estimators.run_summary import Part, RunSummary
-from axonrl.experiments.language.schema import load
+from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.running import explain, runner
 from axonrl.experiments.running.explain import described, early_ends, explanation, rows
 from axonrl.experiments.running.report import Result
@@ -25,11 +25,14 @@ def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYAXON_NO_OP")
 
 
+def loaded(folder: Path, sets: dict[str, str]) -> Experiment:
+    (folder / "file.yml").write_text(FILE)
+    return load(folder / "file.yml", sets=sets)[0]
+
+
 def explained(folder: Path, memory: Any, num_envs: int = 1, *, cluster: str = "null", **train: Any) -> dict[str, Any]:
-    file = folder / "file.yml"
-    file.write_text(FILE)
     sets = {f"train.{name}": str(value) for name, value in train.items()} | {"distributed": cluster}
-    experiment = load(file, sets=sets)[0]
+    experiment = loaded(folder, sets)
     schedule = Schedule() if experiment.train is None else Schedule(**experiment.train.schedule)
     parts = {"q": Part(3, 2, True)}
     outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, schedule, {}, {})
@@ -106,9 +109,7 @@ def test_schedules_that_end_before_the_run(
         f"agent.params.{name}": f"{{kind: linear, start: 0.5, stop: {stop}, duration: {duration}}}"
         for name, (stop, duration) in params.items()
     }
-    file = tmp_path / "file.yml"
-    file.write_text(FILE)
-    experiment = load(file, sets=sets | ({} if timesteps is None else {"train.max_timesteps": str(timesteps)}))[0]
+    experiment = loaded(tmp_path, sets | ({} if timesteps is None else {"train.max_timesteps": str(timesteps)}))
     found = early_ends(experiment, memory)
     assert [(one.params, one.value, one.update, one.timestep) for one in found] == ends
     assert all(one.timesteps == timesteps for one in found)
@@ -131,10 +132,8 @@ SCHEDULES: dict[str, tuple[float, int] | None] = {
 
 
 def test_ends_of_schedules(tmp_path: Path) -> None:
-    file = tmp_path / "file.yml"
-    file.write_text(FILE)
     params = {f"agent.params.p{index}": schedule for index, schedule in enumerate(SCHEDULES)}
-    found = early_ends(load(file, sets={**params, "train.max_steps": "1000"})[0], BatchMemory(10))
+    found = early_ends(loaded(tmp_path, {**params, "train.max_steps": "1000"}), BatchMemory(10))
     ends = {f"p{index}": end for index, end in enumerate(SCHEDULES.values()) if end is not None}
     assert {name: (one.value, one.update) for one in found for name in one.params} == ends
 
@@ -145,7 +144,6 @@ def test_what_is_said_of_a_run_without_limits(tmp_path: Path) -> None:
     assert found["updates"] == "one every 10 timesteps"
     assert found["memory"] == "replay, 2,048 bytes (2.0 KiB)"
     assert found["parameters, q"] == "3, 2 of them trained, used to act"
-    assert found["run folder"] == str(tmp_path / "run")
     found = rows(explained(tmp_path, ReplayMemory(100, batch_size=10), max_timesteps=5_000, max_episodes=30))
     assert found["ends after"] == "5,000 timesteps, or 30 episodes"
 

@@ -174,13 +174,9 @@ def test_a_module_that_is_in_two_folders(tmp_path: Path, module: str, keys: list
     base = BASE.replace("model_fn: dqn", "model_fn: theirs:model_fn")
     main = write(tmp_path, main="include: base/base.yml\nhooks: ['mine:Hook']\n")
     write(tmp_path / "base", base=base)
-    for folder, text in {
-        "base/theirs.py": "import helped\n",
-        "base/helped.py": "",
-        "mine.py": "",
-        "base/unused.py": "",
-    }.items():
-        (tmp_path / folder).write_text(text)
+    (tmp_path / "base" / "theirs.py").write_text("import helped\n")
+    for name in ("mine.py", "base/helped.py", "base/unused.py"):
+        (tmp_path / name).touch()
     _, document = load(main)
     assert folders(document) == [tmp_path, tmp_path / "base"]
     (tmp_path / module).parent.mkdir(exist_ok=True)

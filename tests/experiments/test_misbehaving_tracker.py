@@ -146,6 +146,10 @@ class Following:
         assert message.type == "warning"
         self.said.append(message.text)
 
+    def wait(self, number: int) -> None:
+        """Until so many messages have come."""
+        wait(lambda: len(self.said) == number)
+
     def end(self) -> None:
         self._ended.set()
         self._thread.join(60)
@@ -185,21 +189,16 @@ def test_a_server_that_comes_goes_and_comes_again(
 ) -> None:
     monkeypatch.setattr(follower, "EXIT_SECS", 30.0)
     following = Following(run)
-    wait(lambda: len(following.said) == 1)
-    run.write_points(5)
-    misbehaving.behaviour = PASSES_ON
-    wait(lambda: len(following.said) == 2)
-    misbehaving.behaviour = 503
-    run.write_points(5)
-    wait(lambda: len(following.said) == 3)
-    misbehaving.behaviour = REFUSES
-    run.write_points(5)
-    wait(lambda: len(following.said) == 4)
+    following.wait(1)
+    for number, behaviour in ((2, PASSES_ON), (3, 503), (4, REFUSES)):
+        misbehaving.behaviour = behaviour
+        run.write_points(5)
+        following.wait(number)
     misbehaving.behaviour = 503
     asked = len(misbehaving.requests)
     wait(lambda: len(misbehaving.requests) > asked + 2)
     misbehaving.behaviour = PASSES_ON
-    wait(lambda: len(following.said) == 5)
+    following.wait(5)
     run.end()
     following.end()
     refuses = f"{misbehaving.host} cannot be reached: connection refused; {CONTINUES}"
@@ -372,14 +371,14 @@ def test_a_full_disk_while_a_run_is_followed(
     misbehaving.behaviour = PASSES_ON
     full = fill_disk_of(run, tmp_path)
     following = Following(run)
-    wait(lambda: len(following.said) == 2)
+    following.wait(2)
     place, host = f"the Polyaxon run in {run.folder}", misbehaving.host
     assert f"{place} cannot be written (No space left on device); {CONTINUES}" in following.said
     assert f"{host} waits: {place} is incomplete; {CONTINUES}" in following.said
     assert misbehaving.requests == []  # what is not whole is not shown
     run.write_points(5)
     full.unlink()
-    wait(lambda: len(following.said) == 4)
+    following.wait(4)
     run.end()
     following.end()
     assert sorted(following.said[2:]) == sorted(

@@ -5,20 +5,18 @@ import math
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from axonrl.experiments.tracking import mlflow_stores
 from axonrl.experiments.tracking.journal import Journal
 from axonrl.experiments.tracking.mlflow import MLflowError, MLflowTracker
 from axonrl.tests.experiments.sharing import StubServer, free_port, tracked_run, wait
@@ -168,25 +166,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 # -- what MLflow holds ------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_pushed_in_pieces_and_twice_is_there_once(
-    store: Store, folder: Path, journal: Journal, sent: Sent
-) -> None:
-    tracker, run = MLflowTracker(URI), tracked_run(folder)
-    tracker.push(run)
-    for step in (10, 20, 30):
-        journal.write(step=step, metrics={"rollout/return": step / 10, "train/loss": 0.5})
-        run.read()
-        tracker.push(run)
-        tracker.push(run)
-    assert held(store, "rollout/return") == [(10, 1.0), (20, 2.0), (30, 3.0)]
-    assert held(store, "train/loss") == [(10, 0.5), (20, 0.5), (30, 0.5)]
-    assert len(sent.metrics) == 6
-    (found,) = runs(store)  # the times are the journal's
-    assert found.info.start_time == round(run.statuses[0].time * 1000)
-    times = [value.timestamp for value in store.get_metric_history(found.info.run_id, "train/loss")]
-    assert times == [round(point.time * 1000) for point in run.points if point.name == "train/loss"]
-
-
 def test_episodes_of_the_same_length_that_end_together_are_all_there(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,8 +184,8 @@ def test_episodes_of_the_same_length_that_end_together_are_all_there(
     assert held(store, LENGTH) == [(500, 125.0)] * 3 + [(1000, 125.0)] * 2
 
 
-def test_what_a_resume_takes_back_and_measures_again_is_there_once(
-    store: Store, folder: Path, journal: Journal
+def test_what_a_resume_takes_back_and_measures_again_is_there_once_and_sent_once(
+    store: Store, folder: Path, journal: Journal, sent: Sent
 ) -> None:
     for step in (10, 20, 30):
         journal.write(step=step, metrics={"rollout/return": float(step)})
@@ -221,9 +200,14 @@ def test_what_a_resume_takes_back_and_measures_again_is_there_once(
     journal.write(step=40, metrics={"rollout/return": 40.0})
     run.read()
     tracker.push(run)
+    tracker.push(run)
     MLflowTracker(URI).push(tracked_run(folder))
     assert held(store, "rollout/return") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]
-    assert held(store, "train/loss") == [(20, 0.5)]
+    assert len(sent.metrics) == 5
+    (found,) = runs(store)  # the times are the journal's
+    assert found.info.start_time == round(run.statuses[0].time * 1000)
+    ((loss,), (point,)) = store.metrics["train/loss"], [one for one in run.points if one.name == "train/loss"]
+    assert (loss.step, loss.value, loss.timestamp) == (20, 0.5, round(point.time * 1000))
 
 
 @pytest.mark.parametrize(
@@ -273,15 +257,10 @@ def test_name_description_and_params(store: Store, folder: Path, journal: Journa
     expected = {"rate": "0.5", "train.max_timesteps": "40", "environment.id": "CartPole-v1", "hooks": "[]"}
     expected |= {"empty": "null", "long": "x" * 6000} | {f"more.{index}": str(index) for index in range(150)}
     assert run.data.params == expected
-
-
-def test_params_that_change_stay_as_they_were_and_new_ones_come(store: Store, folder: Path, journal: Journal) -> None:
-    MLflowTracker(URI).push(tracked_run(folder))
     begin(journal, **{"train.max_timesteps": 80, "evaluate.episodes": 4})
-    for _ in range(2):
-        MLflowTracker(URI).push(tracked_run(folder))
-    params = runs(store)[0].data.params
-    assert (params["train.max_timesteps"], params["evaluate.episodes"]) == ("40", "4")
+    for _ in range(2):  # what has changed stays as it was
+        MLflowTracker(URI, "mine").push(tracked_run(folder))
+    assert run.data.params == expected | {"evaluate.episodes": "4"}
 
 
 @pytest.mark.parametrize(
@@ -342,7 +321,9 @@ def test_outputs_are_metrics_at_the_timestep_of_the_session(store: Store, folder
     assert held(store, "timesteps") == [(40, 40.0), (80, 80.0)]
 
 
-def test_files_and_log_come_along_and_again_when_they_change(store: Store, folder: Path, journal: Journal) -> None:
+def test_files_and_log_come_along_and_again_when_they_change_only(
+    store: Store, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "videos").mkdir()
     for name in ("experiment.yml", "best.safetensors", "videos/one.mp4", "lock"):
         (folder / name).write_text(f"{name} 1")
@@ -362,115 +343,13 @@ def test_files_and_log_come_along_and_again_when_they_change(store: Store, folde
     lines = [line.partition(" ")[2] for line in found.pop("log.txt").splitlines()]
     assert lines == ["the first line", "the second line"]
     assert found == kept | {"best.safetensors": "better", "learning_curve.png": "a picture"}
-
-
-def test_what_did_not_change_is_not_sent_again(
-    store: Store, folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "experiment.yml").write_text("name: tried")
     journal.write(step=1, metrics={LENGTH: 5.0})
-    journal.write(log="a line")
     journal.status("succeeded")
-    tracker, run = MLflowTracker(URI), tracked_run(folder)
+    run.read()
     tracker.push(run)
     monkeypatch.setattr(tracker, "_client", None)
     monkeypatch.setattr("axonrl.experiments.tracking.mlflow._connect", lambda _: object())
     tracker.push(run)  # an object can be asked nothing
-
-
-# -- a server ---------------------------------------------------------------------------------------------------------
-
-
-# -- stores that are made ---------------------------------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    """No handler of errors sees it, as none sees a kill."""
-
-
-class Maker:
-    """Makes a store's tables in place, step by step, as MLflow does; and cannot go on where it was ended in between."""
-
-    def __init__(self, ended_after: int = 9) -> None:
-        self.ended_after = ended_after
-
-    def __call__(self, uri: str) -> str:
-        store = sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)
-        try:
-            tables = {name for (name,) in store.execute("SELECT name FROM sqlite_master")}
-            for step, name in enumerate(() if "last" in tables else ("alembic_version", "experiments", "runs", "last")):
-                if step == self.ended_after:
-                    raise Killed
-                store.execute(f"CREATE TABLE {name} (experiment_id INTEGER)")
-            if not tables:
-                store.execute("INSERT INTO experiments VALUES (0)")
-        finally:
-            store.close()
-        return uri
-
-
-def rows(path: Path, table: str) -> list[Any]:
-    with closing(sqlite3.connect(path)) as store:
-        return store.execute(f"SELECT * FROM {table}").fetchall()
-
-
-@pytest.mark.parametrize("ended_after", range(4))
-def test_a_new_store_is_whole_or_not_there(tmp_path: Path, ended_after: int) -> None:
-    path = tmp_path / "new" / "store.db"
-    with pytest.raises(Killed):
-        mlflow_stores.opened(path, f"sqlite:///{path}", Maker(ended_after))
-    assert not path.exists()
-    assert mlflow_stores.opened(path, f"sqlite:///{path}", Maker()) == f"sqlite:///{path}"
-    assert rows(path, "experiments") == [(0,)]
-    assert [one.name for one in path.parent.iterdir()] == ["store.db"]
-
-
-def test_a_store_that_was_left_half_made_is_made_anew_unless_there_is_something_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "store.db"
-    uri = f"sqlite:///{path}"
-    with suppress(Killed):
-        Maker(3)(uri)
-    monkeypatch.setattr(mlflow_stores, "QUIET_SECS", 0.5)  # it may be that it is still being made
-    before = time.time()
-    assert mlflow_stores.opened(path, uri, Maker()) == uri
-    assert time.time() - before > 0.3
-    assert rows(path, "last") == []
-    assert rows(tmp_path / "store.db.incomplete", "runs") == []
-    assert caplog.messages == [
-        f"{path} was left half made, without runs: it is made anew, and kept as {path}.incomplete"
-    ]
-
-    with closing(sqlite3.connect(path)) as store:
-        store.execute("DROP TABLE last")
-        store.execute("INSERT INTO runs VALUES (7)")
-        store.commit()
-    kept = path.read_bytes()
-    with pytest.raises(sqlite3.OperationalError, match="already exists"):
-        mlflow_stores.opened(path, uri, Maker())
-    assert path.read_bytes() == kept
-    path.write_bytes(b"no database" * 100)
-    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        mlflow_stores.opened(path, uri, Maker())
-
-
-@pytest.mark.parametrize(
-    ("uri", "path"),
-    [
-        *(
-            ("sqlite:///a/b.db", "a/b.db"),
-            ("sqlite:////a/b.db", "/a/b.db"),
-            ("sqlite+pysqlite:///b.db?timeout=9", "b.db"),
-        ),
-        *(
-            (uri, None)
-            for uri in ("sqlite://", "sqlite:///:memory:", "./mlruns", "file:///a", "https://a/b", "mysql://a/b")
-        ),
-    ],
-)
-def test_the_file_of_a_store(uri: str, path: str | None) -> None:
-    assert mlflow_stores.path_of(uri) == (path and Path(path))
 
 
 @pytest.fixture

@@ -69,9 +69,6 @@ def test_videos(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
     assert [video.name for video in videos] == ["episode-1.mp4", "episode-2.mp4"]
     assert all(b"ftyp" in video.read_bytes()[:12] for video in videos)
     assert [line for line in out if line.startswith("video")] == [f"video: {video}" for video in videos]
-
-
-def test_where_videos_go() -> None:
     assert enjoying.video_paths(Path("a/x.mp4"), 2) == [Path("a/x-1.mp4"), Path("a/x-2.mp4")]
     raised(ExperimentError, enjoying.video_paths, Path("x.gif"), 2, match=r"must be an \.mp4 file")
 

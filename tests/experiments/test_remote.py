@@ -167,13 +167,3 @@ def test_what_cannot_be_asked(
     monkeypatch.setenv("POLYAXON_HOST", host)
     assert main(command) == 2
     assert capsys.readouterr().err == f"axonrl: error: {message}\n"
-
-
-def test_a_dry_run_asks_nobody(
-    run_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("POLYAXON_HOST", raising=False)
-    assert main(["submit", str(run_file), "--dry-run", "-P", "limit=30"]) == 0
-    said = capsys.readouterr()
-    assert "value: 30\n" in said.out
-    assert said.err == ""

@@ -142,10 +142,3 @@ def test_a_report_that_fails_leaves_nothing_new(tmp_path: Path, monkeypatch: pyt
         output_of.write_all(files)
     assert written == ["rep-old.png", "rep-new.png"]
     assert [path.name for path in tmp_path.iterdir()] == ["rep-old.png"]
-
-
-def test_no_run_that_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "empty").mkdir()
-    assert main(["report", str(tmp_path), "-o", str(tmp_path / "report.html")]) == 2
-    assert str(tmp_path) in capsys.readouterr().err
-    assert not (tmp_path / "report.html").exists()

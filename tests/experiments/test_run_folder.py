@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.errors import ChangedExperimentError, RunFolderError
+from axonrl.experiments.errors import ChangedExperimentError
 from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import folder as records
@@ -53,50 +53,22 @@ def test_the_resolved_file_reads_back_unchanged(tmp_path: Path) -> None:
     assert [type(value) for value in after.agent.params["numbers"]] == [type(value) for value in numbers]
 
 
-def test_a_new_run_draws_its_seed_and_records_it(tmp_path: Path) -> None:
+def test_a_new_run_draws_its_seed_and_a_resumed_one_keeps_it(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "run"
     prepared = records.prepare(folder, make(), resume=False)
     assert prepared.seed is not None
     assert 0 <= prepared.seed < 2**63
     assert [path.name for path in folder.iterdir()] == ["experiment.yml"]
     assert records.read_experiment(folder) == prepared
+    assert records.prepare(folder, make(), resume=True).seed == prepared.seed
+    assert changes(folder, make(seed=1)) == [f"seed ({prepared.seed} -> 1)"]
     assert records.prepare(tmp_path / "given", make(seed=5), resume=False).seed == 5
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("experiment.yml", "Run folder {} already exists. Use --resume to continue it, or --model-dir for a new one."),
-        (".hidden", "Folder {} exists and is not a run folder. Use --model-dir for another one."),
-    ],
-)
-def test_an_existing_folder_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / content).touch()
-    caught = raised(RunFolderError, records.prepare, tmp_path, make(), resume=False)
-    assert (caught.file, str(caught)) == (str(tmp_path), message.format(tmp_path))
-    with pytest.raises(RunFolderError):
-        records.prepare(tmp_path / content, make(), resume=False)  # a file
 
 
 def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     (tmp_path / ".experiment.yml.tmp").touch()  # killed before the file had its name
     records.prepare(tmp_path, make(seed=1), resume=False)
     assert records.read_experiment(tmp_path).seed == 1
-
-
-def test_nothing_to_resume(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(RunFolderError, match=r"has no run to resume. Start a new one without --resume."):
-            records.prepare(folder, make(), resume=True)
-    with pytest.raises(RunFolderError, match=r"is not a run folder: experiment.yml is missing."):
-        records.read_experiment(tmp_path)
-
-
-def test_resuming_takes_the_recorded_seed(tmp_path: Path) -> None:
-    begun = records.prepare(tmp_path, make(), resume=False)
-    assert records.prepare(tmp_path, make(), resume=True).seed == begun.seed
-    assert changes(tmp_path, make(seed=1)) == [f"seed ({begun.seed} -> 1)"]
 
 
 def test_a_run_may_go_on_in_a_cluster_and_come_back(tmp_path: Path) -> None:

@@ -219,28 +219,24 @@ def test_a_run(file: Path, agents: list[Any]) -> None:
 LEARN = {"learn": "{data: a.npz, max_steps: 50}"}
 
 
-def test_learning_from_data_comes_before_training(file: Path, agents: list[Any]) -> None:
+def test_learning_from_data_comes_before_training_and_without_a_section_train_is_all(
+    file: Path, agents: list[Any]
+) -> None:
+    result = run(file, "stopped", sets=LEARN, stopped=lambda: "it is late")
+    assert (result.stopped, result.evaluation) == ("it is late", None)
+    assert (agents[0].learn_arguments != {}, agents[0].train_arguments, agents[0].evaluations) == (True, {}, [])
+    assert not Path("stopped/learning_curve.png").exists()
+    result = run(file, "alone", sets={**LEARN, "train": "null"})
+    assert agents[1].train_arguments == {}
+    assert (result.timesteps, result.seconds, result.timesteps_per_second) == (0, 2.0, 0.0)
+    assert result.evaluation["episode_return_mean"] == 9.0
     result = run(file, sets=LEARN)
-    (agent,) = agents
+    agent = agents[2]
     assert agent.learn_arguments == {"data": "a.npz", "max_steps": 50}
     assert agent.train_arguments["max_timesteps"] == 20
     learning, training, _ = agent.envs
     assert learning is training
     assert (result.seconds, result.timesteps_per_second) == (3.0, pytest.approx(20.0))
-
-
-def test_without_a_section_train_it_is_all(file: Path, agents: list[Any]) -> None:
-    result = run(file, sets={**LEARN, "train": "null"})
-    assert agents[0].train_arguments == {}
-    assert (result.timesteps, result.seconds, result.timesteps_per_second) == (0, 2.0, 0.0)
-    assert result.evaluation["episode_return_mean"] == 9.0
-
-
-def test_what_was_stopped_while_it_learned_is_not_trained(file: Path, agents: list[Any]) -> None:
-    result = run(file, sets=LEARN, stopped=lambda: "it is late")
-    assert (result.stopped, result.evaluation) == ("it is late", None)
-    assert (agents[0].learn_arguments != {}, agents[0].train_arguments, agents[0].evaluations) == (True, {}, [])
-    assert not Path("out/learning_curve.png").exists()
 
 
 def test_check_hands_over_the_data(file: Path, agents: list[Any]) -> None:
@@ -287,7 +283,7 @@ def test_a_run_that_fails_before_its_first_timestep_leaves_no_folder(file: Path,
 
 
 @pytest.mark.usefixtures("agents")
-def test_a_run_that_fails_later_keeps_its_folder(file: Path) -> None:
+def test_a_run_that_fails_later_keeps_its_folder(file: Path, failures: list[Exception]) -> None:
     class Failing(Hook):
         def after_episode(self, session: Any, facts: Any) -> None:
             if session.global_episode == 3:
@@ -295,6 +291,8 @@ def test_a_run_that_fails_later_keeps_its_folder(file: Path) -> None:
 
     with pytest.raises(NonFiniteError):
         run(file, hooks=[Failing()])
+    failures.append(ValueError("no"))  # before the first timestep of a run that is resumed
+    raised(ValueError, run, file, resume=True, match="no")
     assert [row.episode for row in read_episodes(Path("out"))] == [1, 2, 3]
     assert Path("out/experiment.yml").exists()
 
@@ -319,14 +317,6 @@ def test_a_run_that_another_process_is_at_is_not_resumed_and_not_written_to(file
         after = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
     assert {path: after.get(path) for path in before} == before
     run(file, resume=True)
-
-
-@pytest.mark.usefixtures("agents")
-def test_a_resumed_run_that_fails_keeps_its_folder(file: Path, failures: list[Exception]) -> None:
-    run(file)
-    failures.append(ValueError("no"))
-    raised(ValueError, run, file, resume=True, match="no")
-    assert len(read_episodes(Path("out"))) == 10
 
 
 def test_the_environment_is_closed(file: Path, agents: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

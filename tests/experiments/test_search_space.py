@@ -21,6 +21,7 @@ train: {max_timesteps: "${steps}"}
 matrix: """
 RATE = "params: {rate: {kind: uniform, value: [0, 1]}}"
 METRIC = "metric: {name: return, optimization: minimize}"
+HYPERBAND = f"kind: hyperband, eta: 3, {METRIC}, {RATE}"
 
 
 @pytest.fixture
@@ -90,10 +91,8 @@ def test_random_points_differ_and_a_mapping_lists_its_points(space: Callable[[st
 
 @pytest.mark.parametrize("resume", [True, False])
 def test_hyperband(resume: bool, space: Callable[[str], Space]) -> None:
-    made = space(
-        f"kind: hyperband, maxIterations: 9, eta: 3, seed: 3, resume: {str(resume).lower()}, {METRIC},"
-        " resource: {name: steps, type: int}, params: {rate: {kind: uniform, value: [0, 1]}}"
-    )
+    more = f"maxIterations: 9, seed: 3, resume: {str(resume).lower()}, resource: {{name: steps, type: int}}"
+    made = space(f"{HYPERBAND}, {more}")
     points, batches = played(made, lambda point: float(point["rate"]))
     # The table of Li et al. 2018 for R = 9, eta = 3: (n, r) of each rung.
     rungs = [(len(one.points), one.iteration, one.bracket) for one in batches]
@@ -107,9 +106,7 @@ def test_hyperband(resume: bool, space: Callable[[str], Space]) -> None:
 
 @pytest.mark.parametrize("kind", ["tpe, numRuns: 2", "bayes, numInitialRuns: 3"])
 def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) -> None:
-    made = space(
-        f"kind: {kind}, maxIterations: 8, seed: 1, {METRIC}, params: {{rate: {{kind: uniform, value: [0, 1]}}}}"
-    )
+    made = space(f"kind: {kind}, maxIterations: 8, seed: 1, {METRIC}, {RATE}")
     points, batches = played(made, lambda point: (float(point["rate"]) - 0.3) ** 2)
     assert [batch.iteration for batch in batches] == [*range(9)]
     assert len(points) == most_points(made) == (18 if "tpe" in kind else 11)
@@ -126,14 +123,8 @@ def test_results_guide_what_follows(kind: str, space: Callable[[str], Space]) ->
         ("kind: iterative, maxIterations: 3", "matrix.kind"),
         (f"kind: tpe, numRuns: 3, {METRIC}, params: {{}}", "matrix.maxIterations"),
         ("kind: random, numRuns: 99999, params: {rate: {kind: normal, value: [0, 1]}}", "matrix.numRuns"),
-        (
-            f"kind: hyperband, maxIterations: 9, eta: 3, {METRIC}, resource: {{name: step}}, {RATE}",
-            "matrix.resource.name",
-        ),
-        (
-            f"kind: hyperband, maxIterations: 99999, eta: 3, {METRIC}, resource: {{name: steps}}, {RATE}",
-            "matrix.maxIterations",
-        ),
+        (f"{HYPERBAND}, maxIterations: 9, resource: {{name: step}}", "matrix.resource.name"),
+        (f"{HYPERBAND}, maxIterations: 99999, resource: {{name: steps}}", "matrix.maxIterations"),
     ],
 )
 def test_mistakes_name_the_key(matrix: str, key: str, space: Callable[[str], Space]) -> None:

@@ -26,37 +26,20 @@ from axonrl.experiments.searches.programs import keys
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
 from axonrl.runs.provenance import processors
+from axonrl.tests.experiments.fakes import TROUBLE
 from axonrl.tests.experiments.sharing import command, tracked_run, wait, weights
 
-USERS = '''
-"""A hook of a user's."""
-
-import os
-import signal
-import time
-from pathlib import Path
-
-from axonrl.hooks import Hook
-
-
-class Trouble(Hook):
-    """Fails, is killed, or waits until it is stopped; not once there is a file "mended"."""
+POINT = '''
+class OfPoint(Trouble):
+    """Has trouble where the point says so; not once there is a file "mended"."""
 
     def __init__(self, what):
-        self.what = "" if Path("mended").exists() else what
+        self.point = what
 
-    def after_timestep(self, session, facts):
-        if self.what == "trouble" and session.global_timestep == 100:
-            if session.config.seed == 4:
-                raise OSError("the disk is on fire")
-            session.save_checkpoint()
-        if self.what == "trouble" and session.global_timestep == 107:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if session.global_timestep == 200 and self.what == "wait":
-            Path("waiting").touch()
-            until = time.monotonic() + 60
-            while not session._stop_reason and time.monotonic() < until:
-                time.sleep(0.01)
+    def begin(self, session, facts):
+        plans = {"trouble": {4: ("raise", 100), 5: ("kill", 100)}, "wait": {4: ("wait", 200)}}
+        plan = {} if Path("mended").exists() else plans.get(self.point, {})
+        self.what, self.when = plan.get(session.config.seed, (None, 0))
 '''
 FILE = """\
 name: pole
@@ -70,7 +53,7 @@ agent:
 config: {save_checkpoints_secs: null}
 train: {first_update: 40, update_frequency: 2, max_timesteps: "${steps}"}
 evaluate: {episodes: 2}
-hooks: [{kind: "search_users:Trouble", what: "${what}"}]
+hooks: [{kind: "search_users:OfPoint", what: "${what}"}]
 """
 GRID = "matrix: {kind: grid, params: {what: {kind: choice, value: [fine, trouble]}}}\n"
 HYPERBAND = """\
@@ -110,7 +93,7 @@ matrix:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("searches")
-    (folder / "search_users.py").write_text(USERS)
+    (folder / "search_users.py").write_text(TROUBLE + POINT)
     matrices = {"grid": GRID, "hyperband": HYPERBAND, "rules": RULES, "metric": METRIC}
     matrices |= {"killed": STOPS, "interrupted": STOPS}
     for name, matrix in matrices.items():
@@ -351,10 +334,10 @@ def test_a_search_that_is_killed_or_interrupted_is_resumed_and_loses_nothing(
 ) -> None:
     """While the second trial waits: the process above it is killed, or gets SIGINT."""
     new(place, program, name)
-    (place / "waiting").unlink(missing_ok=True)
+    (place / "begun-4").unlink(missing_ok=True)
     line = command("run", f"{name}.yml", "--jobs", "1", "--model-dir", name, "--resume")
     with subprocess.Popen(line, cwd=place, stderr=subprocess.PIPE, text=True) as process:
-        wait((place / "waiting").exists)
+        wait((place / "begun-4").exists)
         process.send_signal(number)
         said = process.communicate(timeout=240)[1]
         assert process.returncode == code, said

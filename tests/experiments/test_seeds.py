@@ -26,19 +26,11 @@ from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.tracking.journal import KILLED
 from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.tests.experiments.fakes import TROUBLE
 from axonrl.tests.experiments.sharing import command, tracked_run, tracking, wait, weights
 
-USERS = '''
-"""A tracker and a hook of a user's, beside the experiment file; who imports them needs no TensorFlow."""
-
-import json
-import os
-import signal
-import time
-from pathlib import Path
-
+SERVER = '''
 from axonrl.experiments.tracking.trackers import StopRequestedError
-from axonrl.hooks import Hook
 
 
 class Server:
@@ -55,35 +47,6 @@ class Server:
             raise StopRequestedError("enough of it")
 
 
-class Trouble(Hook):
-    """Does what plan.json has for the run's seed, when it is time."""
-
-    def begin(self, session, facts):
-        path = Path("plan.json")
-        self.what, self.when = json.loads(path.read_text() if path.exists() else "{}").get(
-            str(session.config.seed), (None, 0)
-        )
-
-    def wait(self, session):
-        """In the middle of the run, until it is to stop; "deaf" ends at once only."""
-        Path(f"begun-{session.config.seed}").touch()
-        until = time.monotonic() + 60
-        while self.what == "deaf" or not session._stop_reason:
-            if time.monotonic() > until:
-                raise TimeoutError("nobody has stopped this run")
-            time.sleep(0.01)
-
-    def after_timestep(self, session, facts):
-        if session.global_timestep == self.when:
-            print("trouble at", self.when)
-            if self.what in ("wait", "deaf"):
-                self.wait(session)
-            elif self.what == "kill":
-                session.save_checkpoint()
-            elif self.what == "raise":
-                raise OSError("the disk is on fire")
-        elif session.global_timestep == self.when + 7 and self.what == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
 '''
 FILE = """\
 name: pole
@@ -117,7 +80,7 @@ def compile_here(place: Path, folder: Path, seeds: list[int]) -> int:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the user's files."""
     folder = tmp_path_factory.mktemp("seeds")
-    (folder / "users.py").write_text(USERS)
+    (folder / "users.py").write_text(TROUBLE + SERVER)
     (folder / "seeds_model.py").write_text("from axonrl.models.dqn import model_fn\n")
     (folder / "pole.yml").write_text(FILE)
     return folder

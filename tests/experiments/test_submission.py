@@ -54,10 +54,9 @@ def rendered(made: dict[str, Any], params: dict[str, Any]) -> Any:
 
     operation = OperationSpecification.read(made)
     operation.params = {**(operation.params or {}), **{name: {"value": value} for name, value in params.items()}}
-    compiled = OperationSpecification.compile_operation(OperationSpecification.read(operation.to_dict()))
-    compiled = CompiledOperationSpecification.apply_params(
-        compiled, params=OperationSpecification.read(operation.to_dict()).params
-    )
+    read = OperationSpecification.read(operation.to_dict())
+    compiled = OperationSpecification.compile_operation(read)
+    compiled = CompiledOperationSpecification.apply_params(compiled, params=read.params)
     compiled = CompiledOperationSpecification.apply_operation_contexts(compiled)
     places = {"artifacts_path": "/in", "run_outputs_path": "/out"}
     return CompiledOperationSpecification.apply_runtime_contexts(compiled, contexts={"globals": places})
@@ -170,8 +169,10 @@ def test_all_mistakes_of_the_section_are_told(file: Path, capsys: pytest.Capture
 def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each point is a job, which runs all of the seeds."""
     file.write_text(f"{FILE}seeds: 3\n{MATRIX}")
-    assert main(["submit", str(file), "--dry-run"]) == 0
-    operation = yaml.safe_load(capsys.readouterr().out)
+    assert main(["submit", str(file), "--dry-run", "-P", "steps=30"]) == 0
+    out, err = capsys.readouterr()
+    operation = yaml.safe_load(out)
+    assert (operation["params"], err) == ({"steps": {"value": 30}}, "")
     assert operation["matrix"]["params"]["rate"]["value"] == [0.1, 0.2]
     (init,) = operation["component"]["run"]["init"]
     content = yaml.safe_load(init["file"]["content"])

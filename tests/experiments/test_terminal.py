@@ -1,6 +1,5 @@
-"""What reaches the terminal; and SIGINT and SIGTERM: the first stops after the timestep, the second at once."""
+"""What reaches the terminal; and signals outside of a session: test_command_line.py has those within."""
 
-import contextlib
 import io
 import logging
 import signal
@@ -15,6 +14,7 @@ from axonrl.experiments.commands.terminal import messages
 from axonrl.experiments.console import tell
 from axonrl.experiments.running.signals import StopOnSignal
 from axonrl.facts import BeginFacts, EndFacts
+from axonrl.tests.experiments.sharing import Terminal
 from axonrl.tests.raising import raised
 
 BEGIN, END = BeginFacts(1, False, {}), EndFacts("done", None, 1.0)
@@ -30,11 +30,6 @@ class Gone(io.StringIO):
 def test_nobody_need_read_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Gone())
     tell("a line")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(
@@ -66,21 +61,6 @@ def test_what_standard_output_cannot_show_is_a_question_mark(monkeypatch: pytest
     assert written.getvalue() == b"262.40 ? 21.00\n"
 
 
-@pytest.mark.parametrize(("number", "name", "second"), [(2, "SIGINT", 15), (15, "SIGTERM", 15)])
-def test_the_first_asks_and_the_second_raises(
-    session: Any, number: int, name: str, second: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with StopOnSignal() as signals:
-        signals.begin(session, BEGIN)
-        assert (signals.received, session.stop_reason) == (None, None)
-        signal.raise_signal(number)
-        assert (signals.received, session.stop_reason) == (number, f"{name} received")
-        assert (signals.name, signals.exit_code) == (name, 128 + number)
-        assert capfd.readouterr().err == f"\naxonrl: {signals.title}: stopping and saving. Repeat to stop at once.\n"
-        raised(KeyboardInterrupt, signal.raise_signal, second)
-    assert signals.exit_code == 143
-
-
 @pytest.mark.parametrize("ended", [False, True])
 def test_outside_of_a_session_it_raises_at_once(session: Any, ended: bool) -> None:
     with StopOnSignal() as signals:
@@ -90,13 +70,3 @@ def test_outside_of_a_session_it_raises_at_once(session: Any, ended: bool) -> No
         raised(KeyboardInterrupt, signal.raise_signal, signal.SIGTERM)
     assert session.stop_reason is None
     assert signals.name == "SIGTERM"
-
-
-def test_the_handlers_before_are_put_back() -> None:
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in numbers]
-    with contextlib.suppress(RuntimeError), StopOnSignal() as signals:
-        during = [signal.getsignal(number) for number in numbers]
-        raise RuntimeError
-    assert during == [signals._handle] * 2
-    assert [signal.getsignal(number) for number in numbers] == before

@@ -43,14 +43,6 @@ def test_noise_begins_every_episode_at_mu_in_its_environment_only() -> None:
     assert acted(policy, zeros, 0.0) == [[4.0, 4.0], [2.0, 2.0]]
 
 
-def test_noise_follows_its_schedule_and_dies_away_without_sigma() -> None:
-    policy = OrnsteinUhlenbeck(Linear(1.0, 0.0, 10), BOX, theta=0.5)
-    zeros = np.zeros((1, 2), np.float32)
-    assert [policy.level(t) for t in (0, 5, 10)] == [1.0, 0.5, 0.0]
-    assert acted(policy, zeros, 8.0, timestep=5) == [[4.0, 4.0]]
-    assert acted(policy, zeros, 8.0, timestep=10) == [[2.0, 2.0]]
-
-
 # Of three environments: two draw 0.5, one 0.01.
 ENDS = {"ends": (0.01, 0.5)}
 DRAWN = [1, 0, 1]

@@ -64,14 +64,6 @@ def test_epsilon_greedy_decides_for_each_environment() -> None:
     assert rng.asked == [("random", (3,)), ("integers", -1, 2, (3,))]
 
 
-def test_epsilon_follows_its_schedule() -> None:
-    policy = EpsilonGreedy({"kind": "linear", "start": 1.0, "stop": 0.0, "duration": 10}, spaces.Discrete(2))
-    assert [policy.level(t) for t in (0, 5, 10, 99)] == [1.0, 0.5, 0.0, 0.0]
-    scripts: list[Any] = [Scripted(0.3, 1) for _ in range(3)]
-    explores = [policy(actions(0), t, rng)[0][0] for t, rng in zip((0, 6, 8), scripts, strict=True)]
-    assert explores == [1, 1, 0]  # epsilon 1, 0.4, 0.2 against 0.3
-
-
 def test_all_choices_of_a_multi_discrete_action_are_random_or_none() -> None:
     policy = EpsilonGreedy(0.5, spaces.MultiDiscrete([2, 3], start=[0, 10]))
     rng: Any = Scripted([0.4, 0.5, 0.1], [[1, 12], [0, 11], [1, 10]])

@@ -53,41 +53,11 @@ def test_categorical_inverts_the_cumulative_sum() -> None:
     np.testing.assert_allclose(log_prob, [-math.log(4)] * 8, rtol=1e-7)
 
 
-def test_categorical_draws_one_number_for_each_environment_and_adds_the_start() -> None:
-    # Probabilities 1/4 1/2 1/4, and 2/3 1/6 1/6
-    rows = logits([0, math.log(2), 0], [math.log(4), 0, 0])
-    policy: Any = Categorical(Discrete(3, start=-5))
-    rng: Any = Scripted([0.5, 0.7])
-    actions, extras = policy(rows, 0, rng)
-    assert rng.asked == [("random", 2)]
-    assert actions.tolist() == [-4, -4]
-    np.testing.assert_allclose(extras["log_prob"], [math.log(1 / 2), math.log(1 / 6)], rtol=1e-6)
-    one, log_prob = drawn(policy, logits([0, math.log(2), 0]), [0.8])
-    assert one.tolist() == [-3]
-    np.testing.assert_allclose(log_prob, [math.log(1 / 4)], rtol=1e-6)
-
-
 @pytest.mark.parametrize(("row", "action"), [([-1e9, 0, -1e9], 1), ([LARGEST, -LARGEST, 0], 0)])
 def test_huge_logits_are_certain(row: Any, action: int) -> None:
     """Neither end of the interval reaches an action of probability 0."""
     actions, log_prob = drawn(Categorical(Discrete(3)), logits(row, row, row), [0.0, 0.5, BELOW_ONE])
     assert (actions.tolist(), log_prob.tolist()) == ([action] * 3, [0] * 3)
-
-
-def test_only_differences_of_logits_matter() -> None:
-    near = drawn(Categorical(Discrete(2)), logits([0, 1], [0, 1]), [0.2, 0.9])
-    far = drawn(Categorical(Discrete(2)), logits([2**20, 2**20 + 1], [-(2**20), 1 - 2**20]), [0.2, 0.9])
-    assert [array.tolist() for array in near] == [array.tolist() for array in far]
-    assert near[0].tolist() == [0, 1]
-
-
-def test_multi_categorical_draws_each_choice_by_itself() -> None:
-    policy = MultiCategorical(MultiDiscrete([2, 3], start=[10, -1]))
-    # Probabilities 1/4 3/4 and 1/4 1/2 1/4; then 1/2 1/2 and 1/3 1/3 1/3
-    rows = logits([0, math.log(3), 0, math.log(2), 0], [5, 5, -5, -5, -5])
-    actions, log_prob = drawn(policy, rows, [0.2, 0.8, 0.6, 0.3])
-    assert (actions.tolist(), actions.dtype) == ([[10, 1], [11, -1]], np.int32)
-    np.testing.assert_allclose(log_prob, [math.log(1 / 4 * 1 / 4), math.log(1 / 2 * 1 / 3)], rtol=1e-6)
 
 
 def test_gaussian_adds_scaled_noise_and_does_not_clip() -> None:
@@ -101,18 +71,6 @@ def test_gaussian_adds_scaled_noise_and_does_not_clip() -> None:
     constant = math.log(2 * math.pi)
     expected = [-(1 + 9) / 2 - math.log(2) - constant, -(16 + 0) / 2 + math.log(2) - constant]
     np.testing.assert_allclose(extras["log_prob"], expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(), (2, 2)])
-def test_gaussian_log_prob_is_that_of_the_action(shape: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(0)
-    mean = rng.normal(0, 5, (50, *shape)).astype(np.float32)
-    log_std = rng.uniform(-3, 1, (50, *shape)).astype(np.float32)
-    actions, extras = Gaussian(Box(-1, 1, shape))({"mean": mean, "log_std": log_std}, 0, rng)
-    assert actions.shape == mean.shape
-    flat = [array.reshape(50, -1).tolist() for array in (actions, mean, np.exp(log_std, dtype=np.float64))]
-    expected = [sum(math.log(NormalDist(m, s).pdf(a)) for a, m, s in zip(*row)) for row in zip(*flat)]  # noqa: B905
-    np.testing.assert_allclose(extras["log_prob"], expected, rtol=1e-5, atol=1e-4)
 
 
 def test_gaussian_log_prob_is_of_the_action_as_it_was_rounded() -> None:

@@ -26,14 +26,6 @@ def recorder(name: str, log: list[Any], *events: str, fails: str | None = None) 
     return type(name, (), {event: method(event) for event in events})()
 
 
-def test_hooks_are_called_in_order_with_session_and_facts() -> None:
-    log: list[Any] = []
-    hooks = Hooks([recorder("A", log, "after_update"), recorder("B", log, *HOOK_EVENTS)])
-    for call in hooks.after_update:
-        call("session", UPDATE)
-    assert log == [("A", "after_update", "session", UPDATE), ("B", "after_update", "session", UPDATE)]
-
-
 def test_an_event_holds_only_the_hooks_that_override_it() -> None:
     class Mine(Hook):
         def after_update(self, session: Any, facts: Any) -> None: ...

@@ -20,7 +20,7 @@ from axonrl.errors import ArgumentError
 from axonrl.memories import Prioritized, ReplayMemory
 from axonrl.memories.describing import arguments_of
 from axonrl.streams import as_views
-from axonrl.tests.memories.test_memory_against_model import CASES, assert_same_state, build, world_of
+from axonrl.tests.memories.test_memory_against_model import assert_same_state
 from axonrl.tests.memories.transitions import refused, specs_of, timestep
 from axonrl.tests.raising import raised
 
@@ -36,34 +36,6 @@ def mapped(folder: Path, size: int = 16, specs: Any = SPECS) -> Any:
 def step(memory: Any, t: int) -> None:
     now, following = np.full(3, t, np.float32), np.full(3, t + 1, np.float32)
     memory.step(**timestep(now, following, reward=t))
-
-
-def test_the_same_bits_as_in_ram(tmp_path: Path, monkeypatch: Any) -> None:
-    case = CASES[10]  # lanes that part, n steps, frames, priorities
-    memory = build(case)
-    defaults: Any = ReplayMemory.__init__.__kwdefaults__
-    monkeypatch.setattr(ReplayMemory.__init__, "__kwdefaults__", {**defaults, "path": tmp_path})
-    files, world = build(case), world_of(case)
-    assert files.path == str(tmp_path)
-    assert memory.nbytes == files.nbytes
-    for t in range(150):
-        batch, mask = world.timestep(case.masked == "always" or (case.masked == "later" and t > 75))
-        for each in (memory, files):
-            each.extend(None if mask.all() else mask, **{key: value.copy() for key, value in batch.items()})
-        if memory.can_sample():
-            sampled = memory.sample()
-            assert_same_state(sampled, files.sample())
-            if case.prioritized:
-                memory.update_priorities(sampled["reward"])
-                files.update_priorities(sampled["reward"])
-    state = files.state_dict()
-    assert_same_state(memory.state_dict(), state)
-    del files, each
-    gc.collect()
-    again = build(case)  # in the same folder
-    assert len(again) == 0
-    again.load_state_dict(state)
-    assert_same_state(again.state_dict(), state)
 
 
 def test_files_take_space_only_where_something_is_stored(tmp_path: Path) -> None:

@@ -41,21 +41,6 @@ def filled(built: Any, step: Any) -> Any:
     return fill
 
 
-def test_probabilities_and_weights_by_hand(filled: Any) -> None:
-    """Equation 1 with alpha = 0.5: priorities 1, 4, 9, 4 are drawn with 1/8, 2/8, 3/8, 2/8."""
-    memory = filled(ReplayMemory(4, 4, sampler=Prioritized(0.5, beta=0.5, epsilon=0.25)), 4, 1, 4, 9, 4)
-    # The sum, 1 + 2 + 3 + 2 = 8, has four equal parts: 0 .. 2, 2 .. 4, 4 .. 6, 6 .. 8.
-    memory.rng = Draws([0.25, 0.75, 0.5, 0.25])
-    batch = memory.sample()
-    # 0.5 is transition 0 (0 .. 1), 3.5 transition 2 (3 .. 6), 5 transition 2, 6.5 transition 3 (6 .. 8).
-    assert numbers(batch["observation"]) == [0, 2, 2, 3]
-    # (4 P)^-0.5 with P = 1/8, 3/8, 3/8, 2/8, divided by the largest: (P_0 / P)^0.5.
-    np.testing.assert_allclose(batch["weight"], np.sqrt([1, 1 / 3, 1 / 3, 1 / 2]), rtol=1e-6)
-    assert batch["weight"].dtype == np.float32
-    memory.rng = Draws([0.75, 0.0, 0.25, 0.999])
-    assert numbers(memory.sample()["observation"]) == [1, 1, 2, 3]
-
-
 def test_a_transition_that_was_replaced_keeps_its_own_priority(filled: Any, step: Any) -> None:
     memory = filled(ReplayMemory(2, 2, sampler=Prioritized(1.0, 1.0, 0.5)), 2)
     memory.rng = Draws([0.5, 0.5])

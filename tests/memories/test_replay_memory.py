@@ -2,11 +2,10 @@
 
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from axonrl.memories import ReplayMemory
-from axonrl.tests.memories.transitions import Draws, in_order, numbers
+from axonrl.tests.memories.transitions import Draws, numbers
 from axonrl.tests.raising import raised
 
 
@@ -21,29 +20,6 @@ def test_a_batch_belongs_to_who_asked_for_it(built: Any, step: Any) -> None:
     assert (numbers(first["observation"]), numbers(second["observation"])) == ([1, 1], [0, 0])
     first["observation"][:] = -1
     assert numbers(memory.get_by_index(0)["observation"]) == [2]
-
-
-def test_n_step_returns_by_hand(built: Any, step: Any) -> None:
-    memory = built(ReplayMemory(10, 5, discount=0.5, n_step=3))
-    step(memory, 0, 1, reward=1)
-    step(memory, 1, 2, reward=2)
-    step(memory, 2, 3, reward=4, terminated=True)
-    step(memory, 10, 11, reward=8)
-    step(memory, 11, 12, reward=16, truncated=True)
-    step(memory, 20, 21, reward=32)
-    step(memory, 21, 22, reward=64)
-    memory.rng = in_order(5)
-    batch = memory.sample()
-    assert numbers(batch["observation"]) == [0, 1, 2, 10, 11]  # the newest two wait
-    assert numbers(batch["action"]) == [0, 1, 2, 10, 11]
-    # 1 + 2/2 + 4/4, 2 + 4/2, 4; 8 + 16/2, 16
-    assert numbers(batch["reward"]) == [3, 4, 4, 16, 16]
-    assert numbers(batch["next_observation"]) == [3, 3, 3, 12, 12]
-    assert numbers(batch["terminated"]) == [1, 1, 1, 0, 0]
-    assert numbers(batch["truncated"]) == [0, 0, 0, 1, 1]
-    # Terminated: 0. Truncated after two steps and after one: 0.5 squared and 0.5.
-    assert numbers(batch["discount"]) == [0, 0, 0, 0.25, 0.5]
-    assert batch["reward"].dtype == batch["discount"].dtype == np.float32
 
 
 def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:

@@ -152,18 +152,6 @@ def test_of_sequences_only_what_is_new_is_written(tmp_path: Path) -> None:
     assert_same_state(loaded(CheckpointStore(tmp_path), built()).state_dict(), memory.state_dict())
 
 
-def test_a_part_goes_with_the_last_checkpoint_that_needs_it(tmp_path: Path) -> None:
-    memory, store_more = filled(64)
-    store = CheckpointStore(tmp_path, keep_max=2)
-    store.save({"memory": views(memory)})
-    memory.clear()
-    for _ in range(2):
-        store_more(10)
-        store.save({"memory": views(memory)})
-    names = {path.name for folder in folders(store) for path in folder.glob("part-*")}
-    assert names == {"part-00000002.safetensors", "part-00000003.safetensors"}
-
-
 @pytest.mark.parametrize("damage", [flip, Path.unlink])
 def test_a_damaged_part_is_named_and_the_checkpoint_before_is_used(tmp_path: Path, damage: Any) -> None:
     memory, store_more = filled(30)

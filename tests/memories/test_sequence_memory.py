@@ -32,39 +32,6 @@ def episode(memory: Any, first: int, length: int, end: str = "terminated") -> No
         )
 
 
-def test_batches_by_hand() -> None:
-    memory = built(SequenceMemory(100, 6, length=4, burn_in=2, overlap=2, discount=0.5))
-    episode(memory, 1, 3)  # shorter than a sequence
-    episode(memory, 11, 7, "truncated")  # sequences at 11, 13 and 15; one at 17 would hold nothing new
-    episode(memory, 31, 3, "goes on")
-    assert not memory.can_sample()  # four sequences: the last episode's is not complete yet
-    episode(memory, 34, 2, "goes on")  # the first of 31 is complete, and the one that begins at 33 is not
-    memory._draws, memory.rng = 5, in_order(5)
-    batch = memory.sample()
-    assert batch["observation"][..., 0].T.tolist() == [
-        [1, 1, 1, 2, 3, 4],  # padded by the first observation before the beginning, by the final one after the end
-        [11, 11, 11, 12, 13, 14],
-        [11, 12, 13, 14, 15, 16],
-        [13, 14, 15, 16, 17, 18],
-        [31, 31, 31, 32, 33, 34],
-    ]
-    assert batch["next_observation"][-1, :, 0].tolist() == [4, 15, 17, 18, 35]
-    assert batch["action"].T.tolist() == [
-        [1, 1, 1, 2, 3, 3],
-        [11, 11, 11, 12, 13, 14],
-        [11, 12, 13, 14, 15, 16],
-        [13, 14, 15, 16, 17, 17],
-        [31, 31, 31, 32, 33, 34],
-    ]
-    assert batch["reward"].T.tolist()[::3] == [[0, 0, 1, 2, 3, 0], [13, 14, 15, 16, 17, 0]]
-    assert batch["terminated"].T.tolist() == [[0, 0, 0, 0, 1, 0], *[[0] * 6] * 4]
-    assert batch["truncated"].T.tolist() == [*[[0] * 6] * 3, [0, 0, 0, 0, 1, 0], [0] * 6]
-    assert batch["discount"].T.tolist()[::3] == [[0, 0, 0.5, 0.5, 0, 0], [0.5, 0.5, 0.5, 0.5, 0.5, 0]]
-    assert batch["valid"].T.tolist() == [[1, 1, 1, 0], [1] * 4, [1] * 4, [1, 1, 1, 0], [1] * 4]
-    assert batch["burn_in"].T.tolist() == [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0]]
-    assert batch["state"]["h"].tolist() == [[1, -1], [11, -11], [11, -11], [13, -13], [31, -31]]
-
-
 def test_state_is_stored_once_for_each_sequence() -> None:
     specs = {**SPECS, "state": {"h": ArraySpec((1000,), np.float32)}}
     memory, other = SequenceMemory(100_000, 8, length=80, overlap=40), ReplayMemory(100_000, 8)

@@ -35,14 +35,6 @@ def test_updates_are_those_of_the_paper() -> None:
     assert found["critic_learning_rate"] == pytest.approx(0.2)
 
 
-def test_the_numbers_of_an_update_in_full() -> None:
-    """Of the first transition, so that they can be followed without a program."""
-    model = made()
-    model.set(by_hand().weights(["critic"]))
-    # mu(2) is tanh(0.5 - 0.5) = 0, and Q(2, 0) is 1.1: the target is 1.55. Q(1, -0.5) is -0.4.
-    assert model.train(0)["td_error"][0] == pytest.approx(1.95)
-
-
 def test_learning_rates_follow_global_step_and_the_critic_may_have_the_actors() -> None:
     schedule = {"kind": "piecewise_constant", "boundaries": [3], "values": [0.2, 0.1]}
     params = {**PARAMS, "learning_rate": schedule, "critic_learning_rate": None, "updates": 3}

@@ -35,7 +35,9 @@ WEIGHTS: dict[str, Any] = {
 COEFFICIENTS = {"value_coefficient": 0.7, "entropy_coefficient": 0.03}
 
 
-def stepped(weights: dict[str, Any], rho_clip: float, c_clip: float, lambda_: float, total: bool) -> Any:
+def stepped(
+    weights: dict[str, Any], rho_clip: float, c_clip: float, lambda_: float, total: bool, policy: float = 1
+) -> Any:
     """Loss, and the weights after a step of gradient descent."""
     kernel, bias, value_kernel, value_bias = weights.values()
     observation = BATCH["observation"].astype(np.float64)
@@ -51,7 +53,9 @@ def stepped(weights: dict[str, Any], rho_clip: float, c_clip: float, lambda_: fl
     for t in reversed(range(LENGTH)):
         goes_on = 1 - BATCH["truncated"][t]
         next_target = next_value[t] + goes_on * above
-        advantage[t] = np.minimum(1, ratio[t]) * (BATCH["reward"][t] + BATCH["discount"][t] * next_target - value[t])
+        advantage[t] = np.minimum(policy, ratio[t]) * (
+            BATCH["reward"][t] + BATCH["discount"][t] * next_target - value[t]
+        )
         td_error = np.minimum(rho_clip, ratio[t]) * (
             BATCH["reward"][t] + BATCH["discount"][t] * next_value[t] - value[t]
         )
@@ -96,10 +100,10 @@ def test_clips_lambda_and_sums() -> None:
 
 
 def test_every_step_on_a_rollout_has_targets_of_its_own() -> None:
-    model = made("tensorflow", epochs=2)
+    model = made("tensorflow", epochs=2, policy_rho_clip=None)
     model.set(WEIGHTS)
     result = model.train()
-    first, between, _ = stepped(WEIGHTS, 1, 1, 1, total=False)
-    second, after, _ = stepped(between, 1, 1, 1, total=False)
+    first, between, _ = stepped(WEIGHTS, 1, 1, 1, total=False, policy=np.inf)
+    second, after, _ = stepped(between, 1, 1, 1, total=False, policy=np.inf)
     assert result["loss"] == pytest.approx((first + second) / 2, rel=1e-5)
     model.check(after, 1e-4, 1e-6)

@@ -114,13 +114,6 @@ def test_one_update_by_hand() -> None:
     assert model.weights["log_temperature"] == pytest.approx(expected.log_temperature)
 
 
-def test_the_numbers_of_that_update_in_full() -> None:
-    """Of the terminated transition, so that they can be followed without a program: its target is its reward."""
-    result = linear().train(1, NOISE)
-    # Q1 = 0.5 * 2 + 2 * 0.5 + 0.1 = 2.1, Q2 = 0.4 * 2 + 1 * 0.5 + 0.3 = 1.6; errors -3.1 and -2.6.
-    assert result["td_error"][1] == pytest.approx((-3.1 - 2.6) / 2)
-
-
 def test_a_fixed_temperature_is_no_variable() -> None:
     model = linear(temperature=0.0)
     assert "log_temperature" not in model.weights

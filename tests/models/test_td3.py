@@ -45,16 +45,6 @@ def test_updates_are_those_of_the_paper(runtime: str, delay: int) -> None:
         model.check(expected.weights(NAMES))
 
 
-def test_the_numbers_of_an_update_in_full() -> None:
-    """Of the first transition, so that they can be followed without a program."""
-    model = made(policy_delay=2)
-    start(model)
-    found = model.train(0, [DRAWS[1]])
-    # mu(2) is tanh(0.5 - 0.5) = 0, and with the clipped noise 0.5. There Q1 is 1 + 1 + 0.1, and Q2 0.8 + 1.1 + 0.3.
-    # The target is 1 + 0.5 * 2.1; Q1(1, -0.5) is -0.4, and Q2 is -0.4.
-    assert found["td_error"][0] == pytest.approx(2.05 + 0.4)
-
-
 def test_the_actor_and_its_optimizer_rest_between_its_steps() -> None:
     params = {**PARAMS, "hidden": (4,), "optimizer": "adam", "policy_delay": 2}
     model = Model(td3.model_fn, params, CONFIG, BATCH, "tensorflow")

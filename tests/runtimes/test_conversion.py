@@ -132,24 +132,6 @@ def test_a_program_without_variables_has_neither_get_nor_set() -> None:
     assert set(program.signatures) == {"f", "g"}
 
 
-def test_functions_share_their_variables() -> None:
-    v, w = tf.Variable([1.0, 2.0]), tf.Variable(5, dtype=tf.int64)
-
-    def change(x: Any) -> Any:
-        v.assign_add(x)
-        w.assign_add(1)
-        return v.read_value()
-
-    functions = {"change": concrete(change, tf.TensorSpec([2])), "look": concrete(lambda: [w + 0, v + 0.0])}
-    signatures = LiteProgram(convert(functions, [w, v])).signatures
-    assert set(signatures) == {"change", "look", "get", "set"}
-    signatures["set"]([np.array(2**60 + 1), np.array([3, 4], np.float32)])  # float64 would have rounded
-    assert signatures["change"]([np.array([10, 20], np.float32)])[0].tolist() == [13, 24]
-    for name in ("get", "look"):
-        assert [array.tolist() for array in signatures[name]([])] == [2**60 + 2, [13, 24]]
-    assert v.numpy().tolist() == [1, 2]  # TensorFlow's own are others
-
-
 def test_assignments_and_reads_keep_their_order() -> None:
     v, w = tf.Variable([0.0, 0.0]), tf.Variable([7.0, 7.0])
 

@@ -172,16 +172,6 @@ def test_nothing_is_set_of_weights_that_do_not_fit(executor: Executor) -> None:
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_the_number_of_environments_may_change_between_calls(executor: Executor) -> None:
-    observations = np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)
-    expected, _ = executor.act(observations)
-    for size in (1, 8, 1, 64, 3, 64):
-        predictions, _ = executor.act(observations[:size])
-        assert predictions["q"].shape == (size, 2)
-        np.testing.assert_allclose(predictions["q"], expected["q"][:size], atol=1e-6)
-        np.testing.assert_array_equal(predictions["action"], predictions["q"].argmax(axis=1))
-
-
 def test_observations_of_every_dtype(execute: Make, trace: Make, batch_specs: Make, batch_of: Make) -> None:
     observation = {
         "frame": ArraySpec((2, 2), np.uint8),
@@ -221,17 +211,6 @@ def test_observations_of_every_dtype(execute: Make, trace: Make, batch_specs: Ma
     assert result.td_error is not None
     np.testing.assert_allclose(result.td_error, [32, 10.2], rtol=1e-6)
     assert executor.get_weights()["0000.count"] == 2**61
-
-
-def test_both_executors_have_the_same_losses_over_many_updates(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    specs, losses = batch_specs(6), []
-    for runtime in ("litert", "tensorflow"):
-        program = trace(network)
-        executor = choose(program, program.trace_train(specs), runtime, None, shared)[0]
-        batches = [batch_of(specs, seed=seed % 20) for seed in range(200)]
-        losses.append([executor.train(batch, COUNTERS, []).scalars[0] for batch in batches])
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
-    assert np.mean(losses[0][-20:]) < 0.9 * np.mean(losses[0][:20])
 
 
 def scaling(features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -318,36 +297,6 @@ def test_large_programs_take_another_way_to_the_same_bits(
         large = run()
         assert (small[:2], large[:2]) == ([None, None], ["it is", "it is"])
         assert small[2:] == large[2:]
-
-
-@pytest.mark.parametrize(
-    ("choose", "expected"),
-    [
-        (lambda x: tf.switch_case(tf.cast(x, tf.int32) - 1, [lambda: x, lambda: -x, lambda: 7.0]), [1.0, -2.0, 7.0]),
-        (lambda x: tf.while_loop(lambda y: y < 10, lambda y: 2 * y, [x])[0], [16.0, 16.0, 12.0]),
-        (tf.function(lambda x: tf.cond(x > 2, lambda: x, lambda: 0.0), autograph=False), [0.0, 0.0, 3.0]),
-    ],
-)
-def test_loops_and_conditionals_run_too(
-    choose: Callable[[Any], Any], expected: list[float], trace: Make, batch_specs: Make, batch_of: Make
-) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        weight = tf.Variable(1.0, name="weight")
-        if mode == Modes.PREDICT:
-            return EstimatorSpec(mode, {"action": choose(features[0, 0] * weight) + 0 * features[:, 0]})
-        weight.assign_add(1.0)
-        return EstimatorSpec(mode, loss=choose(tf.cast(labels["global_step"], tf.float32) * (weight - 1.0)))
-
-    program = trace(model_fn)
-    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(6)))
-    batch = batch_of(batch_specs(6))
-    for first, wanted in zip((1.0, 2.0, 3.0), expected, strict=True):
-        predictions, _ = executor.act(np.full_like(batch["observation"][:1], first))
-        assert predictions["action"].tolist() == [wanted]
-    for step, wanted in zip((1, 2, 3), expected, strict=True):
-        executor.set_weights({"0000.weight": np.ones((), np.float32)})
-        counters = {"global_step": step, "global_timestep": 0, "progress": 0.0}
-        assert executor.train(batch, counters, []).scalars.tolist() == [wanted]
 
 
 @pytest.mark.parametrize("small", [True, False])

@@ -9,12 +9,10 @@ import pytest
 import tensorflow as tf
 
 from axonrl.contracts import ArraySpec, EstimatorSpec
-from axonrl.policies import patching
-from axonrl.policies.patching import FrozenActor, FrozenProgram, Placement
+from axonrl.policies.patching import FrozenActor, FrozenProgram
 from axonrl.runtimes import frozen
 from axonrl.runtimes.frozen import acting_program, freeze
 from axonrl.runtimes.litert.conversion import ConversionError
-from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program
 
 FRAME = ArraySpec((8, 8, 2), np.uint8)
@@ -78,29 +76,6 @@ def random_weights(program: Program, seed: int) -> dict[str, Any]:
     return {name: rng.standard_normal(v.shape).astype(np.float32) for name, v in variables.items()}
 
 
-def frames(count: int) -> Any:
-    return np.random.default_rng(7).integers(0, 256, (count, 8, 8, 2)).astype(np.uint8)
-
-
-def test_a_weight_in_the_order_and_the_unit_of_the_file() -> None:
-    kernel = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
-    place = Placement("kernel", 0, (1, 0), 0.5)
-    assert np.frombuffer(place.encode(kernel), "<f4").tolist() == [0.5, 2.0, 1.0, 2.5, 1.5, 3.0]
-
-
-def test_weights_are_written_where_they_belong_and_nowhere_else() -> None:
-    places = (Placement("b", 1, (0,)), Placement("a", 6, ()), Placement("a", 14, ()))
-    program = FrozenProgram(bytes(range(16)), places)
-    changed = program.with_weights({"a": np.array(513, np.uint16), "b": np.array([255, 254], np.uint8)})
-    assert changed == bytes([0, 255, 254, 3, 4, 5, 1, 2, 8, 9, 10, 11, 12, 13, 1, 2])
-    assert program.content == bytes(range(16))
-
-
-def test_placements_as_json() -> None:
-    places = (Placement("a/b", 12, (3, 0, 1, 2), 1 / 255), Placement("c", 0, ()))
-    assert patching.from_json(patching.to_json(places)) == places
-
-
 def test_written_over_weights_give_the_file_that_a_conversion_gives(program: Program) -> None:
     """And other weights than those that the placements were found and proved with."""
     before = {name: variable.numpy() for name, variable in program.store.variables().items()}
@@ -112,20 +87,6 @@ def test_written_over_weights_give_the_file_that_a_conversion_gives(program: Pro
     kernel, dense = made.placements[0], made.placements[2]
     assert (kernel.permutation, kernel.factor) == ((3, 0, 1, 2), 1 / 255)
     assert (dense.permutation, dense.factor) == ((1, 0), 1.0)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_it_acts_as_tensorflow_does_with_the_weights_of_the_moment(program: Program, threads: int) -> None:
-    actor = FrozenActor(freeze(program, keeping), ["action", "values"], None, threads)
-    theirs = TensorFlowExecutor(program)
-    for seed in (1, 2):
-        weights = random_weights(program, seed)
-        actor.set_weights(weights)
-        theirs.set_weights(weights)
-        for count in (1, 5, 2):
-            found, expected = actor.act(frames(count))[0], theirs.act(frames(count))[0]
-            np.testing.assert_allclose(found["values"], expected["values"], rtol=1e-4, atol=1e-5)
-            assert found["action"].tolist() == expected["action"].tolist()
 
 
 def test_a_weight_may_be_unused_or_used_twice(trace: Trace) -> None:

@@ -28,26 +28,6 @@ def online_and_target(features: Any, labels: Any, mode: str) -> EstimatorSpec:
     return minimize(loss, online.trainable_variables)
 
 
-def test_the_trained_variables_are_those_that_act(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    program = trace(online_and_target)
-    executor = TensorFlowExecutor(program, program.trace_train(batch_specs(8)))
-    assert list(executor.get_weights()) == [
-        "0000.online/kernel",
-        "0001.online/bias",
-        "0002.target/kernel",
-        "0003.target/bias",
-        "0004.sgd/iteration",
-        "0005.sgd/learning_rate",
-    ]
-    assert list(executor.get_predict_weights()) == ["0000.online/kernel", "0001.online/bias"]
-    before = executor.get_weights()
-    assert not np.array_equal(before["0000.online/kernel"], before["0002.target/kernel"])
-    executor.train(batch_of(batch_specs(8)), COUNTERS, [])
-    after = executor.get_weights()
-    changed = [name for name in before if not np.array_equal(before[name], after[name])]
-    assert changed == ["0000.online/kernel", "0001.online/bias", "0004.sgd/iteration"]
-
-
 @pytest.mark.parametrize(
     ("name", "dtype", "units"), [("net", "float32", 3), ("net", "float64", 2), ("w", "float32", 2)]
 )

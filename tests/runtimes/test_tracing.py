@@ -74,26 +74,6 @@ def test_labels(trace: Make, batch_specs: Make) -> None:
     }
 
 
-def test_batches_of_a_rollout_keep_both_axes(trace: Make, batch_specs: Make, batch_of: Make) -> None:
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        net = keras.layers.Dense(2, name="net")
-        q = net(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
-        shapes.append((tuple(q.shape), tuple(labels["reward"].shape)))
-        spec = minimize(tf.reduce_mean(q[..., 0] * labels["reward"]), net.trainable_variables)
-        return dataclasses.replace(spec, td_error=labels["reward"] - q[..., 0])
-
-    shapes: list[Any] = []
-    specs = batch_specs(6, 3)
-    program = trace(model_fn)
-    executor = TensorFlowExecutor(program, program.trace_train(specs))
-    assert set(shapes) == {((6, 3, 2), (6, 3))}
-    result = executor.train(batch_of(specs), COUNTERS, [])
-    assert result.td_error is not None
-    assert result.td_error.shape == (6, 3)
-
-
 @pytest.mark.parametrize("of_keras", [False, True])
 def test_variables_that_cannot_fit_are_refused(of_keras: bool, trace: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
@@ -258,38 +238,6 @@ def test_a_training_that_assigns_nothing_is_refused(trace: Make, batch_specs: Ma
     )
     with pytest.raises(ValueError, match=message):
         trace(learning(train)).trace_train(batch_specs(3))
-
-
-def test_updates_call_nothing_again(
-    trace: Make, batch_specs: Make, batch_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    inner_traces: list[int] = []
-
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        calls.append(mode)
-        weight = tf.Variable(START, name="weight")
-
-        def inner(x: Any) -> Any:
-            inner_traces.append(1)
-            return x @ weight
-
-        q = tf.function(inner, autograph=False)(features)
-        if mode == Modes.PREDICT:
-            return predict(q)
-        weight.assign_sub(0.001 * weight)
-        return EstimatorSpec(mode, loss=tf.reduce_sum(q))
-
-    specs = batch_specs(2)
-    batch = batch_of(specs)
-    executor = trained(trace(model_fn), specs)
-    assert calls == ["predict", "train"]
-    before = list(calls), list(inner_traces)
-    monkeypatch.setattr(tf, "function", None)
-    for step in range(20):
-        executor.train(batch, {"global_step": step, "global_timestep": step, "progress": 0.0}, [])
-        executor.act(batch["observation"][: 1 + step % 2])
-    assert (calls, inner_traces) == before
 
 
 def test_nothing_of_keras_is_kept(trace: Make, batch_specs: Make) -> None:

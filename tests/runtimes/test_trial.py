@@ -42,14 +42,6 @@ def made(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train, 
     return make
 
 
-def test_what_does_the_same_passes(made: Make) -> None:
-    program, train, content = made()
-    (variable,) = program.store.variables().values()
-    variable.assign(7.5)
-    try_out(program, train, content)
-    assert variable.numpy() == 7.5  # as it was
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -77,6 +77,11 @@ def learned(
         yield host, agent
 
 
+@pytest.fixture
+def untouched(learned: tuple[Host, HostedAgent]) -> HostedAgent:
+    return learned[1]
+
+
 @pytest.fixture(scope="session")
 def served_once(
     built: Callable[..., Recipe], programs: Path, tmp_path_factory: pytest.TempPathFactory

@@ -22,6 +22,7 @@ from axonrl.serving.gateway.app import typed
 from axonrl.serving.gateway.edge import Edge
 from axonrl.serving.gateway.gateway import Gateway, Rooms
 from axonrl.serving.gateway.settings import Settings, load
+from axonrl.serving.workers.pool import Answer
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where nothing is waited for: SQLite syncs each of its transactions."""
@@ -29,14 +30,6 @@ PASSWORD = "correct horse battery"
 CARTPOLE = {"state_size": 4, "action_size": 2}
 AGENTS = "/api/v1/agents"
 STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    status: int
-    body: bytes
-    replayed: bool = False
-    retry_after: int | None = None
 
 
 def failure(status: int, code: str, where: str = "", retry_after: int | None = None) -> Answer:
@@ -57,6 +50,12 @@ class FakePool:
         self.held: asyncio.Event | None = None
         """What it waits for."""
         self.asking = asyncio.Event()
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self, seconds: float) -> None:
+        pass
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
         self.asked.append((agent, do, body, head))

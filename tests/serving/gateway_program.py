@@ -10,9 +10,10 @@ from pathlib import Path
 
 from axonrl.serving.gateway.server import serve
 from axonrl.serving.gateway.settings import load
+from axonrl.serving.workers.pool import Answer
 
 from . import gateway_fakes
-from .gateway_fakes import Answer, FakePool, fake_rooms
+from .gateway_fakes import FakePool, fake_rooms
 
 
 class Pool(FakePool):

@@ -76,5 +76,13 @@ def feed(agent: HostedAgent, begin: int, end: int, environments: int = 1) -> Non
         agent.sync()
 
 
+def learn(stepper: Stepper, row: dict[str, Any]) -> None:
+    """Store a transition, and do the updates that it brings."""
+    stepper.store_one(row)
+    while stepper.owed:
+        stepper.learn()
+        stepper.owed -= 1
+
+
 def refused(call: Callable[[], object]) -> RefusedError:
     return raised(RefusedError, call)

@@ -87,7 +87,13 @@ class Server:
 
     def children(self) -> list[int]:
         """Workers and builder."""
-        return children(self.pid)
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                state, parent = path.read_text().rpartition(")")[2].split()[:2]
+                if int(parent) == self.pid and state not in "ZX":
+                    found.append(int(path.parent.name))
+        return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Have it save everything and end; its exit code."""
@@ -129,16 +135,6 @@ class Server:
         return code
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-            if int(parent) == pid and state not in "ZX":
-                found.append(int(path.parent.name))
-    return found
-
-
 @contextlib.contextmanager
 def running(server: _Server) -> Iterator[_Server]:
     """A server that is ready, and is gone at the end."""
@@ -146,10 +142,6 @@ def running(server: _Server) -> Iterator[_Server]:
         yield server.start()
     finally:
         server.end()
-
-
-def served(data: Path, *options: str) -> contextlib.AbstractContextManager[Server]:
-    return running(Server(data, *options))
 
 
 def prepared(data: Path, programs: Path, *recipes: Recipe, database: str | None = None) -> str:

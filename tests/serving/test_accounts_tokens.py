@@ -168,11 +168,3 @@ def test_a_login_too_many_is_refused_and_ends_no_other(
     clock.move(hours=7)  # the first is idle
     third = tokens.digest(accounts.login("alice", PASSWORD, ""))
     assert set(accounts.active_tokens()) == {second, third}
-
-
-def test_logins_that_ended_long_ago_are_forgotten(accounts: Accounts, clock: Hands) -> None:
-    accounts.login("alice", PASSWORD, "")
-    accounts.create_token("alice", "game", expires_in=60)
-    clock.move(days=31)
-    accounts.tidy()
-    assert [token.kind for token in accounts.tokens()] == ["made"]

@@ -27,6 +27,8 @@ from axonrl.serving.workers.builder import Builder
 from axonrl.serving.workers.messages import encode, read
 from axonrl.tests.experiments.sharing import wait
 
+from .hosted import learn
+
 SMALL = {"state_size": 3, "action_size": 2, "hidden_layers": [4], "batch_size": 4, "buffer_size": 64, "seed": 11}
 
 
@@ -82,14 +84,6 @@ def test_spares_that_cannot_be_made_are_logged(builder: Connection, caplog: pyte
     assert [record.levelno for record in caplog.records if unknown in record.getMessage()] == [logging.WARNING]
 
 
-def test_a_program_is_built_once(builder: Connection) -> None:
-    file = builder.programs / small().digest / "program.tflite"
-    before = file.stat().st_mtime_ns
-    status, body = builder.ask("build", small(buffer_size=100, gamma=0.5).to_json(), spares=0)
-    assert (status, body["built"], body["digest"]) == (200, False, small().digest)
-    assert file.stat().st_mtime_ns == before
-
-
 def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_path: Path) -> None:
     """What it learns is to the bit what a program of its own learns; another number of layers is another program."""
     other = small(lr=0.01)
@@ -115,21 +109,8 @@ def _learned(stepper: Stepper) -> dict[str, Array]:
         row: dict[str, Any] = {"action": np.int32(rng.integers(2)), "reward": 1.0}
         row |= {"terminated": False, "truncated": False}
         row |= {name: rng.normal(size=3).astype(np.float32) for name in ("observation", "next_observation")}
-        stepper.store_one(row)
-        while stepper.owed:
-            stepper.learn()
-            stepper.owed -= 1
+        learn(stepper, row)
     return stepper.weights()
-
-
-def test_weights_of_a_seed_are_added(builder: Connection) -> None:
-    other = small(seed=12)
-    with pytest.raises(ProgramMissingError):
-        open_stepper(other, builder.programs)
-    assert builder.ask("build", other.to_json(), spares=0)[0] == 200
-    first, second = (open_stepper(one, builder.programs).weights() for one in (small(), other))
-    assert first.keys() == second.keys()
-    assert any((first[name] != second[name]).any() for name in first)
 
 
 def test_a_spare_seed_is_had_once(builder: Connection) -> None:

@@ -1,11 +1,14 @@
-"""What becomes of a model's name and a configuration."""
+"""What becomes of a model's name, a configuration and its spaces."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
+from axonrl.environments import spaces
 from axonrl.errors import ArgumentError
 from axonrl.serving.catalogue import Recipe, described, recipe
 from axonrl.tests.raising import raised
@@ -78,9 +81,15 @@ def test_the_originals_names_and_axonrls_mean_the_same() -> None:
     assert made("DQN", hidden_layers="(8,)", number_updates=1, agent_model="DQN") == made("dqn", hidden=[8])
 
 
-def test_a_first_update_finds_a_batch() -> None:
-    assert made("dqn", warm_up=10, batch_size=32, n_steps=5).first_update == 36
-    assert made("dqn", warm_up=10, batch_size=32, n_steps=5).config["warm_up"] == 10
+def test_what_one_hyperparameter_says_of_another() -> None:
+    found = made("ddpg", max_grad_norm_actor=3)
+    assert found.params["max_gradient_norm"] == found.config["max_grad_norm_critic"] == 3
+    assert "critic_max_gradient_norm" not in found.params
+    assert made("ddpg", max_gradient_norm=3) == found
+    found = made("dqn", target_update_period=50)
+    assert (found.params["target_update_period"], found.params["target_update_rate"]) == (50, None)
+    found = made("dqn", warm_up=10, batch_size=32, n_steps=5)  # a first update finds a batch
+    assert (found.config["warm_up"], found.first_update) == (10, 36)
 
 
 def test_a_seed_is_drawn_where_none_is_given() -> None:
@@ -145,18 +154,6 @@ def test_what_is_wrong_is_named(model: str, config: Mapping[str, Any], argument:
     assert told in str(error)
 
 
-def test_norms_of_actor_and_critic_are_one() -> None:
-    found = made("ddpg", max_grad_norm_actor=3)
-    assert found.params["max_gradient_norm"] == found.config["max_grad_norm_critic"] == 3
-    assert "critic_max_gradient_norm" not in found.params
-    assert made("ddpg", max_gradient_norm=3) == found
-
-
-def test_a_period_takes_the_place_of_a_rate() -> None:
-    found = made("dqn", target_update_period=50)
-    assert (found.params["target_update_period"], found.params["target_update_rate"]) == (50, None)
-
-
 def test_what_is_described_is_taken() -> None:
     for one in described():
         for row in one["hyperparameters"]:
@@ -167,3 +164,88 @@ def test_what_is_described_is_taken() -> None:
             del config["target_update_period"]
         discrete = one["actions"] == ["discrete"]
         assert recipe(one["model"], {**SIZES, **config, "seed": 0}) == made(one["model"], discrete=discrete)
+
+
+UNBOUNDED = {"type": "Box", "dtype": "float32", "shape": [2], "low": "-inf", "high": "inf"}
+
+
+def of(model: str, **config: Any) -> Recipe:
+    return recipe(model, {"seed": 0, **config})
+
+
+def test_sizes() -> None:
+    found = of("dqn", state_size=4, action_size=2)
+    assert spaces.from_json(found.observation) == Box(-np.inf, np.inf, (4,), np.float32)
+    assert spaces.from_json(found.action) == Discrete(2)
+    assert found.config["discrete"] is True
+    assert "action_low" not in found.config
+    assert of("dqn", state_size=4, action_size=2, action_low=0.0, action_high=1.0) == found  # a client's defaults
+    called = of("dqn", obs_size=4, action_size=2)
+    assert (called.config["obs_size"], called.observation) == (4, found.observation)
+    assert "state_size" not in called.config
+
+
+def test_shapes_and_bounds() -> None:
+    found = of("ddpg", state_size=(2, 3), action_size=2, action_low=[-1, -2], action_max=3)
+    assert spaces.from_json(found.observation) == Box(-np.inf, np.inf, (2, 3), np.float32)
+    assert spaces.from_json(found.action) == Box(np.array([-1, -2], np.float32), np.array([3, 3], np.float32))
+    assert found.config["state_size"] == [2, 3]
+    assert (found.config["action_low"], found.config["action_high"]) == ([-1.0, -2.0], 3.0)
+    assert spaces.from_json(of("ppo", state_size=1, action_size=3).action) == Box(0, 1, (3,), np.float32)
+    assert of("ppo", state_size=1, action_size=3, is_discrete=True).action["type"] == "Discrete"
+
+
+def test_a_described_space() -> None:
+    space = Dict({"picture": Box(0, 255, (8, 8), np.uint8), "bits": MultiBinary(3), "choice": Discrete(4, start=1)})
+    found = of("dqn", observation_space=spaces.to_json(space), action_size=2)
+    assert spaces.from_json(found.observation) == space
+    assert found.config["observation_space"] == found.observation
+    assert recipe("dqn", found.config) == found
+    assert of("dqn", observation_space=nested(7), action_size=2).observation == nested(7)
+
+
+@pytest.mark.parametrize(
+    ("config", "argument"),
+    [
+        *(({"state_size": size}, "state_size") for size in (None, 0, True, [10**5, 2])),
+        ({"state_size": 4, "observation_space": UNBOUNDED}, "observation_space"),
+        *(({"action_size": size}, "action_size") for size in (1025, [2, 2])),
+        ({"discrete": False}, "discrete"),
+        ({"discrete": 1}, "discrete"),
+        ({"discrete": True, "is_discrete": True}, "is_discrete"),
+        ({"action_low": -1}, "action_low"),
+        *(({"model": "ddpg", "action_low": low}, "action_low") for low in (1, [0], [[0, 0]])),
+    ],
+)
+def test_wrong_sizes_and_bounds(config: dict[str, Any], argument: str) -> None:
+    given = {"model": "dqn", "state_size": 4, "action_size": 2, **config}
+    assert raised(ArgumentError, of, **given).argument == argument
+
+
+def nested(times: int) -> dict[str, Any]:
+    return UNBOUNDED if not times else {"type": "Tuple", "spaces": [nested(times - 1)]}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        *(5, {"type": ["Box"]}),
+        {**UNBOUNDED, "shape": [10**5, 2]},
+        {**UNBOUNDED, "dtype": "O"},
+        {**UNBOUNDED, "low": "nan"},
+        {**UNBOUNDED, "__class__": 1},
+        {"type": "Discrete", "n": 10**9, "start": 0, "dtype": "int64"},
+        {"type": "Discrete", "n": 3, "start": 2**62, "dtype": "int64"},
+        {"type": "MultiBinary", "n": [10**6, 10**6]},
+        {"type": "MultiDiscrete", "nvec": [0], "start": [0], "dtype": "int64"},
+        {"type": "Dict", "spaces": [["a", UNBOUNDED], ["a", UNBOUNDED]]},
+        {"type": "Dict", "spaces": [["a/b", UNBOUNDED], ["a", {"type": "Dict", "spaces": [["b", UNBOUNDED]]}]]},
+        {"type": "Tuple", "spaces": []},
+        {"type": "Tuple", "spaces": [UNBOUNDED] * 65},
+        nested(8),
+    ],
+    ids=lambda space: str(space)[:60],
+)
+def test_wrong_described_spaces(space: Any) -> None:
+    wrong = raised(ArgumentError, of, "dqn", observation_space=space, action_size=2)
+    assert wrong.argument == "observation_space"

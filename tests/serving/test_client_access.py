@@ -4,16 +4,13 @@ import copy
 import itertools
 import logging
 import pickle
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
-from axonrl.serving import AuthenticationError, NotFound, RateLimited, RemoteAgent, ServiceError, catalogue
+from axonrl.serving import AuthenticationError, RateLimited, RemoteAgent, ServiceError, catalogue
 from axonrl.serving.client import address, credentials, errors
 from axonrl.serving.client.credentials import Login, Secret
 from axonrl.serving.client.errors import ArgumentError
@@ -116,17 +113,6 @@ def test_without_credentials_nothing_is_sent(stub: Stub, arguments: dict[str, st
     assert stub.asked == []
 
 
-def test_username_and_password_log_in(stub: Stub) -> None:
-    stub.replies.extend([Reply(200, {"access_token": TOKEN, "token_type": "bearer"}), Reply(200, AGENT)])
-    with RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD) as agent:
-        assert agent.exists
-    assert stub.paths == ["POST /login/access-token", "GET /agents/a", "POST /logout"]
-    assert parse_qs(stub.asked[0].body.decode()) == {"username": ["alice"], "password": [PASSWORD]}
-    assert stub.asked[0].headers["Content-Type"] == "application/x-www-form-urlencoded"
-    assert "Authorization" not in stub.asked[0].headers
-    assert stub.asked[1].headers["Authorization"] == f"Bearer {TOKEN}"
-
-
 def account(stub: Stub) -> RemoteAgent:
     sizes: dict[str, Any] = {"state_size": 4, "action_size": 2, "agent_model": "dqn"}
     return RemoteAgent("a", url=stub.url, username="alice", password=PASSWORD, **sizes)
@@ -157,6 +143,8 @@ def test_objects_of_a_process_have_one_login_until_the_last_is_closed(stub: Stub
         "None POST /login/access-token",
         "t3 GET /agents/a",
     ]
+    assert parse_qs(stub.asked[0].body.decode()) == {"username": ["alice"], "password": [PASSWORD]}
+    assert stub.asked[0].headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert second.get_access_token("alice", PASSWORD) == "t4"  # the caller's
     other.close()
     second.close()
@@ -216,21 +204,6 @@ def test_no_secret_is_shown(stub: Stub, caplog: pytest.LogCaptureFixture, monkey
     assert copy.copy(again).environment != again.environment
 
 
-def test_a_refused_token_is_not_an_absent_agent(stub: Stub) -> None:
-    agent = RemoteAgent("a", url=stub.url, access_token=TOKEN)
-    stub.replies.extend([problem(401, "token_expired"), problem(403, "forbidden_scope")])
-    for code in ("token_expired", "forbidden_scope"):
-        assert raised(AuthenticationError, lambda: agent.exists).code == code
-
-
-def test_names_are_quoted(stub: Stub) -> None:
-    stub.replies.extend([problem(404, "not_found"), problem(404, "not_found")])
-    agent = RemoteAgent("a/b é?#%", url=stub.url, access_token=TOKEN)
-    assert agent.exists is False
-    raised(NotFound, agent.get_state)
-    assert stub.paths == [f"GET /{room}/a%2Fb%20%C3%A9%3F%23%25" for room in ("agents", "snapshots")]
-
-
 def test_errors_are_pickled_whole_and_of_their_kinds() -> None:
     error = RateLimited("m", 429, "c", "d", "r", [{"where": "w", "what": "x"}], 2.0)
     again = pickle.loads(pickle.dumps(error))
@@ -243,29 +216,3 @@ def test_errors_are_pickled_whole_and_of_their_kinds() -> None:
         issubclass(kind, ServiceError)
         for kind in (errors.Conflict, RateLimited, AuthenticationError, errors.InvalidRequest, errors.NotFound)
     )
-
-
-def test_an_agent_that_is_not_closed_leaves_no_socket(stub: Stub) -> None:
-    stub.replies.append(Reply(200, AGENT))
-    agent = RemoteAgent("a", url=stub.url, access_token=TOKEN)
-    assert agent.exists
-    del agent  # a ResourceWarning would be an error
-
-
-def test_importing_loads_little() -> None:
-    program = """
-import sys
-import axonrl.serving
-from axonrl.serving import RemoteAgent, EncodedAgentState, SUPPORTED_MODELS, wait_until_agent_exists, NotFound
-heavy = {"tensorflow", "keras", "gymnasium", "numpy", "sqlalchemy", "fastapi", "urllib3", "pydantic", "aiohttp",
-         "asyncio", "uvicorn", "starlette", "alembic", "safetensors", "ai_edge_litert", "yaml", "mlflow", "ray"}
-loaded = {name.partition(".")[0] for name in sys.modules}
-print(sorted(heavy & loaded))
-ours = sorted(name for name in sys.modules if name.startswith("axonrl."))
-print([name for name in ours if not name.startswith("axonrl.serving")])
-"""
-    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": ""}
-    command = [sys.executable, "-c", program]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert found.stdout.splitlines() == ["[]", "[]"]
-    assert not any("numpy" in path.read_text() for path in Path(credentials.__file__).parent.glob("*.py"))

@@ -1,20 +1,24 @@
-"""Acting and reporting steps: what is sent, and what is refused before."""
+"""Acting and reporting steps: what is sent, which values are taken, and what is refused before."""
 
+import enum
 import gc
+import json
 import multiprocessing
 import os
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from axonrl.serving import AuthenticationError, RemoteAgent, ServiceError
+from axonrl.serving.client import values
 from axonrl.serving.client.errors import ArgumentError
 from axonrl.tests.raising import raised
 
-from .client_stub import ACCEPTED, AGENT, STATE, Reply, Stub, connect, problem, told
+from .client_stub import ACCEPTED, STATE, Reply, Stub, connect, problem, told
 
 
 def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:
@@ -29,13 +33,6 @@ def test_act_sends_what_it_sees(stub: Stub, agent: RemoteAgent) -> None:
     ]
     assert stub.asked[0].headers["Content-Type"] == "application/json"
     assert stub.asked[0].key is None
-
-
-def test_act_asks_once_for_what_it_must_know(stub: Stub) -> None:
-    stub.replies.extend([Reply(200, AGENT), Reply(200, {"action": [1]}), Reply(200, {"action": [1]})])
-    agent = connect(stub)
-    assert [agent.act(STATE), agent.act(STATE)] == [1, 1]
-    assert [asked.method for asked in stub.asked] == ["GET", "POST", "POST"]
 
 
 def test_a_token_that_may_only_act_acts(stub: Stub) -> None:
@@ -54,14 +51,16 @@ def test_an_answer_without_an_action(stub: Stub, agent: RemoteAgent, body: Any) 
 
 
 def test_step_sends_plain_values(stub: Stub, agent: RemoteAgent) -> None:
-    stub.replies.append(ACCEPTED)
+    stub.replies.extend([ACCEPTED, Reply(200, {})])
     after, ended, reward = (
         np.array([0.5, 0.25, 0.125, 1], np.float32),
         cast(bool, np.True_),
         cast(float, np.float32(0.5)),
     )
     assert agent.step(STATE, np.int64(1), reward, after, ended, truncated=True) is True
-    assert stub.paths == ["POST /agents/a/step"]
+    agent.end_episode()
+    assert stub.paths == ["POST /agents/a/step", "POST /agents/a/end_episode"]
+    assert stub.asked[1].json == {"environment": "e"}
     assert stub.asked[0].json == {
         "step_data": {
             **{"state": STATE, "action": [1], "reward": 0.5, "next_state": [0.5, 0.25, 0.125, 1.0]},
@@ -95,7 +94,7 @@ def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub, agent: Remot
     two: Any = [STATE, STATE]
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: agent.act(STATE[:3]), "state"),
-        (lambda: agent.act(STATE, noise=2), "noise"),
+        *((lambda noise=noise: agent.act(STATE, noise=noise), "noise") for noise in (-0.1, 1.01)),
         (lambda: agent.step(STATE, [1, 0], 1.0, STATE, False), "action"),
         (lambda: agent.step(STATE, 1, float("inf"), STATE, False), "reward"),
         (lambda: agent.step(STATE, 1, 1.0, STATE, "yes"), "done"),  # type: ignore[arg-type]
@@ -110,13 +109,6 @@ def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub, agent: Remot
     assert agent.act_batch([]) == []
     assert agent.step_batch([], [], [], [], []) == 0
     assert stub.asked == []
-
-
-def test_end_episode(stub: Stub, agent: RemoteAgent) -> None:
-    stub.replies.append(Reply(200, {}))
-    agent.end_episode()
-    assert stub.paths == ["POST /agents/a/end_episode"]
-    assert stub.asked[0].json == {"environment": "e"}
 
 
 def _names_of_a_child(agent: RemoteAgent, found: Any) -> None:
@@ -157,3 +149,87 @@ def test_an_agent_in_a_circle_closes_its_connections(stub: Stub) -> None:
         warnings.simplefilter("always")
         gc.collect()
     assert [str(one.message) for one in caught] == []
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+class Tensor:
+    """What is no NumPy array, but can become one, as TensorFlow's."""
+
+    def __array__(self) -> Any:
+        return np.array([1, 2])
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "expected"),
+    [
+        (np.array([0.5, 1], np.float32), 2, [0.5, 1.0]),
+        ((np.float32(0.5), True), 2, [0.5, 1]),
+        (Tensor(), 2, [1, 2]),
+        ([Fraction(1, 2), Colour.RED], 2, [0.5, 1]),
+        (np.float32(0.5), 1, [0.5]),
+        (np.zeros((2, 1), np.uint8), (2, 1), [[0], [0]]),
+        ([1e308, 1e308], 2, [1e308, 1e308]),  # their sum is infinite, they are not
+        ({"a": np.array([1]), "b": 2}, None, {"a": [1], "b": 2}),
+    ],
+)
+def test_states_that_are_taken(given: object, size: Any, expected: object) -> None:
+    found = json.loads(values.encode(values.state(given, size)))
+    assert found == expected
+    assert str(found) == str(expected)  # 1 is not 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "place"),
+    [
+        (np.array([NAN, 1]), 2, "state[0]"),
+        ([0.5, 10**400], 2, "state[1]"),
+        ([0.5, [1]], 2, "state[1]"),
+        ([[1, 2], [3, 4, 5]], (2, 2), "state[1]"),
+        ({1, 2}, 2, "state"),
+        ({"a": [1, NAN]}, None, "state.a[1]"),
+    ],
+)
+def test_states_that_are_refused(given: object, size: Any, place: str) -> None:
+    assert raised(ArgumentError, values.state, given, size).argument == place
+
+
+def test_a_list_that_holds_itself_is_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    raised(ArgumentError, values.state, endless, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "expected"), [(np.array([0.5, -0.5]), 2, [0.5, -0.5]), ((0.5, 0.25), None, [0.5, 0.25])]
+)
+def test_actions_are_always_lists(given: object, size: int | None, expected: object) -> None:
+    found = values.action(given, size)
+    assert (found, str(found)) == (expected, str(expected))
+
+
+@pytest.mark.parametrize(("given", "size", "place"), [(np.True_, 1, "action"), ([0.5, True], 2, "action[1]")])
+def test_actions_that_are_refused(given: object, size: int | None, place: str) -> None:
+    assert raised(ArgumentError, values.action, given, size).argument == place
+
+
+def test_flags() -> None:
+    assert [values.flag(given, "done") for given in (np.False_, 1, np.array(0))] == [False, True, False]
+    assert raised(ArgumentError, values.flag, 2, "done").argument == "done"
+
+
+@pytest.mark.parametrize("given", [2.0, True, (2, 0)])
+def test_sizes_that_are_none(given: object) -> None:
+    assert raised(ArgumentError, values.size, given, "state_size").argument == "state_size"
+
+
+def test_hyperparameters_keep_their_kind() -> None:
+    given = {"a": True, "b": None, "c": "relu", "d": np.float32(0.5), "e": (64, np.int64(64)), "f": {"g": np.True_}}
+    expected = {"a": True, "b": None, "c": "relu", "d": 0.5, "e": [64, 64], "f": {"g": True}}
+    assert values.setting(given, "config") == expected
+    assert raised(ArgumentError, values.setting, {"lr": NAN}, "config").argument == "config.lr"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from axonrl.serving import Conflict, InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
+from axonrl.serving import InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
 from axonrl.serving.client import connections
 from axonrl.serving.client.messages import Answer, Lost
 from axonrl.serving.client.retries import attempts, pause
@@ -37,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         (Answer(504, b""), 1, 30.0, 1.0, 0.05),
         (Answer(429, b"", retry_after=3.0), 1, 30.0, 1.0, 3.0),
         (Answer(429, b"", retry_after=60.0), 1, 30.0, 1.0, None),
-        *((Answer(status, b""), 1, 30.0, 0.0, None) for status in (200, 500)),
+        *((Answer(status, b""), 1, 30.0, 0.0, None) for status in (200, 409, 500, 507)),
     ],
 )
 def test_when_a_request_is_repeated(
@@ -81,17 +81,6 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock
     assert (clock.slept, len(stub.asked)) == ([], 1)
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind"), [(problem(409, "agent_inactive"), Conflict), (problem(507, "storage_full"), ServiceUnavailable)]
-)
-def test_other_answers_are_never_repeated(stub: Stub, reply: Reply, kind: type[ServiceError]) -> None:
-    stub.replies.append(reply)
-    caught = raised(kind, connect(stub).step, *STEP)
-    assert type(caught) is kind
-    assert (caught.status, caught.code) == (reply.status, reply.body["code"])
-    assert len(stub.asked) == 1
-
-
 def test_it_gives_up_at_the_deadline(stub: Stub, clock: Clock) -> None:
     stub.default = lambda asked: problem(503, "unavailable", retry_after=3)
     assert raised(ServiceUnavailable, connect(stub, retry_deadline=10.0).step, *STEP).code == "unavailable"
@@ -99,20 +88,16 @@ def test_it_gives_up_at_the_deadline(stub: Stub, clock: Clock) -> None:
     assert len({asked.key for asked in stub.asked}) == 1
 
 
-def test_no_connection(stub: Stub) -> None:
-    agent = connect(stub, retry_deadline=0)
-    stub.server.server_close()
-    caught = raised(ConnectionError, agent.act, [1, 2, 3, 4])
-    assert isinstance(caught, ServiceUnavailable)
-    assert (caught.status, caught.code) == (None, "unreachable")
-
-
-def test_a_request_has_a_timeout(stub: Stub) -> None:
+def test_no_answer_and_no_connection(stub: Stub) -> None:
     late = threading.Event()
     stub.replies.append(Reply(after=late))
-    caught = raised(ServiceUnavailable, connect(stub, timeout=0.1, retry_deadline=0).act, [1, 2, 3, 4])
+    agent = connect(stub, timeout=0.1, retry_deadline=0)
+    for code in ("timeout", "unreachable"):
+        caught = raised(ConnectionError, agent.act, [1, 2, 3, 4])
+        assert isinstance(caught, ServiceUnavailable)
+        assert (caught.status, caught.code) == (None, code)
+        stub.server.server_close()
     late.set()
-    assert caught.code == "timeout"
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one(stub: Stub) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -27,8 +26,9 @@ from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.programs import program_of
 
 from .commands import Commands
-from .hosted import DQN, Built, Host, body, timesteps
-from .live import agent, prepared, served, with_agent
+from .experience import step
+from .hosted import DQN, Built, Host, body, learn, timesteps
+from .live import Server, agent, prepared, running, with_agent
 from .postgresql import PostgreSQL
 from .service import SMALL
 
@@ -70,10 +70,9 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
         acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
         assert acted == before
         assert learned_alike(hosted, run, made, programs)
+        acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
     assert commands("export-policy", "alice/cart", str(tmp_path / "policy"))[0] == 0
     policy = Policy.load(tmp_path / "policy")
-    with opened(commands.data / "agents" / told["id"], programs) as hosted:
-        acted = [hosted.act(json.dumps(one.tolist()).encode()).value["action"][0] for one in OBSERVATIONS]
     assert [policy.act(one) for one in OBSERVATIONS] == acted
     assert commands("export-policy", "alice/nosuch", str(tmp_path / "policy"))[0] == 1
     assert commands("export-policy", "alice/cart", str(tmp_path / "data"))[0] == 2
@@ -103,19 +102,12 @@ def learned_alike(hosted: HostedAgent, run: Path, made: Recipe, programs: Path) 
     assert found is not None
     stepper.load_state_dict(found[1])
     memory.cut()
-    env = gymnasium.make("CartPole-v1")
-    state, _ = env.reset(seed=1)
     for k in range(20):
-        after, reward, ended, _, _ = env.step(k % 2)
-        data = {"state": state.tolist(), "action": [k % 2], "reward": float(reward), "done": bool(ended)}
-        hosted.step(json.dumps({"step_data": {**data, "next_state": after.tolist()}}).encode(), None)
-        row = {"observation": state, "action": np.int64(k % 2), "reward": float(reward), "next_observation": after}
-        stepper.store_one({**row, "terminated": bool(ended), "truncated": False})
-        while stepper.owed:
-            stepper.learn()
-            stepper.owed -= 1
-        state = env.reset(seed=2)[0] if ended else after
-    env.close()
+        state, action, reward, after, done = step(k)
+        hosted.step(body(k), None)
+        row = {"observation": np.float32(state), "action": np.int64(action), "reward": reward}
+        row |= {"next_observation": np.float32(after), "terminated": done, "truncated": False}
+        learn(stepper, row)
     mine = safetensors.numpy.load(base64.b64decode(hosted.get_state().value["encoded_network"]))
     other = stepper.weights()
     return set(mine) == set(other) and all(np.array_equal(mine[name], other[name]) for name in other)
@@ -176,7 +168,7 @@ def test_a_backup_while_steps_arrive_has_all_that_was_acknowledged_before(
     target, stop = tmp_path / "backup", threading.Event()
     counted = 0
 
-    def step() -> None:
+    def stepping() -> None:
         nonlocal counted
         with agent(server, token) as mine:
             while not stop.is_set():
@@ -187,9 +179,9 @@ def test_a_backup_while_steps_arrive_has_all_that_was_acknowledged_before(
     enough = {False: threading.Event(), True: threading.Event()}
     # Checkpoints all the time: the server removes what is being copied.
     sets = ("--set", "agents.checkpoint_steps=5", "--set", "limits.steps_per_second=0")
-    with served(commands.data, *sets) as server:
+    with running(Server(commands.data, *sets)) as server:
         agent(server, token, **SMALL).create_agent(4, 2, "dqn")
-        player = threading.Thread(target=step)
+        player = threading.Thread(target=stepping)
         player.start()
         try:
             assert enough[True].wait(60)

@@ -1,14 +1,20 @@
-"""Logins, passwords, tokens, users and the audit log over HTTP."""
+"""Logins, passwords, tokens, users, the audit log and ``Idempotency-Key`` over HTTP."""
 
+import asyncio
+import hashlib
+import json
+import sqlite3
 import urllib.parse
 from typing import Any
 
 import pytest
 
+from axonrl.serving.gateway import replays
 from axonrl.serving.gateway.app import application
 from axonrl.serving.gateway.page import Page
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service, create
+from . import test_page_logins as page_logins
+from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, Reply, Service, create
 
 API = "/api/v1"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -39,33 +45,23 @@ def test_refused_logins_are_all_the_same(service: Service) -> None:
         login(service, "alice", "wrong"),
         login(service, "nosuch"),
         login(service, "bob"),
-        login(service, "' OR 1"),
+        *(login(service, name) for name in ("' OR 1", "a%00")),
+        login(service, "alice", "x" * 2000),
     ]
-    assert [(one.status, one.code) for one in refused] == [(400, "invalid_credentials")] * 4
+    assert [(one.status, one.code) for one in refused] == [(400, "invalid_credentials")] * 6
     bodies = [{name: value for name, value in one.json.items() if name != "request_id"} for one in refused]
-    assert bodies == [bodies[0]] * 4
+    assert bodies == [bodies[0]] * 6
     assert set(bodies[0]) == {"type", "title", "status", "code", "detail"}
     assert (bodies[0]["type"], bodies[0]["title"]) == ("about:blank", "Bad Request")
     headers = [{**one.headers, "x-request-id": ""} for one in refused]
-    assert headers == [headers[0]] * 4
-
-
-@pytest.mark.parametrize(
-    ("form", "headers", "code"),
-    [
-        (b"username=alice&password=a&password=b", FORM, "invalid_value"),
-        (b"{}", {"Content-Type": "application/json"}, "unsupported_media_type"),
-        (b"username=" + b"a" * 17_000, FORM, "body_too_large"),
-    ],
-)
-def test_forms_that_are_none(service: Service, form: bytes, headers: Any, code: str) -> None:
-    assert service("POST", f"{API}/login/access-token", form, user=None, headers=headers).code == code
+    assert headers == [headers[0]] * 6
 
 
 def test_the_longest_password_fits_a_form(service: Service) -> None:
     longest = "\U0001f600" * 1024
     assert service("PATCH", f"{API}/users/bob", {"password": longest}, user="root").status == 200
     assert login(service, "bob", urllib.parse.quote(longest)).status == 200
+    assert login(service, "bob", "a&password=b").code == "invalid_value"
 
 
 def test_another_password_ends_the_other_logins(service: Service) -> None:
@@ -79,16 +75,6 @@ def test_another_password_ends_the_other_logins(service: Service) -> None:
     assert service("GET", f"{API}/users/me", user=here).status == 200
     assert service("GET", f"{API}/users/me", user=there).code == "invalid_token"
     assert login(service, password=NEW).status == 200
-
-
-def test_one_s_own_account(service: Service) -> None:
-    service.rooms.accounts.set_quota("alice", {"agents": 3})
-    create(service)
-    service.run(service.gateway.tokens.refresh)
-    me = service("GET", f"{API}/users/me").json
-    assert (me["role"], me["quotas"]["agents"], me["quotas"]["steps_per_second"]) == ("user", 3, 1000)
-    assert me["usage"]["agents"] == 1
-    assert service("GET", f"{API}/service").json["limits"]["agents"] == 3
 
 
 def test_a_token_is_shown_once_and_may_no_more_than_the_one_that_made_it(service: Service) -> None:
@@ -120,30 +106,9 @@ def test_a_revoked_token_ends_at_once(service: Service) -> None:
     assert service("DELETE", f"{API}/tokens/nosuch").code == "not_found"
 
 
-def test_an_administrator_adds_changes_and_removes_users(service: Service) -> None:
-    added = service("POST", f"{API}/users", {"name": "eve", "password": PASSWORD}, user="root")
-    assert (added.status, added.json["role"], added.json["disabled"]) == (201, "user", False)
-    assert PASSWORD not in added.body.decode()
-    assert service("POST", f"{API}/users", {"name": "eve", "password": PASSWORD}, user="root").code == "name_taken"
-    bad = service("POST", f"{API}/users", {"name": "a/b", "password": PASSWORD}, user="root")
-    assert (bad.code, bad.json["errors"][0]["where"]) == ("invalid_value", "name")
-    token = login(service, "eve").json["access_token"]
-    changed = service("PATCH", f"{API}/users/eve", {"quotas": {"agents": 1}, "disabled": True}, user="root")
-    assert (changed.json["quotas"], changed.json["disabled"]) == ({"agents": 1}, True)
-    assert service("GET", f"{API}/users/me", user=token).code == "invalid_token"
-    unknown = service("PATCH", f"{API}/users/eve", {"quotas": {"nosuch": 1}}, user="root")
-    assert unknown.code == "invalid_value"
-    assert service("PATCH", f"{API}/users/nosuch", {}, user="root").code == "not_found"
-    assert service("PATCH", f"{API}/users/root", {"disabled": True}, user="root").code == "invalid_value"
-
-
 def test_a_user_who_is_disabled_can_do_nothing_at_once(service: Service) -> None:
     service.app = application(service.gateway, Page())
-    headers = {**FORM, "Host": "service.example"}
-    page = service(
-        "POST", "/login", f"username=alice&password={PASSWORD.replace(' ', '+')}".encode(), user=None, headers=headers
-    )
-    cookie = {"Cookie": page.headers["set-cookie"].partition(";")[0]}
+    cookie = {"Cookie": page_logins.cookie(page_logins.log_in(service))}
     made = service("POST", f"{API}/tokens", {"name": "game", "scopes": ["act", "read"]}).json["token"]
     tokens = [login(service).json["access_token"], made, service.tokens["alice"]]
 
@@ -173,16 +138,6 @@ def test_a_removed_user_s_agents_are_removed(service: Service) -> None:
     assert service.pool.steps == {}
     assert service("GET", f"{API}/users/me").code == "invalid_token"
     assert service("GET", f"{API}/users/alice", user="root").code == "not_found"
-
-
-def test_the_audit_log(service: Service) -> None:
-    service("POST", f"{API}/agents", {"name": "cart", "model": "dqn", "config": CARTPOLE}, peer="9.8.7.6")
-    newest = service("GET", f"{API}/audit?limit=1", user="root").json
-    assert [(one["what"], one["who"], one["address"], one["outcome"]) for one in newest] == [
-        ("agent.create", "alice", "9.8.7.6", "ok")
-    ]
-    older = service("GET", f"{API}/audit?limit=1&before={newest[0]['id']}", user="root").json
-    assert older[0]["id"] < newest[0]["id"]
 
 
 def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
@@ -216,15 +171,20 @@ def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
         assert [(one.what, one.target, one.detail) for one in found] == recorded
         assert {(one.who, one.address, one.outcome) for one in found} == {("root", "9.8.7.6", "ok")}
         assert {one.request_id for one in found} == {done.headers["x-request-id"]}
-
-
-def test_what_the_command_line_marked_is_removed_while_the_server_runs(service: Service) -> None:
-    id = create(service).json["id"]
-    service("POST", f"{API}/agents/cart/act", [0])
-    service.rooms.rows.mark_removed(id)
-    service.run(service.gateway.finish_removals)
-    assert service.pool.steps == {}
-    assert service("POST", f"{API}/agents/cart/act", [0]).code == "not_found"
+    (newest,) = service("GET", f"{API}/audit?limit=1", user="root").json
+    assert (newest["what"], newest["target"], newest["address"]) == ("user.remove", "alice", "9.8.7.6")
+    (older,) = service("GET", f"{API}/audit?limit=1&before={newest['id']}", user="root").json
+    assert (older["what"], older["id"] < newest["id"]) == ("user.enable", True)
+    refused: list[tuple[str, str, Any, str]] = [
+        ("POST", "/users", {"name": "eve", "password": PASSWORD}, "name_taken"),
+        ("PATCH", "/users/eve", {"quotas": {"nosuch": 1}}, "invalid_value"),
+        ("PATCH", "/users/nosuch", {}, "not_found"),
+        ("PATCH", "/users/root", {"disabled": True}, "invalid_value"),
+    ]
+    for method, path, body, code in refused:
+        assert service(method, API + path, body, user="root").code == code
+    eve = service("PATCH", f"{API}/users/eve", {"quotas": {"agents": 1}}, user="root").json
+    assert (eve["role"], eve["disabled"], eve["quotas"]) == ("user", False, {"agents": 1})
 
 
 def test_use_is_noted(service: Service) -> None:
@@ -237,3 +197,85 @@ def test_use_is_noted(service: Service) -> None:
     service.run(service.gateway.tokens.refresh)
     used = {one["last_used"] for one in service("GET", f"{API}/tokens").json}
     assert used != {None}
+
+
+def test_a_creation_with_a_key_is_answered_again(service: Service) -> None:
+    body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+    first = service("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
+    again = service("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
+    assert (again.status, again.json) == (201, first.json)
+    assert (again.headers["idempotent-replayed"], service.pool.done()) == ("true", ["open"])
+    other = service("POST", AGENTS, {**body, "name": "b"}, headers={"Idempotency-Key": "k"})
+    assert (other.status, other.code) == (422, "idempotency_key_reused")
+    assert service("POST", AGENTS, body, headers={"Idempotency-Key": "\x80"}).code == "invalid_value"
+    assert service("POST", AGENTS, body, user="bob", headers={"Idempotency-Key": "k"}).status == 201
+
+
+def test_the_same_creation_twice_at_once_is_carried_out_once(service: Service) -> None:
+    body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
+
+    async def both() -> tuple[Reply, Reply]:
+        service.pool.held = asyncio.Event()
+        first = asyncio.ensure_future(service.request("POST", AGENTS, body, headers={"Idempotency-Key": "k"}))
+        await service.pool.asking.wait()
+        second = await service.request("POST", AGENTS, body, headers={"Idempotency-Key": "k"})
+        service.pool.held.set()
+        return await first, second
+
+    first, second = service.run(both)
+    assert (first.status, second.code, second.headers["retry-after"]) == (201, "unavailable", "1")
+    assert service.pool.done() == ["open"]
+
+
+def test_another_password_is_another_request(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, key = {"name": "eve", "password": PASSWORD}, {"Idempotency-Key": "k"}
+    first = service("POST", f"{API}/users", body, user="root", headers=key)
+    again = service("POST", f"{API}/users", body, user="root", headers=key)
+    assert (again.status, again.json, again.headers["idempotent-replayed"]) == (201, first.json, "true")
+    other = service("POST", f"{API}/users", {**body, "password": NEW}, user="root", headers=key)
+    assert (other.status, other.code) == (422, "idempotency_key_reused")
+    assert login(service, "eve").status == 200
+    token = login(service).json["access_token"]
+    change = {"current": PASSWORD, "new": NEW}
+    for wanted in (None, "true"):
+        changed = service("POST", f"{API}/users/me/password", change, user=token, headers=key)
+        assert (changed.status, changed.headers.get("idempotent-replayed")) == (204, wanted)
+    for differs in ({"current": NEW}, {"new": PASSWORD}):
+        other = service("POST", f"{API}/users/me/password", {**change, **differs}, user=token, headers=key)
+        assert other.code == "idempotency_key_reused"
+    monkeypatch.setattr(replays, "_PROCESS", "00000000")  # it was started again, and has another key
+    monkeypatch.setattr(replays, "_KEY", b"another")
+    again = service("POST", f"{API}/users", body, user="root", headers=key)
+    assert (again.status, again.headers["idempotent-replayed"]) == (201, "true")
+    other = service("POST", f"{API}/users", {**body, "name": "eva"}, user="root", headers=key)
+    assert other.code == "idempotency_key_reused"
+
+
+def test_what_is_remembered_has_no_secret(service: Service) -> None:
+    key = {"Idempotency-Key": "k"}
+    login_token, cookie = login(service).json["access_token"], service.rooms.accounts.web_login("alice", PASSWORD, "")
+    assert login(service, "hunter2hunter2", "x").status == 400  # the password in the place of the name
+    made = service("POST", f"{API}/tokens", {"name": "t", "scopes": ["act"]}, headers=key).json["token"]
+    user = {"name": "eve", "password": "a long one of hers"}
+    assert service("POST", f"{API}/users", user, user="root", headers=key).status == 201
+    change = {"current": PASSWORD, "new": NEW}
+    more = {"Idempotency-Key": "another"}
+    assert service("POST", f"{API}/users/me/password", change, headers=more).status == 204
+    raw = sqlite3.connect(service.folder / "service.db")
+    rows = raw.execute("SELECT digest, body FROM idempotency").fetchall()
+    hashes = {one for (one,) in raw.execute("SELECT sha256 FROM tokens UNION SELECT sha256 FROM web_logins")}
+    passwords = {one for (one,) in raw.execute("SELECT password_hash FROM users")}
+    raw.close()
+    assert len(rows) == 3
+    assert {hashlib.sha256(one.encode()).hexdigest() for one in (login_token, cookie, made)} <= hashes
+    assert {one[:10] for one in passwords} == {"$argon2id$"}
+    secrets = [PASSWORD, NEW, user["password"], login_token, cookie, made, "hunter2hunter2"]
+    for secret in secrets:
+        hashed = hashlib.sha256(secret.encode()).hexdigest()
+        assert not any(secret in text or hashed in text for row in rows for text in (row[0], row[1].decode()))
+    bodies = [json.dumps(one).encode() for one in (user, change)]
+    plain = [hashlib.sha256(b"POST " + path + b"?\0" + one).hexdigest() for one, path in zip(
+        bodies, (b"/api/v1/users", b"/api/v1/users/me/password"), strict=True)]  # fmt: skip
+    assert not any(one in row[0] for row in rows for one in plain)
+    files = b"".join(path.read_bytes() for path in service.folder.rglob("*") if path.is_file())
+    assert [secret for secret in secrets if secret.encode() in files] == []

@@ -16,21 +16,16 @@ from axonrl.serving.gateway.incoming import Head
 from axonrl.serving.gateway.problems import ProblemError
 from axonrl.serving.gateway.routes import ROUTES
 from axonrl.serving.gateway.settings import Limits
+from axonrl.serving.workers.pool import Answer
 from axonrl.tests.raising import raised
 
-from .gateway_fakes import STEP, Answer, Reply, Service, create, parts, with_cart
+from .gateway_fakes import STEP, Reply, Service, create, parts, with_cart
 
 FORM_TYPE, JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 STATE_TYPE = "application/octet-stream"
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with with_cart({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"}) as service:
-        yield service
 
 
 @pytest.mark.parametrize(
@@ -41,24 +36,25 @@ def service() -> Iterator[Service]:
         ({"Content-Encoding": "gzip"}, 415),
     ],
 )
-def test_types_of_bodies(service: Service, headers: dict[str, str], status: int) -> None:
-    assert service("POST", ACT, [0], headers=headers).status == status
-    patched = service("PATCH", f"{API}/agents/cart", {"description": "d"}, headers=headers)
+def test_types_of_bodies(usual: Service, headers: dict[str, str], status: int) -> None:
+    assert usual("POST", ACT, [0], headers=headers).status == status
+    patched = usual("PATCH", f"{API}/agents/cart", {"description": "d"}, headers=headers)
     assert patched.status == status
     if status != 200:
         assert patched.code == "unsupported_media_type"
 
 
-def test_bodies_have_limits(service: Service) -> None:
-    fits = b'"' + b"x" * 1998 + b'"'
-    assert service("POST", ACT, fits).status == 200
-    refused = service("POST", ACT, fits + b" ")
-    assert (refused.status, refused.code, refused.headers["connection"]) == (413, "body_too_large", "close")
-    assert service("POST", f"{API}/agents/cart/step", fits).code == "body_too_large"
-    assert service("POST", f"{API}/agents", b" " * 1001).code == "body_too_large"
-    assert service("POST", f"{API}/snapshots/cart", b"x" * 5000).status == 201  # the worker reads it
-    assert service("POST", ACT, headers={"X": "y" * 16384}).code == "body_too_large"
-    assert service("GET", f"{API}/agents/{'x' * 4100}").code == "invalid_value"
+def test_bodies_have_limits() -> None:
+    with with_cart({"limits.body_bytes": "1000", "limits.batch_bytes": "2000"}) as service:
+        fits = b'"' + b"x" * 1998 + b'"'
+        assert service("POST", ACT, fits).status == 200
+        refused = service("POST", ACT, fits + b" ")
+        assert (refused.status, refused.code, refused.headers["connection"]) == (413, "body_too_large", "close")
+        assert service("POST", f"{API}/agents/cart/step", fits).code == "body_too_large"
+        assert service("POST", f"{API}/agents", b" " * 1001).code == "body_too_large"
+        assert service("POST", f"{API}/snapshots/cart", b"x" * 5000).status == 201  # the worker reads it
+        assert service("POST", ACT, headers={"X": "y" * 16384}).code == "body_too_large"
+        assert service("GET", f"{API}/agents/{'x' * 4100}").code == "invalid_value"
 
 
 @pytest.mark.parametrize(
@@ -70,8 +66,8 @@ def test_bodies_have_limits(service: Service) -> None:
         (b'{"description": "\\u0000"}', "invalid_value"),
     ],
 )
-def test_bodies_are_what_they_should_be(service: Service, body: bytes, code: str) -> None:
-    refused = service("PATCH", f"{API}/agents/cart", body)
+def test_bodies_are_what_they_should_be(usual: Service, body: bytes, code: str) -> None:
+    refused = usual("PATCH", f"{API}/agents/cart", body)
     assert refused.code == code
     assert all(one["where"] and one["what"] for one in refused.json["errors"])
 
@@ -83,9 +79,9 @@ def test_bodies_are_what_they_should_be(service: Service, body: bytes, code: str
         (b'{"description": NaN}', "is not valid JSON: expected value at line 1 column 17"),
     ],
 )
-def test_broken_json_is_refused_with_its_place(service: Service, body: bytes, what: str) -> None:
+def test_broken_json_is_refused_with_its_place(usual: Service, body: bytes, what: str) -> None:
     for method, path in (("PATCH", "/agents/cart"), ("POST", "/agents"), ("POST", "/tokens"), ("PATCH", "/users/bob")):
-        refused = service(method, API + path, body, user="root" if "users" in path else "alice")
+        refused = usual(method, API + path, body, user="root" if "users" in path else "alice")
         assert (refused.status, refused.code) == (400, "invalid_json")
         assert refused.json["errors"] == [{"where": "body", "what": what}]
 
@@ -189,7 +185,8 @@ def test_what_is_refused_by_its_headers_is_not_read(usual: Service) -> None:
             refused = service(method, API + path, unasked, user=user, headers=length)
             assert (refused.code, refused.headers["connection"]) == (code, "close"), path
         assert "connection" not in service(method, API + path, b"[]", user=user).headers  # it is read and dropped
-    with with_cart({f"limits.{name}": "1" for name in LIMITED}) as limited:
+    names = ("creations_per_minute", "transfers_per_minute", "steps_per_second")
+    with with_cart({f"limits.{name}": "1" for name in names}) as limited:
         limited("PUT", f"{API}/agents/cart/state", b"x", headers=raw)
         limited("POST", f"{API}/agents/cart/step", STEP)
         for method, path in (("POST", "/agents"), ("PUT", "/agents/cart/state"), ("POST", "/agents/cart/step")):
@@ -197,9 +194,6 @@ def test_what_is_refused_by_its_headers_is_not_read(usual: Service) -> None:
         limited.rooms.accounts.set_quota("alice", {"bytes": 7, "transfers_per_minute": 9})
         limited.run(limited.gateway.tokens.refresh)
         assert limited("POST", f"{API}/snapshots/cart", unasked).code == "quota_exceeded"
-
-
-LIMITED = ("creations_per_minute", "transfers_per_minute", "steps_per_second")
 
 
 class Slow:

@@ -3,9 +3,10 @@
 import pytest
 
 from axonrl.serving.gateway import gateway as gateways
+from axonrl.serving.workers.pool import Answer
 
 from .client_stub import Clock
-from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Answer, Service, create, failure, gateway
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Service, create, failure, gateway
 
 
 @pytest.fixture
@@ -71,7 +72,10 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     service.run(service.gateway.tokens.refresh)
     service.pool.answers["put_state"] = Answer(200, b'{"bytes": 8}')
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
-    assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 8}
+    me = service("GET", "/api/v1/users/me").json
+    assert (me["role"], me["usage"]) == ("user", {"agents": 1, "bytes": 8})
+    assert (me["quotas"]["bytes"], me["quotas"]["steps_per_second"]) == (8, 1000)
+    assert service("GET", "/api/v1/service").json["limits"]["bytes"] == 8
     service.pool.asked.clear()
     for method, path, body, more in (
         ("POST", "/api/v1/snapshots/cart", {}, {}),

@@ -13,6 +13,8 @@ import pytest
 from axonrl.serving.gateway import housekeeping
 from axonrl.serving.gateway.problems import ProblemError
 
+Job = Callable[[], Awaitable[None]]
+
 
 class Loop(asyncio.SelectorEventLoop):
     """Where nothing waits for real time."""
@@ -35,19 +37,24 @@ class _Selector(selectors.SelectSelector):
         return super().select(0)
 
 
-def begun(tasks: Callable[[Callable[[float], Callable[[], Awaitable[None]]]], list[Any]], until: float) -> list[float]:
-    """When jobs began, until a time, that were made for a number of seconds that each of them takes."""
+def every_four_seconds(job: Job) -> list[Any]:
+    return [asyncio.ensure_future(housekeeping._repeated(4.0, job))]
+
+
+def begun(
+    tasks: Callable[[Job], list[Any]], *, takes: float, until: float, error: Exception | None = None
+) -> list[float]:
+    """When a job began, until a time, that takes some seconds and may then fail."""
     loop, times = Loop(), list[float]()
 
-    def made(seconds: float) -> Callable[[], Awaitable[None]]:
-        async def job() -> None:
-            times.append(loop.time())
-            await asyncio.sleep(seconds)
-
-        return job
+    async def job() -> None:
+        times.append(loop.time())
+        await asyncio.sleep(takes)
+        if error is not None:
+            raise error
 
     async def run() -> None:
-        running = tasks(made)
+        running = tasks(job)
         await asyncio.sleep(until)
         for task in running:
             task.cancel()
@@ -62,45 +69,30 @@ def begun(tasks: Callable[[Callable[[float], Callable[[], Awaitable[None]]]], li
 
 @pytest.mark.parametrize(("takes", "times"), [(1.5, [4, 8, 12, 16]), (6.0, [4, 10, 16])])
 def test_a_job_begins_every_four_seconds_however_long_it_takes(takes: float, times: list[float]) -> None:
-    found = begun(lambda made: [asyncio.ensure_future(housekeeping._repeated(4.0, made(takes)))], until=17.0)
-    assert found == pytest.approx(times)
+    assert begun(every_four_seconds, takes=takes, until=17.0) == pytest.approx(times)
 
 
 @pytest.mark.parametrize("error", [ProblemError("database_unavailable", "down"), ValueError("a bug")])
 def test_a_job_that_fails_is_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    def tasks(made: Callable[[float], Callable[[], Awaitable[None]]]) -> list[Any]:
-        job = made(0.5)
-
-        async def failing() -> None:
-            await job()
-            raise error
-
-        return [asyncio.ensure_future(housekeeping._repeated(4.0, failing))]
-
     with caplog.at_level(logging.WARNING, "axonrl.serving"):
-        assert begun(tasks, until=9.0) == pytest.approx([4, 8])
+        assert begun(every_four_seconds, takes=0.5, until=9.0, error=error) == pytest.approx([4, 8])
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["will try again in 4 seconds"] * 2
 
 
-@pytest.mark.parametrize("job", ["refresh", "finish_removals"])
-def test_what_the_command_line_changes_is_known_within_five_seconds(job: str) -> None:
+@pytest.mark.parametrize("name", ["refresh", "finish_removals"])
+def test_what_the_command_line_changes_is_known_within_five_seconds(name: str) -> None:
     """Just after the database was asked it changes; it is asked again, and that takes a while."""
     takes = 0.9
 
-    def tasks(made: Callable[[float], Callable[[], Awaitable[None]]]) -> list[Any]:
+    def tasks(job: Job) -> list[Any]:
         async def nothing() -> None:
             pass
 
-        jobs: dict[str, Callable[[], Awaitable[None]]] = dict.fromkeys(
-            ("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing
-        )
-        jobs[job] = made(takes)
-        refresh = jobs.pop("refresh")
-        gateway: Any = types.SimpleNamespace(
-            **jobs, threads=None, rooms=None, tokens=types.SimpleNamespace(refresh=refresh)
-        )
+        jobs = dict.fromkeys(("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing) | {name: job}
+        tokens = types.SimpleNamespace(refresh=jobs.pop("refresh"))
+        gateway: Any = types.SimpleNamespace(**jobs, threads=None, rooms=None, tokens=tokens)
         return housekeeping.housekeeping(gateway)
 
-    times = begun(tasks, until=59.0)
+    times = begun(tasks, takes=takes, until=59.0)
     assert len(times) == 14
     assert max(later + takes - earlier for earlier, later in itertools.pairwise(times)) < 5

@@ -30,13 +30,6 @@ def read(folder: Path, number: int = 1) -> list[tuple[int, bytes]]:
     return list(Journal(folder).read(number))
 
 
-def test_records_come_back_in_order(tmp_path: Path) -> None:
-    filled(tmp_path)
-    assert read(tmp_path) == [(1, RECORDS[0]), (2, RECORDS[1]), (3, RECORDS[2])]
-    assert read(tmp_path, 3) == [(3, RECORDS[2])]
-    assert read(tmp_path / "nothing") == []
-
-
 def test_a_record_that_was_cut_short_goes_at_every_byte(tmp_path: Path) -> None:
     content = filled(tmp_path / "whole").read_bytes()
     begin = len(content) - HEAD - len(RECORDS[2])

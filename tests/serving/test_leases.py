@@ -5,8 +5,8 @@ import base64
 import contextlib
 import os
 import signal
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,26 +14,23 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands.cli import main
 from axonrl.serving import RemoteAgent, ServiceUnavailable
-from axonrl.serving.accounts import AgentRows, Database, UnusableError, folder, open_service
-from axonrl.serving.catalogue import Recipe
+from axonrl.serving.accounts import AgentRows, Database, RefusedError, UnusableError, folder, open_service
 from axonrl.serving.gateway.leases import LeasedPool
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.checking import check
 from axonrl.serving.hosting.fencing import OutdatedError
-from axonrl.serving.workers.pool import Answer
 from axonrl.tests.raising import raised
 
 from .experience import step
 from .for_accounts import Hands
-from .hosted import DQN, Built, Host, body, timesteps, weights
+from .gateway_fakes import FakePool
+from .hosted import DQN, Built, Host, body, feed, timesteps, weights
 from .live import Server, agent, prepared
 from .postgresql import PostgreSQL
 from .service import SMALL
 from .service import timesteps as accepted
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
-
-LEASE = 3.0
 
 
 def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database, owner: str, clock: Hands) -> None:
@@ -58,107 +55,84 @@ def test_one_home_has_an_agent_until_its_lease_has_run_out(database: Database, o
     assert rows.take(cart, "one", 10).home == "two"
     rows.release("two", cart, 2)
     assert rows.take(cart, "one", 10).epoch == 3
-
-
-class Workers:
-    """A pool that notes what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, int]] = []
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self, seconds: float) -> None:
-        pass
-
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: int) -> Answer:
-        self.asked.append((do, head.get("epoch", 0)))
-        return Answer(200, b"{}")
+    raised(RefusedError, rows.take, "nosuch", "one", 10)
 
 
 def test_an_agent_that_nobody_asks_for_is_given_back(database: Database, owner: str) -> None:
     """A proxy may send its requests elsewhere now, while this server is well."""
-    workers = Workers()
+    workers = FakePool()
+
+    def asked() -> list[tuple[str, int]]:
+        return [(do, head.get("epoch", 0)) for _, do, _, head in workers.asked]
 
     async def run(cart: str) -> None:
         rows = AgentRows(database)
         one, two = (LeasedPool(workers, rows, 2.0) for _ in range(2))  # type: ignore[arg-type] # what is used of a pool
         await one.start()
         assert (await one.ask(cart, "open", b"{}")).status == 200
-        assert workers.asked == [("open", 1), ("close", 1)]  # who created it may not be asked for it
+        assert asked() == [("open", 1), ("close", 1)]  # who created it may not be asked for it
         answers = await asyncio.gather(*(one.ask(cart, "act") for _ in range(3)))
         assert [answer.status for answer in answers] == [200] * 3
-        assert workers.asked[2:] == [("act", 2)] * 3  # one lease for all
+        assert asked()[2:] == [("act", 2)] * 3  # one lease for all
         refused = await two.ask(cart, "act")
         assert (refused.status, refused.retry_after) == (503, 2)
-        assert (await two.ask(cart, "info", wake=False)).body == b"{}"  # of a list: takes nothing over
-        assert workers.asked.pop() == ("info", 0)
+        assert (await two.ask(cart, "info", wake=False)).status == 200  # of a list: takes nothing over
+        assert asked()[5:] == [("info", 0)]
         while (await two.ask(cart, "act")).status == 503:
             await asyncio.sleep(0.05)
-        assert workers.asked[5:] == [("close", 2), ("act", 3)]
+        assert asked()[6:] == [("close", 2), ("act", 3)]
         await one.stop(1)
 
     asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
 
 
-class Folder:
-    """An agent's folder that several processes see."""
-
-    def __init__(self, host: Host, recipe: Recipe) -> None:
-        self._host, self._recipe = host, recipe
-        self.path, self.opened = host.folder / "agent", host.agents
-
-    def open(self, epoch: int) -> HostedAgent:
-        return self._host.open("agent", None if self.path.exists() else self._recipe, epoch)
+Opened = Callable[[int], HostedAgent]
 
 
 @pytest.fixture
-def shared(built: Built, host: Host) -> Folder:
-    return Folder(host, built("dqn", DQN))
+def opened(built: Built, host: Host) -> Opened:
+    """Opens one agent, whose folder several processes see, for an epoch."""
+
+    def at(epoch: int) -> HostedAgent:
+        return host.open("agent", None if (host.folder / "agent").exists() else built("dqn", DQN), epoch)
+
+    return at
 
 
-def feed(hosted: HostedAgent, *numbers: int) -> None:
-    for k in numbers:
-        hosted.step(body(k, "e"), f"key-{k}")
-    hosted.sync()
-    hosted.finish()
-
-
-def test_who_was_taken_over_can_acknowledge_and_save_nothing(shared: Folder) -> None:
-    old = shared.open(1)
-    feed(old, *range(30))
-    new = shared.open(2)  # the old one is still there, with its lock and its open journal
+def test_who_was_taken_over_can_acknowledge_and_save_nothing(opened: Opened, host: Host) -> None:
+    old = opened(1)
+    feed(old, 0, 30)
+    new = opened(2)  # the old one is still there, with its lock and its open journal
     assert timesteps(new) == 30
     old.step(body(30), "late")  # it reaches the file
     raised(OutdatedError, old.sync)
     raised(OutdatedError, old.save)
-    feed(new, *range(100, 120))
+    feed(new, 100, 120)
     old.step(body(31), "later")
     raised(OutdatedError, old.sync)
-    raised(OutdatedError, shared.open, 1)
+    raised(OutdatedError, opened, 1)
     kept = weights(new)
-    assert check(shared.path) == []
-    third = shared.open(3)
+    assert check(host.folder / "agent") == []
+    third = opened(3)
     assert (timesteps(third), weights(third)) == (50, kept)
     third.close()
-    fourth = shared.open(4)
+    fourth = opened(4)
     assert (timesteps(fourth), weights(fourth)) == (50, kept)
 
 
 def test_a_checkpoint_that_an_old_owner_was_just_writing_does_not_count(
-    shared: Folder, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was stopped before the very last instruction that makes the checkpoint appear."""
-    old = shared.open(1)
-    feed(old, *range(30))
+    old = opened(1)
+    feed(old, 0, 30)
     old.step(body(30), "never acknowledged")
     replace, taken = Path.rename, list[HostedAgent]()
 
     def late(self: Path, target: Path) -> Path:
         if not taken:
             taken.append(None)  # type: ignore[arg-type]
-            taken[0] = shared.open(2)
+            taken[0] = opened(2)
             assert timesteps(taken[0]) in {30, 31}  # that it was not acknowledged does not mean that it is gone
         return replace(self, target)
 
@@ -167,23 +141,23 @@ def test_a_checkpoint_that_an_old_owner_was_just_writing_does_not_count(
         old.save()
     monkeypatch.undo()
     assert taken
-    feed(taken[0], *range(100, 120))
+    feed(taken[0], 100, 120)
     kept, count = weights(taken[0]), timesteps(taken[0])
-    third = shared.open(3)
+    third = opened(3)
     assert (timesteps(third), weights(third)) == (count, kept)
 
 
-def test_one_server_may_come_after_many(shared: Folder) -> None:
-    feed(shared.open(5), *range(20))
-    shared.opened[-1].close()
-    alone = shared.open(0)
-    feed(alone, *range(20, 40))
+def test_one_server_may_come_after_many(opened: Opened, host: Host) -> None:
+    feed(opened(5), 0, 20)
+    host.agents[-1].close()
+    alone = opened(0)
+    feed(alone, 20, 40)
     alone.abandon()
-    again = shared.open(0)
+    again = opened(0)
     assert timesteps(again) == 40
     again.close()
-    assert timesteps(shared.open(6)) == 40
-    assert check(shared.path) == []
+    assert timesteps(opened(6)) == 40
+    assert check(host.folder / "agent") == []
 
 
 def test_servers_share_a_folder_only_if_all_of_them_say_so(tmp_path: Path) -> None:
@@ -225,16 +199,12 @@ def play(client: RemoteAgent, *numbers: int) -> None:
         assert client.step(*step(k), key=f"key-{k}") is True
 
 
-def group(server: Server) -> list[int]:
-    return [server.pid, *server.children()]
-
-
 def test_an_agent_moves_when_its_server_dies_or_stops(
-    built: Built, programs: Path, tmp_path: Path, postgresql: PostgreSQL, shared: Folder
+    built: Built, programs: Path, tmp_path: Path, postgresql: PostgreSQL, opened: Opened
 ) -> None:
     data, url = tmp_path / "data", postgresql.new()
     token = prepared(data, programs, built("dqn", DQN), database=url)
-    options = ("--database", url, "--shared", "--set", f"agents.lease_seconds={LEASE}")
+    options = ("--database", url, "--shared", "--set", "agents.lease_seconds=3")
     one, two, three = (Server(data, *options) for _ in range(3))
     with contextlib.ExitStack() as stack:
         for server in (one, two, three):
@@ -260,19 +230,17 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         # Two is stopped, and does not know: three goes on, and two is fenced when it wakes up.
         three.start()
         at_three = agent(three, token, retry_deadline=120.0)
-        stopped = group(two)
+        stopped = [two.pid, *two.children()]
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
-        refused = list[Exception]()
-        late = threading.Thread(target=_caught, args=(refused, lambda: play(agent(two, token, retry_deadline=0), 41)))
-        late.start()
-        try:
-            play(at_three, *range(50, 70))
-        finally:
-            for pid in stopped:
-                os.kill(pid, signal.SIGCONT)
-        late.join(60)
-        assert [type(error) for error in refused] == [ServiceUnavailable]
+        with ThreadPoolExecutor(1) as one_more:
+            late = one_more.submit(play, agent(two, token, retry_deadline=0), 41)
+            try:
+                play(at_three, *range(50, 70))
+            finally:
+                for pid in stopped:
+                    os.kill(pid, signal.SIGCONT)
+            assert isinstance(late.exception(60), ServiceUnavailable)
         raised(ServiceUnavailable, play, impatient, 42)
         assert accepted(at_three) == 61
         # A graceful stop gives it back; and all of it is what one server would have learned.
@@ -280,13 +248,7 @@ def test_an_agent_moves_when_its_server_dies_or_stops(
         assert accepted(agent(two, token, retry_deadline=120.0)) == 61
         state = agent(two, token).get_state()
         assert two.stop() == 143
-    twin = shared.open(0)
-    feed(twin, *range(41), *range(50, 70))
+    twin = opened(0)
+    feed(twin, 0, 41)
+    feed(twin, 50, 70)
     assert base64.b64decode(state.encoded_network) == weights(twin)
-
-
-def _caught(errors: list[Exception], call: Callable[[], None]) -> None:
-    try:
-        call()
-    except Exception as error:
-        errors.append(error)

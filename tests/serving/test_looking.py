@@ -16,15 +16,6 @@ from axonrl.serving.workers.watching import watched
 SECONDS = 0.2
 
 
-async def connected() -> tuple[Child, socket.socket]:
-    """A gateway's end of a child's connection, and the child's, which the test plays."""
-    ours, theirs = socket.socketpair()
-    child = Child("worker 1", 1)
-    ours.setblocking(False)
-    await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-    return child, theirs
-
-
 class Clock:
     """Each reading is a third of a look later than the one before."""
 
@@ -67,8 +58,11 @@ def test_a_loop_looks_once_at_a_time_and_sleeps_afterwards() -> None:
 
 async def watch(process: subprocess.Popen[bytes]) -> int:
     """A child that is played here, at the other end of a socket, goes from one case to the next."""
-    child, theirs = await connected()
+    ours, theirs = socket.socketpair()
+    child = Child("worker 1", 1)
     child.process = process
+    ours.setblocking(False)
+    await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
     watching = asyncio.create_task(watched(child, SECONDS))
     with theirs:
         asking = asyncio.create_task(child.ask({"do": "act"}, b"", 60.0))

@@ -3,16 +3,14 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from axonrl.serving.catalogue import Recipe
-
 from .for_accounts import PASSWORD
-from .live import prepared, served
+from .hosted import Built
+from .live import Server, prepared, running
 
 pytestmark = pytest.mark.server
 PYTHON: Final = Path(__file__).resolve().parents[2] / ".venv-agents-bar" / "bin" / "python"
@@ -25,6 +23,10 @@ from agents_bar import RemoteAgent, wait_until_agent_exists, wait_until_agent_is
 
 url, model, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 told = {}
+try:
+    RemoteAgent("cart", url=url, username="alice", password="not the password")
+except ValueError as error:
+    told["refused"] = str(error)
 agent = RemoteAgent("cart", description="a cart", url=url, **settings)
 told["before"] = agent.exists
 told["created"] = agent.create_agent(4, 2, model.upper())
@@ -58,9 +60,9 @@ print(json.dumps(told))
 """
 
 
-def run(url: str, *words: str, program: str = PROGRAM, **variables: str) -> dict[str, Any]:
+def run(url: str, *words: str, **variables: str) -> dict[str, Any]:
     done = subprocess.run(
-        [PYTHON, "-c", program, url, *words],
+        [PYTHON, "-c", PROGRAM, url, *words],
         capture_output=True,
         text=True,
         check=False,
@@ -79,30 +81,19 @@ def installed() -> None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
 
 
-def test_it_drives_our_server(built: Callable[..., Recipe], programs: Path, tmp_path: Path) -> None:
+def test_it_drives_our_server(built: Built, programs: Path, tmp_path: Path) -> None:
     recipes = [built(model, {"state_size": 4, "action_size": 2, **SETTINGS}) for model in MODELS]
     prepared(tmp_path / "data", programs, *recipes)
     account = {"AGENTS_BAR_USER": "alice", "AGENTS_BAR_PASS": PASSWORD}
-    with served(tmp_path / "data") as server:
+    with running(Server(tmp_path / "data")) as server:
         for model in MODELS:
             told = run(server.url, model, json.dumps(SETTINGS), **account)
             check(told, model)
-        refused = run(server.url, program=WRONG_PASSWORD)
-    assert "invalid_credentials" in refused["error"]
-
-
-WRONG_PASSWORD: Final = """
-import json, sys
-from agents_bar import RemoteAgent
-try:
-    RemoteAgent("cart", url=sys.argv[1], username="alice", password="not the password")
-except ValueError as error:
-    print(json.dumps({"error": str(error)}))
-"""
 
 
 def check(told: dict[str, Any], model: str) -> None:
     assert (told["before"], told["exists"], told["is_active"], told["waited"]) == (False, True, True, [True, True])
+    assert "invalid_credentials" in told["refused"]
     assert "name_taken" in told["again"]
     created = told["created"]
     assert (created["name"], created["model"], created["description"]) == ("cart", model, "a cart")

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,37 +33,30 @@ def stopped(server: PostgreSQL) -> Iterator[None]:
         server.start()
 
 
-class Player:
-    """Acts and steps all the time; nothing is ever sent twice."""
+@contextlib.contextmanager
+def playing(client: RemoteAgent) -> Iterator[Callable[[], None]]:
+    """Acts and steps all the time, and nothing is ever sent twice; a call waits for ten more rounds."""
+    stop, rounds = threading.Event(), list[int]()
 
-    def __init__(self, client: RemoteAgent) -> None:
-        self._client, self._stop = client, threading.Event()
-        self.count, self.errors = 0, list[Exception]()
-        self._thread = threading.Thread(target=self._play)
+    def play() -> None:
+        while not stop.is_set():
+            state = [len(rounds) % 7 / 7, 0.0, 0.0, 0.0]
+            client.step(state, client.act(state), 1.0, state, len(rounds) % 10 == 9)
+            rounds.append(len(rounds))
 
-    def _play(self) -> None:
+    def goes_on() -> None:
+        wanted = len(rounds) + 10
+        wait(lambda: len(rounds) > wanted or played.done(), SECONDS)
+        assert not played.done(), played.exception()
+
+    with ThreadPoolExecutor(1) as one:
+        played = one.submit(play)
         try:
-            while not self._stop.is_set():
-                state = [self.count % 7 / 7, 0.0, 0.0, 0.0]
-                action = self._client.act(state)
-                self._client.step(state, action, 1.0, state, self.count % 10 == 9)
-                self.count += 1
-        except Exception as error:
-            self.errors.append(error)
-
-    def __enter__(self) -> "Player":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def goes_on(self) -> bool:
-        """Ten more rounds."""
-        before = self.count
-        wait(lambda: self.count > before + 10 or bool(self.errors), SECONDS)
-        return not self.errors
+            yield goes_on
+        finally:
+            stop.set()
+        played.result()
+    assert client.info()["counters"]["global_timestep"] == len(rounds)
 
 
 def login(service: Service) -> tuple[int, str]:
@@ -82,16 +75,16 @@ def test_agents_go_on_while_the_database_is_away(
         cart = server.agent("cart", retry_deadline=0, **SMALL)
         cart.create_agent(4, 2, "dqn")
         second = server.agent("second", retry_deadline=0, **SMALL)
-        with Player(cart) as player:
-            assert player.goes_on()
+        with playing(cart) as goes_on:
+            goes_on()
             processes = sorted(server.children())
             with stopped(postgresql):
-                assert player.goes_on()
+                goes_on()
                 with ThreadPoolExecutor(2) as others:
                     logged_in = others.submit(login, server)
                     created = others.submit(second.create_agent, 4, 2, "dqn")
                     wait(lambda: server.ready() == 503, SECONDS)  # now tokens cannot be looked up any more
-                    assert player.goes_on()
+                    goes_on()
                 assert logged_in.result() == (503, "database_unavailable")
                 error = created.exception()
                 assert isinstance(error, ServiceUnavailable)
@@ -99,7 +92,5 @@ def test_agents_go_on_while_the_database_is_away(
             wait(lambda: server.ready() == 200, SECONDS)
             assert login(server) == (200, "")
             second.create_agent(4, 2, "dqn")
-            assert player.goes_on()
+            goes_on()
             assert sorted(server.children()) == processes  # nothing was started again
-        assert player.errors == []
-        assert cart.info()["counters"]["global_timestep"] == player.count

@@ -79,7 +79,7 @@ def test_a_refused_login_sets_nothing(service: Service) -> None:
     unknown = service("POST", "/login", b"username=nobody&password=x", user=None, headers=FORM, peer="1.2.3.5")
     assert (unknown.code, unknown.json["detail"]) == (refused.code, refused.json["detail"])
     assert (
-        service("POST", "/login", {"username": "alice"}, user=None, headers={"Content-Type": "text/plain"}).status
+        service("POST", "/login", {"username": "alice"}, user=None, headers={"Content-Type": "application/json"}).status
         == 415
     )
     assert service("POST", "/login", b"x" * 17_000, user=None, headers=FORM).code == "body_too_large"

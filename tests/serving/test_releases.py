@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +11,11 @@ import pytest
 
 from axonrl.experiments.commands.cli import main
 from axonrl.serving.accounts import Accounts, AgentRows, open_service, schema
-from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.opening import open_stepper
 
 from .for_accounts import PASSWORD
+from .hosted import Built
 
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
@@ -55,9 +54,7 @@ def copied(release: str, data: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_agents_of_earlier_releases_act_as_they_did(
-    release: str, built: Callable[..., Recipe], programs: Path, tmp_path: Path
-) -> None:
+def test_agents_of_earlier_releases_act_as_they_did(release: str, built: Built, programs: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     expected = copied(release, data)
     made = built("dqn", CONFIG)

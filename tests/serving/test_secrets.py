@@ -5,17 +5,15 @@ import contextlib
 import json
 import signal
 import urllib.parse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from axonrl.serving.accounts import Accounts, open_service
-from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
-from .hosted import DQN
+from .hosted import DQN, Built
 from .live import Server, agent, prepared, running
 from .service import SMALL
 
@@ -91,9 +89,7 @@ def used(client: Client, token: str, administrator: str) -> set[str]:
     return secrets | {basic}
 
 
-def test_no_password_and_no_token_is_written_anywhere(
-    built: Callable[..., Recipe], programs: Path, tmp_path: Path
-) -> None:
+def test_no_password_and_no_token_is_written_anywhere(built: Built, programs: Path, tmp_path: Path) -> None:
     token = prepared(tmp_path / "data", programs, built("dqn", DQN))
     with contextlib.closing(open_service(tmp_path / "data", None)) as database:
         accounts = Accounts(database)

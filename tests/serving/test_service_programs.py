@@ -5,18 +5,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from axonrl.serving import EncodedAgentState
-from axonrl.serving.catalogue import Recipe
 
 from .for_accounts import PASSWORD
+from .hosted import Built
 from .service import Service, serving
 
-Built = Callable[..., Recipe]
 pytestmark = [pytest.mark.docs, pytest.mark.server]
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,13 +38,11 @@ def service(built: Built, programs: Path, tmp_path_factory: pytest.TempPathFacto
         yield started
 
 
-def run(service: Service, program: str, folder: Path, **changes: str) -> str:
+PYTHON = (sys.executable, "-W", "error", "-c")
+
+
+def run(service: Service, program: str, folder: Path, command: Sequence[str] = PYTHON, **changes: str) -> str:
     """What a program prints, with some of its constants changed."""
-    return run_by([sys.executable, "-W", "error", "-c"], service, program, folder, **changes)
-
-
-def run_by(command: list[str], service: Service, program: str, folder: Path, **changes: str) -> str:
-    """Likewise, of another language."""
     for constant, value in changes.items():
         assert program.count(constant) == 1
         program = program.replace(constant, value)
@@ -80,12 +77,12 @@ def test_many_players(service: Service, tmp_path: Path) -> None:
 def test_curl_and_javascript_learn_without_our_client(service: Service, tmp_path: Path) -> None:
     """From login to logout: the pages of other languages, without a package."""
     shell, program = programs_of("http_api.md", "sh")[1], programs_of("http_api.md", "js")[0]
-    told = run_by(["sh", "-c"], service, shell, tmp_path)
+    told = run(service, shell, tmp_path, ["sh", "-c"])
     assert re.search(r'\{"action":\[[01]\]\}\{"accepted":1,"seq":1\}\{"accepted":99,"seq":100\}', told)
     node = shutil.which("node")
     if node is None:
         pytest.skip("NO NODE HERE: the program in JavaScript was not run")
-    told += run_by([node, "-e"], service, program, tmp_path)
+    told += run(service, program, tmp_path, [node, "-e"])
     assert "global_timestep: 100" in told
     for name in ("valve", "pump"):
         counters = service.agent(name).info()["counters"]

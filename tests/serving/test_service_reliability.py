@@ -1,6 +1,7 @@
-"""What a service keeps when its processes are killed, or its disk is full: every step that it acknowledged, once."""
+"""What a service keeps, also when its processes are killed, or its disk is full: every step that it acknowledged."""
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -10,17 +11,21 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
-from axonrl.serving import RemoteAgent, ServiceError
+from axonrl.serving import AuthenticationError, Conflict, InvalidRequest, NotFound, RemoteAgent, ServiceError
 from axonrl.serving.accounts import Accounts, open_service
 from axonrl.serving.accounts import folder as folders
 from axonrl.tests.experiments.sharing import wait
+from axonrl.tests.raising import raised
 
+from .commands import Commands
 from .experience import alike, batch, step, stepped
-from .hosted import DQN, Built
+from .for_accounts import PASSWORD
+from .hosted import DQN, Built, data
 from .live import running
 from .service import SMALL, Service, dropping, is_there, serving, timesteps
 
@@ -40,11 +45,16 @@ def twin(server: Service) -> RemoteAgent:
 
 
 @pytest.fixture
-def a(server: Service) -> Iterator[RemoteAgent]:
+def absent(server: Service) -> Iterator[RemoteAgent]:
     with server.agent("a", **SMALL) as agent:
         agent.remove(agent_name="a")
-        agent.create_agent(4, 2, "dqn")
         yield agent
+
+
+@pytest.fixture
+def a(absent: RemoteAgent) -> RemoteAgent:
+    absent.create_agent(4, 2, "dqn")
+    return absent
 
 
 def test_steps_are_applied_once_whatever_is_killed_and_whichever_answers_are_lost(
@@ -188,9 +198,7 @@ def test_a_worker_that_hangs_is_killed_and_started_again_and_does_not_delay_the_
 
 def step_status(service: Service, k: int) -> tuple[int, str]:
     """A step that is sent once: status, and the code of a failure."""
-    state, action, reward, after, done = step(k)
-    data = {"state": state, "action": [action], "reward": reward, "next_state": after, "done": done}
-    status, _, body = service.ask("POST", "/api/v1/agents/a/step", {"step_data": data}, f"key-{k}")
+    status, _, body = service.ask("POST", "/api/v1/agents/a/step", {"step_data": data(k)}, f"key-{k}")
     return status, body.get("code", "")
 
 
@@ -230,3 +238,89 @@ def test_a_disk_that_is_full(built: Built, programs: Path, tmp_path: Path) -> No
             service.end()
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+ZEROS = [0.0] * 4
+
+
+def test_the_life_of_an_agent(server: Service, absent: RemoteAgent) -> None:
+    a = absent
+    assert a.exists is False
+    created = a.create_agent(4, 2, "DQN")
+    assert (created["name"], created["model"], created["is_active"], created["discrete"]) == ("a", "dqn", True, True)
+    assert (a.exists, a.is_active) == (True, True)
+    conflict = raised(Conflict, a.create_agent, 4, 2, "dqn")
+    assert (conflict.status, conflict.code) == (409, "name_taken")
+    assert a.act(ZEROS) in (0, 1)
+    assert a.step(*step(0), key="k") is a.step(*step(0), key="k") is True
+    assert raised(InvalidRequest, a.step, *step(1), key="k").code == "idempotency_key_reused"
+    assert timesteps(a) == 1
+    assert a.step_batch(*batch(1, 30)) == 29
+    with server.agent("a") as second:  # which was told nothing
+        second.sync()
+        assert (second.state_size, second.action_size, second.agent_model) == (4, 2, "dqn")
+        assert second.hparams == a.hparams
+        assert {type(value) for value in a.hparams.values()} <= {int, float, str}
+    state = a.get_state()
+    a.deactivate()
+    assert raised(Conflict, a.act, ZEROS).code == "agent_inactive"
+    a.activate()
+    assert a.get_state() == state
+    assert a.upload_state(state) is True
+    assert timesteps(a) == 30
+    assert a.remove(agent_name="a") is True
+    raised(NotFound, a.info)
+
+
+def test_nobody_else_can_read_what_is_kept(server: Service, a: RemoteAgent) -> None:
+    a.step_batch(*batch(0, 10))
+    a.deactivate()  # is saved
+    a.activate()
+    a.step(*step(10))
+    folder = server.folder("a")
+    kept: dict[Any, int] = {path: path.stat().st_mode & 0o777 for path in (folder.parent, folder, *folder.rglob("*"))}
+    assert {path.name for path in kept} >= {"run.json", "state.json", "arrays.safetensors", "lock", "journal"}
+    assert {path: oct(mode) for path, mode in kept.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+
+
+def test_what_commands_change_holds_while_the_service_runs(server: Service, commands: Commands) -> None:
+    def command(*words: str, stdin: str = "") -> str:
+        done = commands.on(server.data)(*words, stdin=stdin)
+        assert done.code == 0, done.err
+        return done.out
+
+    def client(name: str = "carol", **more: Any) -> RemoteAgent:
+        given = more or {"username": name, "password": PASSWORD}
+        return RemoteAgent("cart", url=server.url, retry_deadline=0.0, **given)
+
+    for name in ("carol", "bob"):
+        command("add-user", name, "--password-stdin", stdin=f"{PASSWORD}\n")
+    made = command("create-token", "carol", "--name", "game", "--scopes", "act,read").strip()
+    kept = command("create-token", "carol", "--name", "another", "--scopes", "read").strip()
+    carol, bob = client(), client("bob")  # a login asks for what is new in the database
+    game, other = client(access_token=made), client(access_token=kept)
+    assert [one.exists for one in (carol, bob, game, other)] == [False] * 4
+    listed = json.loads(command("list-tokens", "carol", "--json"))
+    (id,) = (one["id"] for one in listed if one["name"] == "game")
+    command("revoke-token", id)
+    command("set-password", "carol", "--password-stdin", stdin="another horse battery\n")
+    command("disable-user", "bob")
+    for ended in (game, carol, bob):
+        wait(functools.partial(is_refused, ended))
+    assert other.exists is False  # a token that was made is not a login
+    for name in ("carol", "bob"):
+        assert raised(AuthenticationError, client, name).code == "invalid_credentials"
+    again = client(username="carol", password="another horse battery")
+    assert again.exists is False
+    for one in (carol, bob, game, other, again):
+        one.close()
+    tokens = json.loads(command("list-tokens", "carol", "--json"))
+    assert [one["name"] for one in tokens if one["revoked_at"] is None] == ["another"]  # closed logins have ended
+
+
+def is_refused(client: RemoteAgent) -> bool:
+    try:
+        client.exists  # noqa: B018
+    except AuthenticationError as error:
+        return (error.status, error.code) == (401, "invalid_token")
+    return False

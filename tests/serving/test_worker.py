@@ -205,16 +205,6 @@ def test_acts_of_others_come_between_the_steps_of_an_agent(
     assert order == ["step", "act", *["step"] * 4]
 
 
-def test_a_key_that_comes_five_times_at_once_is_applied_once(worker: Asked, recipe: bytes) -> None:
-    worker.ask("a", "open", recipe)
-    worker.send(*[("a", "step", STEP)] * 5, key="k")
-    answers = [worker.answer() for _ in range(5)]
-    assert [json.loads(one.body) for one in answers] == [{"accepted": 1, "seq": 1}] * 5
-    assert [one.head.get("replayed", False) for one in answers] == [False] + [True] * 4
-    other = worker.ask("a", "step", STEP.replace(b'1.0, "next', b'2.0, "next'), key="k")
-    assert json.loads(other.body)["code"] == "idempotency_key_reused"
-
-
 def test_an_agent_without_a_whole_checkpoint_has_failed_and_can_be_removed(
     worker: Asked, recipe: bytes, tmp_path: Path
 ) -> None:
@@ -269,16 +259,3 @@ def test_initial_weights_of_a_seed_that_was_given_out_go_when_the_agent_is_on_th
     worker.ask("a", "step", STEP)
     worker.ask("a", "close")
     assert json.loads(worker.ask("a", "info").body)["counters"]["global_timestep"] == 1
-
-
-def test_it_counts_what_it_does(worker: Asked, recipe: bytes) -> None:
-    for name in "ab":
-        worker.ask(name, "open", recipe)
-    for _ in range(10):  # updates from the eighth step on
-        worker.ask("a", "step", STEP)
-    worker.ask("a", "info")
-    worker.ask("b", "close")
-    told = worker.tally()
-    assert (told["loaded_agents"], told["openings_total"], told["evictions_total"]) == (1, 2, 1)
-    assert (told["updates_total"], told["journal_syncs_total"]) == (3, 10)
-    assert told["journal_sync_seconds_total"] > 0

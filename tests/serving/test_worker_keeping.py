@@ -15,7 +15,6 @@ from filelock import FileLock
 from axonrl.estimators.stepping import Stepper
 from axonrl.facts import UpdateFacts
 from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting import asleep, durable, learning
 from axonrl.serving.hosting.keeping import JOURNAL
 from axonrl.serving.hosting.learning import Learning
@@ -26,7 +25,7 @@ from axonrl.tests.experiments.sharing import wait
 
 from .asked import ACT, STEP, Asked, statuses, working
 from .client_stub import Clock
-from .hosted import DQN, data
+from .hosted import DQN, Built, data
 
 Started = Callable[..., Asked]
 
@@ -99,6 +98,8 @@ def test_an_agent_that_nobody_asks_for_is_put_away_and_comes_back_the_same(
     wait(lambda: asked.tally()["loaded_agents"] == 0, 30)
     told = asked.tally()
     assert (told["evictions_total"], told["openings_total"]) == (1, 1)
+    assert (told["updates_total"], told["journal_syncs_total"]) == (23, 1)  # from the eighth step on
+    assert told["journal_sync_seconds_total"] > 0
     assert checkpoints(tmp_path / "agents" / "a") == [0, 1]  # of requests: nothing of the journal is needed
     with FileLock(tmp_path / "agents" / "a" / "lock", timeout=0):
         pass
@@ -213,7 +214,7 @@ class Updates:
 
 @pytest.mark.parametrize(("freshness", "waits_for"), [("strict", 5), ("relaxed", 0)])
 def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
-    started: Started, built: Callable[..., Recipe], freshness: str, waits_for: int, monkeypatch: pytest.MonkeyPatch
+    started: Started, built: Built, freshness: str, waits_for: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updates, asked = Updates(monkeypatch), started()
     made = built("dqn", {**DQN, "freshness": freshness}).to_json()

@@ -17,27 +17,16 @@ from .agents import refused
 UP, RIGHT, DOWN, LEFT = range(4)
 
 
-def test_the_smallest_grid_world() -> None:
-    env: Any = GridWorld("2x2")
-    assert (env.state_space, env.action_space) == (IntBox(4), IntBox(4))
-    assert env.reset() == 0
-    assert env.step(DOWN) == (1, -1, False, {})
-    assert env.step(RIGHT) == (3, 1, True, {})
-    assert env.step(UP) == (3, 1, True, {})  # a finished episode stays
-    assert env.reset() == 0
-    assert env.step(RIGHT) == (2, -5, True, {})
-    assert env.reset() == 0
-    state, reward, terminal, _ = env.step(LEFT)
-    assert (state, reward, terminal) == (0, -1, False)
-    assert (type(state), type(reward), type(terminal)) == (np.int32, np.float32, bool)
-
-
 def test_a_grid_that_is_not_square_has_walls_fires_and_three_representations() -> None:
     rows = ["SWF", " HG"]  # positions: 0 2 4 over 1 3 5
     env: Any = GridWorld(rows)
     assert env.state_space == IntBox(6)
     assert env.step(RIGHT)[:2] == (0, -1)  # the wall
+    state, reward, terminal, _ = env.step(LEFT)
+    assert (state, reward, terminal) == (0, -1, False)  # the edge
+    assert (type(state), type(reward), type(terminal)) == (np.int32, np.float32, bool)
     assert env.step(UP, set_discrete_pos=5) == (5, 1, True, {})
+    assert env.step(UP) == (5, 1, True, {})  # a finished episode stays
     assert env.step(UP, set_discrete_pos=4) == (4, -3, False, {})  # the edge, on a fire
     rich: Any = GridWorld(rows, save_mode=True, reward_function="rich")
     assert [rich.step(action)[1:3] for action in (DOWN, RIGHT, RIGHT)] == [(-1, False), (-10, False), (50, True)]
@@ -208,7 +197,7 @@ class Game(Counting):
         return np.array([self.count], np.float32)
 
 
-def test_a_lost_life_is_terminal_and_the_game_goes_on() -> None:
+def test_a_lost_life_is_terminal_and_the_game_goes_on_and_fire_begins_an_episode() -> None:
     game: Any = Game()
     env: Any = OpenAIGymEnv(game, episodic_life=True)
     env.reset()
@@ -217,10 +206,6 @@ def test_a_lost_life_is_terminal_and_the_game_goes_on() -> None:
     assert game.actions == (2, 2, 0)
     assert env.step(2)[2] is True
     assert (env.reset().tolist(), game.actions) == ([0.0], ())
-
-
-def test_fire_begins_an_episode() -> None:
-    game: Any = Game()
     assert OpenAIGymEnv(game, fire_reset=True).reset().tolist() == [2.0]
     assert game.actions == (1, 2)
     both = OpenAIGymEnv(game, fire_reset=True, episodic_life=True)

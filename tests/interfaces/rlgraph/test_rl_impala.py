@@ -369,25 +369,21 @@ def test_images_are_divided_by_255_unless_they_are_at_most_1() -> None:
 @pytest.mark.parametrize(
     ("more", "argument", "words"),
     [
-        ({"environment_spec": None}, "IMPALAAgent: environment_spec", "CartPole"),
-        ({"type": "learner", "environment_spec": None}, "IMPALAAgent: state_space", "environment_spec"),
-        ({"num_actors": 2, "num_workers": 2}, "IMPALAAgent: num_actors", "two names"),
-        ({"network_spec": [{"type": "lstm", "units": 3}] * 2}, "IMPALAAgent: network_spec", "dense"),
-        (
-            {"network_spec": LSTM, "internal_states_space": [FloatBox(shape=(4,))] * 2},
-            "IMPALAAgent: internal_states_space",
-            "(3,)",
-        ),
+        ({"environment_spec": None}, "environment_spec", "CartPole"),
+        ({"type": "learner", "environment_spec": None}, "state_space", "environment_spec"),
+        ({"num_actors": 2, "num_workers": 2}, "num_actors", "two names"),
+        ({"network_spec": [{"type": "lstm", "units": 3}] * 2}, "network_spec", "dense"),
+        ({"network_spec": LSTM, "internal_states_space": [FloatBox((4,))] * 2}, "internal_states_space", "(3,)"),
         (
             {"type": "learner", "fifo_queue_spec": {"capacity": 1}, "update_spec": {"batch_size": 2}},
-            "IMPALAAgent: fifo_queue_spec['capacity']",
+            "fifo_queue_spec['capacity']",
             "2; got 1",
         ),
     ],
 )
 def test_what_cannot_be_made(more: dict[str, Any], argument: str, words: str) -> None:
     error = refused(IMPALAAgent, **{**LINEAR, "environment_spec": Script, "auto_build": False, **more})
-    assert error.argument == argument
+    assert error.argument.removeprefix("IMPALAAgent: ") == argument
     assert words in str(error)
 
 

@@ -7,14 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from axonrl.interfaces.rlgraph import (
-    DQNAgent,
-    Environment,
-    GridWorld,
-    RandomAgent,
-    RLGraphWarning,
-    SingleThreadedWorker,
-)
+from axonrl.interfaces.rlgraph import Environment, GridWorld, RandomAgent, RLGraphWarning, SingleThreadedWorker
 from axonrl.interfaces.rlgraph.spaces import Dict, FloatBox, IntBox
 
 from .agents import make_dqn, refused
@@ -94,7 +87,7 @@ def _worker(env: Any, make: Any = None, **kwargs: Any) -> tuple[SingleThreadedWo
     return SingleThreadedWorker(agent=agent, env_spec=make or env, **kwargs), agent
 
 
-def test_it_learns_the_smallest_grid_world() -> None:
+def test_it_learns_the_smallest_grid_world_and_entries_of_a_call_count_in_this_call() -> None:
     env = GridWorld("2x2")
     decay = {"from": 1.0, "to": 0.05, "num_timesteps": 800}
     agent = make_dqn(
@@ -118,11 +111,6 @@ def test_it_learns_the_smallest_grid_world() -> None:
     # Of the multiples of 2 those from 100 on, the buffer's size.
     assert agent.updates == 701
     assert [agent.get_action(state, use_exploration=False) for state in (0, 1)] == [DOWN, RIGHT]
-    _check_entries_of_a_call(worker, agent)
-
-
-def _check_entries_of_a_call(worker: SingleThreadedWorker, agent: DQNAgent) -> None:
-    """``sync_interval`` and ``batch_size`` of a call count in this call."""
 
     def target() -> Any:
         weights = agent.core.state_dict()["model"]["weights"]

@@ -135,7 +135,7 @@ def test_arguments_without_effect_are_named_in_one_warning() -> None:
     form_of("tensorforce", objective={"type": "policy_gradient", "summary_labels": None})
 
 
-def test_ppo() -> None:
+def test_ppo_without_and_with_a_critic() -> None:
     form = form_of("ppo")
     assert form["memory"] == {"type": "recent", "capacity": None}
     assert form["update"] == {"unit": "episodes", "batch_size": 10, "frequency": 10, "start": 0}
@@ -161,9 +161,6 @@ def test_ppo() -> None:
     }
     assert (form["dueling"], form["double"], form["exploration"]) == (False, False, 0.0)
     assert (least_capacity(form, 20), first_update(form)) == (200, 10)
-
-
-def test_ppo_with_a_critic() -> None:
     form = form_of("ppo", critic_network=[{"type": "dense", "size": 8}], critic_optimizer={"optimizer": "adam"})
     assert form["baseline"]["policy"]["network"]["layers"] == [DENSE]
     assert form["baseline"]["objective"]["value"] == "state"

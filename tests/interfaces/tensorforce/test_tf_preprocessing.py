@@ -73,19 +73,15 @@ def test_lanes_have_histories_of_their_own() -> None:
     assert steps(preprocessing, [5], lane=1) == [[0, 0]]
 
 
-def test_images_are_resized_by_area() -> None:
+def test_images_are_resized_by_area_and_in_grey() -> None:
     image = np.arange(16.0).reshape(4, 4, 1)
     assert steps(made({"type": "image", "height": 2, "width": 2}, (4, 4, 1)), image) == [
         [[[2.5], [4.5]], [[10.5], [12.5]]]
     ]
     larger = made({"type": "image", "height": 1, "width": 4}, (1, 2, 2))
     assert steps(larger, [[[1, 5], [2, 6]]]) == [[[[1, 5], [1, 5], [2, 6], [2, 6]]]]
-
-
-def test_images_in_grey() -> None:
-    assert np.ravel(
-        steps(made({"type": "image", "grayscale": True}, (1, 2, 3)), [[[1, 0, 0], [0, 1, 1]]])
-    ) == pytest.approx([0.299, 0.701])
+    grey = made({"type": "image", "grayscale": True}, (1, 2, 3))
+    assert np.ravel(steps(grey, [[[1, 0, 0], [0, 1, 1]]])) == pytest.approx([0.299, 0.701])
     narrow = made({"type": "image", "width": 2, "grayscale": True}, (4, 8, 3))
     assert narrow.states["state"].shape == (1, 2, 1)  # one side follows from the other
     weighted = made({"type": "image", "grayscale": [2, 1], "height": 1, "width": 1}, (1, 2, 2))
@@ -136,12 +132,8 @@ def test_a_name_goes_before_a_type() -> None:
     spec = {"float": {"type": "clipping", "upper": 1}, "ear/left": {"type": "clipping", "upper": 2}, "bool": []}
     preprocessing = make_preprocessing("preprocessing", spec, states, 1)
     mask = np.array([True, False])
-    given = {
-        "eye": np.full(1, 5, np.float32),
-        "ear/left": np.full(1, 5, np.float32),
-        "cell": np.array(3, np.int32),
-        "a_mask": mask,
-    }
+    five = np.full(1, 5, np.float32)
+    given = {"eye": five, "ear/left": five, "cell": np.array(3, np.int32), "a_mask": mask}
     out = preprocessing.apply(0, given)
     assert list(out) == list(given)
     assert [float(out[name].item()) for name in ("eye", "ear/left", "cell")] == [1, 2, 3]

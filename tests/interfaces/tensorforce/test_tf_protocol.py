@@ -84,7 +84,7 @@ print([name for name in ('tensorflow', 'keras', 'matplotlib') if name in sys.mod
     assert done.stdout.split() == ["[]"], done.stderr
 
 
-def test_act_and_observe_alternate() -> None:
+def test_act_and_observe_alternate_to_the_end_of_the_longest_episode() -> None:
     agent = make()
     refused(agent.observe, 1.0)
     agent.act(S)
@@ -100,6 +100,14 @@ def test_act_and_observe_alternate() -> None:
     agent.reset()
     agent.act(S)
     assert (agent.timesteps, agent.episodes) == (3, 0)
+    refused(agent.observe, 0.0, terminal=3)
+    agent.observe(0.0, terminal=2)
+    assert agent.episodes == 1
+    for _ in range(20):
+        agent.act(S)
+        agent.observe(0.0)
+    agent.act(S)
+    refused(agent.observe, 0.0)
 
 
 def test_evaluation_is_greedy_and_leaves_no_trace(learner: Any) -> None:
@@ -229,19 +237,6 @@ def test_lanes(learner: Any) -> None:
     assert agent.observe([1.0, 1.0], parallel=[0, 1]) == 0
     several = dict(update=5, reward_estimation=dict(horizon=3), parallel_interactions=2)
     assert refused(generic, **several).argument == "Agent.create: parallel_interactions"
-
-
-def test_terminals_and_the_longest_episode() -> None:
-    agent = make()
-    agent.act(S)
-    refused(agent.observe, 0.0, terminal=3)
-    agent.observe(0.0, terminal=2)
-    assert agent.episodes == 1
-    for _ in range(20):
-        agent.act(S)
-        agent.observe(0.0)
-    agent.act(S)
-    refused(agent.observe, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,9 @@ def test_agents_learn_from_traces(tmp_path: Path) -> None:
     assert (agent.updates, agent.timesteps, agent.episodes) == (6, 0, 0)
 
 
-def test_independent_acts_and_dropped_episodes_are_not_recorded(tmp_path: Path) -> None:
+def test_independent_acts_dropped_episodes_and_what_the_owner_of_a_state_does_to_it_are_not_recorded(
+    tmp_path: Path,
+) -> None:
     agent = make(recorder=dict(directory=tmp_path))
     agent.act([7, 7, 7])
     agent.observe(1.0)
@@ -126,7 +128,12 @@ def test_independent_acts_and_dropped_episodes_are_not_recorded(tmp_path: Path) 
     agent.act([7, 8, 7])
     agent.reset()
     agent.act([8, 8, 8], evaluation=True)
-    play(agent, 1, length=2, terminal=2)
+    state = np.zeros(3, np.float32)
+    agent.act(state)
+    state[:] = 8
+    agent.observe(0.0)
+    agent.act([0, 1, 0])
+    agent.observe(0.1, 2)
     (trace,) = traces(tmp_path)
     assert (trace["state"].tolist(), trace["terminal"].tolist()) == ([[0, 0, 0], [0, 1, 0]], [0, 2])
 
@@ -147,15 +154,6 @@ def test_masks_and_nested_names(tmp_path: Path) -> None:
     }  # fmt: skip
     assert trace["go_mask"].tolist() == [[True, False], [True, True]]
     assert trace["eye/left"].tolist() == [[3, 1], [3, 1]]
-
-
-def test_a_state_that_its_owner_changes_later(tmp_path: Path) -> None:
-    agent = make(recorder=dict(directory=tmp_path))
-    state = np.array([1.0, 2.0, 3.0], np.float32)
-    agent.act(state)
-    state[:] = 0
-    agent.observe(1.0, True)
-    assert traces(tmp_path)[0]["state"].tolist() == [[1, 2, 3]]
 
 
 def test_a_folder_that_cannot_be_made_or_is_lost(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from .agents import Count, refused
 class FakeAgent:
     """Records what it is asked, and refuses what an Agent would refuse; updates after each ``every`` observes."""
 
-    def __init__(self, every: int = 0, **arguments: Any) -> None:
+    def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments
-        self.every = every
+        self.every = 0
         self.calls: list[Any] = []
         self.pending: set[int] = set()
         self.timesteps = self.episodes = self.updates = self.observed = 0
@@ -82,13 +82,15 @@ def _only_fake_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "axonrl.interfaces.tensorforce.agents", module)
 
 
-def several(agent: Any, *lengths: int, **arguments: Any) -> Runner:
-    return Runner(agent=agent, environments=[Count(length) for length in lengths], **arguments)
+def made(*lengths: int, **arguments: Any) -> tuple[FakeAgent, Runner]:
+    """A runner of environments that count so far, and its agent."""
+    agent, environments = FakeAgent(), [Count(length) for length in lengths]
+    where: dict[str, Any] = {"environments": environments} if len(lengths) > 1 else {"environment": environments[0]}
+    return agent, Runner(agent=agent, **where, **arguments)
 
 
 def test_one_environment_calls_in_order() -> None:
-    agent = FakeAgent()
-    runner = Runner(agent=agent, environment=Count(2), max_episode_timesteps=9)
+    agent, runner = made(2, max_episode_timesteps=9)
     assert agent.arguments["parallel_interactions"] == 1
     assert agent.arguments["max_episode_timesteps"] == 9
     assert agent.arguments["environment"] is runner.environments[0]
@@ -103,9 +105,8 @@ def test_one_environment_calls_in_order() -> None:
     assert all(0 <= a < b for a, b in zip(runner.episode_agent_seconds, runner.episode_seconds, strict=True))
 
 
-def test_timesteps_are_exact_and_the_last_episode_counts() -> None:
-    agent = FakeAgent()
-    runner = Runner(agent=agent, environment=Count(10))
+def test_timesteps_and_updates_are_exact_and_the_last_episode_counts() -> None:
+    agent, runner = made(10)
     runner.run(num_timesteps=37)
     assert runner.timesteps == agent.timesteps == agent.observed == 37
     assert runner.episode_timesteps == [10, 10, 10, 7]
@@ -114,14 +115,10 @@ def test_timesteps_are_exact_and_the_last_episode_counts() -> None:
     assert agent.calls.count("reset") == 1  # nothing is left to be dropped
     runner.run(num_timesteps=10)
     assert agent.calls[-1] == ("observe", 1, 0)
-
-
-def test_updates_are_exact() -> None:
-    agent = FakeAgent(every=4)
-    runner = Runner(agent=agent, environment=Count(5))
-    runner.run(num_updates=3)
-    assert (runner.updates, runner.timesteps, runner.episodes) == (3, 12, 2)
-    assert agent.calls[-2:] == [("observe", 0, 0), "reset"]  # the third episode is dropped
+    agent.every = 4
+    runner.run(num_updates=3)  # 47 timesteps were before: updates come at 48, 52 and 56
+    assert (runner.updates, runner.timesteps, runner.episodes) == (3, 9, 0)
+    assert agent.calls[-2:] == [("observe", 0, 0), "reset"]  # the episode is dropped
 
 
 def test_callbacks_come_every_few_episodes_and_only_false_ends_the_run() -> None:
@@ -153,8 +150,7 @@ def test_timestep_callbacks_count_within_episodes_also_in_evaluation() -> None:
 
 
 def test_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
-    agent = FakeAgent()
-    runner = Runner(agent=agent, environment=Count(2))
+    agent, runner = made(2)
     runner.run(num_episodes=2, evaluation=True)
     episode = [("evaluate", 0, {"memory": 0}), ("evaluate", 1, {"memory": 1})]
     assert agent.calls == ["reset", *episode, *episode]
@@ -166,8 +162,7 @@ def test_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
 
 
 def test_several_environments_have_a_parallel_index_each() -> None:
-    agent = FakeAgent()
-    runner = several(agent, 2, 3)
+    agent, runner = made(2, 3)
     assert agent.arguments["parallel_interactions"] == 2
     runner.run(num_episodes=2)
     assert agent.calls[:5] == ["reset", ("act", 0, 0), ("act", 0, 1), ("observe", 0, 0), ("act", 1, 0)]
@@ -177,8 +172,7 @@ def test_several_environments_have_a_parallel_index_each() -> None:
 
 
 def test_batched_calls_take_all_lanes_at_once() -> None:
-    agent = FakeAgent()
-    runner = several(agent, 2, 3, max_episode_timesteps=2)
+    agent, runner = made(2, 3, max_episode_timesteps=2)
     runner.run(num_episodes=2, batch_agent_calls=True)
     assert agent.calls == [
         "reset",
@@ -194,8 +188,7 @@ def test_batched_calls_take_all_lanes_at_once() -> None:
 
 @pytest.mark.parametrize(("batch", "lengths", "timesteps"), [(False, (3, 4, 9), 7), (True, (3, 4, 9), 37)])
 def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int, ...], timesteps: int) -> None:
-    agent = FakeAgent()
-    runner = several(agent, *lengths)
+    agent, runner = made(*lengths)
     runner.run(num_timesteps=timesteps, batch_agent_calls=batch)
     assert runner.timesteps == agent.timesteps == agent.observed == timesteps
     assert sum(runner.episode_timesteps) == timesteps
@@ -205,8 +198,7 @@ def test_timesteps_are_exact_with_several_lanes(batch: bool, lengths: tuple[int,
 
 
 def test_synchronised_episodes_begin_together() -> None:
-    agent = FakeAgent()
-    runner = several(agent, 1, 3)
+    _, runner = made(1, 3)
     runner.run(num_episodes=4, sync_episodes=True)
     assert runner.episode_timesteps == [1, 3, 1, 3]
     runner.run(num_episodes=4)
@@ -214,8 +206,7 @@ def test_synchronised_episodes_begin_together() -> None:
 
 
 def test_the_last_environment_evaluates_beside_the_others() -> None:
-    agent = FakeAgent()
-    runner = several(agent, 3, 2, evaluation=True)
+    agent, runner = made(3, 2, evaluation=True)
     assert agent.arguments["parallel_interactions"] == 1
     seen: list[int] = []
     runner.run(num_episodes=2, callback=lambda _, parallel: seen.append(parallel))
@@ -283,8 +274,7 @@ def test_invalid_runners_are_refused(arguments: dict[str, Any], argument: str) -
     ],
 )
 def test_invalid_runs_are_refused_before_anything_happens(arguments: dict[str, Any], argument: str) -> None:
-    agent = FakeAgent()
-    runner = Runner(agent=agent, environment=Count())
+    agent, runner = made(3)
     assert refused(runner.run, **arguments).argument == f"Runner.run: {argument}"
     assert agent.calls == []
 

@@ -41,52 +41,6 @@ def test_units(space: Any, outputs: int, exploration: Any, inside: Any, outside:
     assert actions.from_environment(tf.constant(outside)).numpy().tolist() == inside
 
 
-def test_leaves_of_composite_actions_have_names_and_distributions_of_their_own() -> None:
-    arm = spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(2)])
-    actions: Any = actions_of(
-        spaces.Dict({"arm": arm, "gear": spaces.Discrete(3, start=5), "k": spaces.Box(0, 1, ())}), "PPO"
-    )
-    assert (actions.num_outputs, actions.num_scales) == (8, 3)
-    assert isinstance(actions.exploration(), explorations.Composite)
-    described = actions.described(tf.constant([[1.0, 2, 3, -4, 5, 6, 7, 8]]), tf.constant([0.1, 0.2, 0.3]))
-    assert {name: np.round(value, 3).tolist() for name, value in described.items()} == {
-        "mean/arm/0": [[1, 2]],
-        "log_std/arm/0": [np.array([0.1, 0.2], np.float32).round(3).tolist()],
-        "logits/arm/1": [[3, -4]],
-        "logits/gear": [[5, 6, 7]],
-        "mean/k": [[8]],
-        "log_std/k": [np.array([0.3], np.float32).round(3).tolist()],
-    }
-    assert actions.shaped(described)["mean/k"].shape == (1,)
-    likeliest = {name: value.numpy().tolist() for name, value in actions.likeliest(described).items()}
-    assert likeliest == {"arm/0": [[1, 2]], "arm/1": [[1, 0]], "gear": [7], "k": [8]}
-    inside = actions.from_environment({name: tf.constant(value) for name, value in likeliest.items()})
-    assert {name: value.numpy().tolist() for name, value in inside.items()} == {
-        "arm/0": [[1, 2]],
-        "arm/1": [[1, 0]],
-        "gear": [2],
-        "k": [[8]],
-    }
-    assert actions.distribution(described).log_prob(inside).shape == (1,)
-
-
-def test_greedy_actions_begin_at_the_start_of_the_space() -> None:
-    assert Discrete(spaces.Discrete(3, start=5), "DQN").greedy(
-        tf.constant([[1.0, 3, 2], [4, 1, 1]])
-    ).numpy().tolist() == [6, 5]
-
-
-def test_squashed_actions_are_scaled_to_the_bounds() -> None:
-    actions = SquashedBox(spaces.Box(np.array([[-2], [10]], np.float32), np.array([[2], [30]], np.float32)), "SAC")
-    assert actions.num_outputs == 2
-    assert isinstance(actions.exploration(), explorations.SquashedGaussian)
-    outer = actions.to_environment(tf.constant([[-1.0, 0.5]]))
-    assert outer.numpy().tolist() == [[[-2.0], [25.0]]]
-    assert actions.from_environment(outer).numpy().tolist() == [[-1.0, 0.5]]
-    mean, log_std = actions.gaussian({"mean": tf.constant([[7.0]]), "log_std": tf.constant([[3.0, -30.0, 1.0]])})
-    assert (mean.numpy().tolist(), log_std.numpy().tolist()) == ([[7.0]], [[2.0, -20.0, 1.0]])
-
-
 UNBOUNDED, BYTES = spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 255, (2,), np.uint8)
 
 

@@ -7,9 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl.contracts import NO_LEGAL_ACTION
-from axonrl.errors import ArgumentError
 from axonrl.models.blocks.branches import Branches
-from axonrl.tests.raising import raised
 
 TWO: Any = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")
 ONE: Any = Branches(spaces.Discrete(3, start=5), "Test")
@@ -28,22 +26,6 @@ def test_rows_are_branches_filled_up() -> None:
     assert SQUARE.rows(tf.constant([[1, 2, 3, 4, 5, 6, 7, 8]])).numpy().tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
 
 
-def test_what_is_filled_up_is_never_legal() -> None:
-    rows = TWO.rows(tf.constant(VALUES))
-    exists = [[True, True, False], [True, True, True]]
-    masks: list[Any] = [TWO.mask(None, rows), TWO.mask(tf.constant(MASK), rows)]
-    assert masks[0].numpy().tolist() == exists * 2
-    assert masks[1].numpy().tolist() == [
-        [True, True, False],
-        [True, False, True],
-        [False, True, False],
-        [False, False, False],
-    ]
-    assert ONE.mask(None, VALUES) is None
-    assert SQUARE.mask(None, VALUES) is None
-    assert ONE.mask(MASK, VALUES) is MASK
-
-
 def test_greedy_actions_are_in_the_environments_units() -> None:
     assert TWO.greedy(tf.constant(VALUES), None).numpy().tolist() == [[1, 11], [0, 10]]
     # Negative values are below what is filled up, which is no choice.
@@ -55,24 +37,6 @@ def test_greedy_actions_are_in_the_environments_units() -> None:
     assert SQUARE.greedy(tf.constant([[0.0, 1, 1, 0, 0, 1, 1, 0]]), None).numpy().tolist() == [[[1, 0], [1, 0]]]
 
 
-def test_actions_of_the_environment_are_choices_from_0() -> None:
-    assert TWO.from_environment(tf.constant([[1, 12], [0, 10]])).numpy().tolist() == [1, 2, 0, 0]
-    assert ONE.from_environment(tf.constant([5, 7])).numpy().tolist() == [0, 2]
-    assert SQUARE.from_environment(tf.constant([[[1, 0], [0, 1]]])).numpy().tolist() == [1, 0, 0, 1]
-
-
-def test_numbers_of_transitions_and_of_rows() -> None:
-    assert TWO.spread(tf.constant([1.0, 2.0])).numpy().tolist() == [1, 1, 2, 2]
-    assert TWO.spread(tf.constant([[1, 2], [3, 4]])).numpy().tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
-    rows = tf.constant([1.0, -3.0, 2.0, 4.0])
-    assert TWO.mean(rows).numpy().tolist() == [-1, 3]
-    assert TWO.priority(rows).numpy().tolist() == [4, 6]  # of absolute values
-    samples = tf.constant([[1, 2], [3, 4], [5, 6], [7, 8]])
-    assert TWO.mixture(samples).numpy().tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
-    for same in (ONE.spread, ONE.mean, ONE.priority, ONE.mixture):
-        assert same(rows) is rows
-
-
 def test_a_single_branch_keeps_the_shape_of_its_actions() -> None:
     single: Any = Branches(spaces.MultiDiscrete([3], start=[5]), "Test")
     mask = tf.constant([[True, False, True], [False, False, False]])
@@ -80,9 +44,3 @@ def test_a_single_branch_keeps_the_shape_of_its_actions() -> None:
     assert single.greedy(values, None).numpy().tolist() == [[6], [6]]
     assert single.greedy(values, mask).numpy().tolist() == [[7], [NO_LEGAL_ACTION]]
     assert single.from_environment(tf.constant([[5], [7]])).numpy().tolist() == [0, 2]
-
-
-def test_other_spaces_are_refused() -> None:
-    space = spaces.Box(-1, 1, (2,))
-    error = raised(ArgumentError, Branches, space, "Test", match=r"^Test needs a Discrete or a MultiDiscrete")
-    assert (error.argument, error.value) == ("action_space", space)

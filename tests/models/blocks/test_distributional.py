@@ -35,29 +35,6 @@ def test_the_projected_target() -> None:
     assert tape.gradient(found, inputs) == [None] * 3
 
 
-def test_expected_values_and_the_distribution_of_an_action() -> None:
-    p = np.array([[P, [0.1, 0.8, 0.1]], [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]], np.float32)  # [B, A, N]
-    log_p = tf.math.log(p)
-    np.testing.assert_allclose(distributional.expected_values(log_p, ATOMS), [[1.3, 1.0], [1.25, 0.75]], rtol=1e-6)
-    taken = distributional.of_action(log_p, tf.constant([1, 0]))
-    np.testing.assert_allclose(tf.exp(taken), [[0.1, 0.8, 0.1], [0.25, 0.25, 0.5]], rtol=1e-6)
-
-
-def test_the_loss_and_its_gradient() -> None:
-    target = tf.constant([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]])
-    logits = tf.math.log(tf.constant([[0.25, 0.25, 0.5], [0.2, 0.3, 0.5], [0.25, 0.25, 0.5]]))
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        loss = distributional.cross_entropy(target, tf.nn.log_softmax(logits))
-    np.testing.assert_allclose(loss, [np.log(4), -np.log(0.3), 1.5 * np.log(2)], rtol=1e-6)
-    gradient = [[-0.25, -0.25, 0.5], [0.2, -0.7, 0.5], [0.0, 0.0, 0.0]]  # p - m
-    np.testing.assert_allclose(tape.gradient(loss, logits), gradient, atol=1e-6)
-    found = distributional.divergence(target, tf.nn.log_softmax(logits))
-    np.testing.assert_allclose(
-        found, [float(np.log(2)), -float(np.log(0.3)), 0.0], atol=1e-6
-    )  # less the entropy of the target
-
-
 PREDICTED = np.array([[0.0, 2.0], [1.0, 1.0]], np.float32)
 SAMPLES = np.array([[0.5, 1.0, 4.0], [1.0, 1.0, -2.0]], np.float32)
 FRACTIONS = np.array([0.25, 0.75], np.float32)
@@ -80,14 +57,3 @@ def test_each_row_may_have_fractions_of_its_own() -> None:
     fractions = tf.constant([[0.25, 0.75], [0.5, 0.1]])
     found = quantiles.quantile_loss(tf.constant(PREDICTED), fractions, tf.constant(SAMPLES), 1.0)
     np.testing.assert_allclose(found, [HUBER[0], (0.5 + 0.9) * 2.5 / 3], rtol=1e-6)
-
-
-def test_targets_and_midpoints() -> None:
-    inputs = [tf.constant(x) for x in ([1.0, -1.0], [0.5, 0.0], [[2.0, 4.0, -6.0], [1.0, 2.0, 3.0]])]
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        found = quantiles.target(*inputs)
-    np.testing.assert_allclose(found, [[2, 3, -2], [-1, -1, -1]])
-    assert tape.gradient(found, inputs) == [None] * 3
-    np.testing.assert_allclose(quantiles.midpoints(4), [0.125, 0.375, 0.625, 0.875])
-    assert quantiles.midpoints(3).dtype == np.float32

@@ -12,7 +12,6 @@ from axonrl.models.blocks.distributions import (
     Categorical,
     Gaussian,
     Joint,
-    MultiCategorical,
     SquashedGaussian,
 )
 from axonrl.tests.models.blocks.derivatives import gradients
@@ -21,8 +20,7 @@ LOGITS = np.log(np.array([[1, 2, 5], [6, 1, 1]], np.float32))  # probabilities 1
 ENTROPY = [np.log(8) - (2 * np.log(2) + 5 * np.log(5)) / 8, np.log(8) - 6 * np.log(6) / 8]
 MEAN = np.array([[1, -1], [0, 3]], np.float32)
 LOG_STD = np.log(np.array([[0.5, 2], [1, 1]], np.float32))
-ACTION = np.array([[2, -1], [-1, 1]], np.float32)  # 2, 0 and -1, -2 standard deviations from the mean
-LOG_SQRT_2PI = 0.9189385
+ACTION = np.array([[2, -1], [-1, 1]], np.float32)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
@@ -34,14 +32,6 @@ def test_categorical(shift: float) -> None:
     np.testing.assert_allclose(policy.log_prob(tf.constant([1, 0])), np.log([2 / 8, 6 / 8]), rtol=tolerance)
     np.testing.assert_allclose(policy.log_prob(tf.constant([2, 2])), np.log([5 / 8, 1 / 8]), rtol=tolerance)
     np.testing.assert_allclose(policy.entropy(), ENTROPY, rtol=tolerance)
-
-
-def test_gradients_of_categorical() -> None:
-    (gradient,) = gradients(lambda logits: Categorical(logits).log_prob(tf.constant([2, 1])), LOGITS)
-    np.testing.assert_allclose(gradient, np.array([[-1, -2, 3], [-6, 7, -1]]) / 8, rtol=1e-5)  # one-hot less p
-    (gradient,) = gradients(lambda logits: Categorical(logits).entropy(), LOGITS)
-    p = np.exp(LOGITS) / 8
-    np.testing.assert_allclose(gradient, -p * (np.log(p) + np.reshape(ENTROPY, (2, 1))), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -61,33 +51,6 @@ def test_extreme_logits(logits: list[float], mode: int, log_prob: list[float], e
         (gradient,) = gradients(function, [logits] * 3)
         assert np.isfinite(gradient).all()
         np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-6)  # a shift of all logits changes nothing
-
-
-def test_multi_categorical() -> None:
-    logits = tf.constant(np.concatenate([np.log([[3, 1], [1, 1]]), LOGITS], axis=1).astype(np.float32))  # [2, 2 + 3]
-    policy = MultiCategorical(logits, [2, 3])
-    assert policy.mode().numpy().tolist() == [[0, 2], [0, 0]]
-    assert policy.mode().dtype == tf.int32
-    action = tf.constant([[1, 2], [0, 1]])
-    np.testing.assert_allclose(policy.log_prob(action), np.log([1 / 4 * 5 / 8, 1 / 2 * 1 / 8]), rtol=1e-6)
-    first = [np.log(4) - 3 / 4 * np.log(3), np.log(2)]
-    np.testing.assert_allclose(policy.entropy(), np.add(first, ENTROPY), rtol=1e-6)
-    action = tf.constant([[1, 2]])
-    (gradient,) = gradients(lambda x: MultiCategorical(x, [2, 3]).log_prob(action), np.zeros((1, 5), np.float32))
-    np.testing.assert_allclose(gradient, [[-1 / 2, 1 / 2, -1 / 3, -1 / 3, 2 / 3]], rtol=1e-6)
-
-
-def test_gaussian() -> None:
-    policy = Gaussian(tf.constant(MEAN), tf.constant(LOG_STD))
-    np.testing.assert_array_equal(policy.mode(), MEAN)
-    # -z^2 / 2 of each component; the logarithms of 0.5 and 2 cancel out.
-    np.testing.assert_allclose(policy.log_prob(tf.constant(ACTION)), np.array([-2, -2.5]) - 2 * LOG_SQRT_2PI, rtol=1e-6)
-    np.testing.assert_allclose(policy.entropy(), [1 + 2 * LOG_SQRT_2PI] * 2, rtol=1e-6)
-    mean, log_std = gradients(lambda m, s: Gaussian(m, s).log_prob(tf.constant(ACTION)), MEAN, LOG_STD)
-    np.testing.assert_allclose(mean, [[4, 0], [-1, -2]], rtol=1e-6)  # z / std
-    np.testing.assert_allclose(log_std, [[3, -1], [0, 3]], rtol=1e-6)  # z^2 - 1
-    _, log_std = gradients(lambda m, s: Gaussian(m, s).entropy() + 0 * tf.reduce_sum(m), MEAN, LOG_STD)
-    np.testing.assert_allclose(log_std, np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("log_std", [-15.0, 15.0])
@@ -162,21 +125,6 @@ def test_squashed_components_add_and_bounds_have_a_density() -> None:
 
 ONE_FIFTH_OF_FIVE = 0.2 * np.log(0.2 / 0.5) + 0.8 * np.log(0.8 / 0.5)
 """Of a coin that is 1 in a fifth of all throws from a fair one."""
-TO_THE_OTHER = (1 * np.log(1 / 6) + 2 * np.log(2) + 5 * np.log(5)) / 8
-"""Of the first row of LOGITS from the second."""
-
-
-def test_kl_of_categorical() -> None:
-    one, other = Categorical(tf.constant(LOGITS)), Categorical(tf.constant(LOGITS[::-1] + np.float32(3)))
-    back = (6 * np.log(6) + np.log(1 / 2) + np.log(1 / 5)) / 8
-    np.testing.assert_allclose(one.kl(other), [TO_THE_OTHER, back], rtol=1e-5)
-    assert one.kl(one).numpy().tolist() == [0, 0]
-    coins = [np.log([[0.2, 0.8]]), np.zeros((1, 2))]
-    pair, others = (
-        MultiCategorical(tf.constant(np.concatenate([coin, rows], axis=1), tf.float32), [2, 3])
-        for coin, rows in zip(coins, (LOGITS[:1], LOGITS[1:]), strict=True)
-    )
-    np.testing.assert_allclose(pair.kl(others), [ONE_FIFTH_OF_FIVE + TO_THE_OTHER], rtol=1e-5)
 
 
 def test_kl_is_among_legal_actions() -> None:
@@ -201,28 +149,6 @@ def test_kl_of_bernoulli_and_gaussian() -> None:
     joint = Joint({"bits": one, "throw": Gaussian(MEAN[:1], LOG_STD[:1])})
     others = Joint({"throw": Gaussian(MEAN[1:], LOG_STD[1:]), "bits": other})
     np.testing.assert_allclose(joint.kl(others), one.kl(other) + normal.kl(farther)[:1], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("kind", "described", "fisher"),
-    [
-        (Categorical, LOGITS[:1], np.diag([1, 2, 5]) / 8 - np.outer([1, 2, 5], [1, 2, 5]) / 64),
-        (lambda z: Categorical(z, tf.constant([[True, False, True]])), np.zeros((1, 3)), [[0.25, 0, -0.25]]),
-        (Bernoulli, np.log([[1, 3]]), np.diag([1 / 4, 3 / 16])),  # the first logit is 0
-        (lambda x: Gaussian(x[:, :2], x[:, 2:]), np.log([[1, 5, 0.5, 2]]), np.diag([4, 1 / 4, 2, 2])),
-    ],
-)
-def test_second_derivatives_of_the_divergence_are_the_fisher_information(
-    kind: Any, described: Any, fisher: Any
-) -> None:
-    outputs = tf.Variable(described, dtype=tf.float32)
-    with tf.GradientTape() as outer:
-        with tf.GradientTape() as inner:
-            divergence = kind(tf.constant(outputs)).kl(kind(outputs))
-        first = inner.gradient(divergence, outputs)
-    np.testing.assert_allclose(first, np.zeros_like(described), atol=1e-6)
-    found = outer.jacobian(first, outputs)[0, :, 0]
-    np.testing.assert_allclose(found[: len(fisher)], fisher, rtol=1e-5, atol=1e-6)
 
 
 def test_beta() -> None:

@@ -9,9 +9,8 @@ from gymnasium import spaces
 
 from axonrl.contracts import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
-from axonrl.models.blocks import losses, masks
 from axonrl.models.blocks.actions import Discrete, actions_of
-from axonrl.models.blocks.distributions import Categorical, MultiCategorical
+from axonrl.models.blocks.distributions import Categorical
 from axonrl.models.blocks.observations import Observations
 from axonrl.tests.raising import raised
 
@@ -47,28 +46,12 @@ def test_nothing_becomes_nan() -> None:
     assert (gradient[~mask.numpy()] == 0).all()
 
 
-def test_choices_are_masked_each_for_itself() -> None:
-    logits = tf.math.log(tf.constant([[1.0, 9, 9, 1, 3]]))
-    policy = MultiCategorical(logits, [2, 3], tf.constant([[True, False, False, True, True]]))
-    assert policy.mode().numpy().tolist() == [[0, 2]]
-    assert policy.log_prob(tf.constant([[0, 1]])).numpy() == pytest.approx(np.log(0.25))
-    assert policy.entropy().numpy() == pytest.approx(-0.25 * np.log(0.25) - 0.75 * np.log(0.75))
-
-
 def test_greedy_actions_are_legal_or_marked() -> None:
     assert Discrete(THREE, "DQN").greedy(VALUES, MASK).numpy().tolist() == [7, 6, NO_LEGAL_ACTION]
     actions: Any = actions_of(spaces.MultiDiscrete([2, 3], start=[5, -1]), "PPO")
     mask = tf.constant([[True, False, False, True, True], [False, False, True, False, False]])
     outputs = {"logits": tf.constant([[1.0, 9, 9, 1, 3]] * 2), "action_mask": mask}
     assert actions.likeliest(outputs).numpy().tolist() == [[5, 1], [NO_LEGAL_ACTION, -1]]
-
-
-def test_td_errors_bootstrap_from_legal_actions() -> None:
-    """Rewards 1, no discount in the last row, whose next observation is terminal and has no legal action."""
-    transition = (tf.zeros(3), tf.ones(3), tf.constant([0.5, 0.5, 0.0]))
-    assert losses.td_error(*transition, masks.highest(VALUES, MASK)).numpy().tolist() == [2, 1.5, 1]
-    selector = tf.constant([[2.0, 9, 1], [9, 1, 2], [0, 0, 0]])  # selects 0 and 2, which are worth 1 and 1
-    assert losses.td_error(*transition, losses.double_value(VALUES, selector, MASK)).numpy().tolist() == [1.5, 1.5, 1]
 
 
 BITS = [

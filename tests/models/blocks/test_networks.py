@@ -27,17 +27,6 @@ def test_mlp_computes_its_layers() -> None:
     np.testing.assert_allclose(networks.mlp((2,), ())(tf.constant([[1.0, 2.0]])), [[1.0, 2.0]])
 
 
-def test_mlp_is_built_at_once_and_new_at_each_call() -> None:
-    first, second = networks.mlp((4,), (8, 3)), networks.mlp((4,), (8, 3))
-    assert names(first) == [
-        ("mlp/dense1/kernel", (4, 8)),
-        ("mlp/dense1/bias", (8,)),
-        ("mlp/dense2/kernel", (8, 3)),
-        ("mlp/dense2/bias", (3,)),
-    ]
-    assert not {id(v) for v in first.variables} & {id(v) for v in second.variables}
-
-
 def test_nature_cnn_is_the_papers() -> None:
     network = networks.nature_cnn((84, 84, 4), (512,))
     assert [shape for name, shape in names(network) if name.endswith("kernel")] == [

@@ -37,19 +37,6 @@ def test_outputs_and_gradients_for_given_noise() -> None:
     np.testing.assert_allclose((bias, bias_sigma), [[2], [6]])
 
 
-def test_noise_is_asked_for_once_for_the_whole_batch() -> None:
-    asked: list[Any] = []
-
-    def supply(request: noise.Request) -> Any:
-        asked.append((request.kind, request.shape))
-        return tf.zeros(request.shape)
-
-    with noise.supplying(supply):
-        quiet = layer()(X, training=True)
-    assert asked == [("normal", (3,))]
-    np.testing.assert_allclose(quiet, [[5.5], [-1.5]])
-
-
 def test_initial_values() -> None:
     made = NoisyDense(50, sigma=0.5)
     made.build((None, 100))

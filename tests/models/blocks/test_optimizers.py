@@ -28,17 +28,6 @@ def test_gradients_are_scaled_down_together() -> None:
     assert clipped[0].numpy().tolist() == [0.0, 0.0]
 
 
-def test_the_learning_rate_follows_the_step() -> None:
-    variable = keras.Variable([1.0])
-    for step, expected in enumerate([0.5, 0.25, 0.25]):  # 1 -> 0.5 at 0.5; then 0.25 each
-        rate = optimizers.learning_rate_at(Linear(0.5, 0.25, 1), labels(step))
-        assert rate.dtype == tf.float32
-        assert float(rate) == expected
-        before = float(variable[0])
-        optimizers.make_optimizer("sgd", rate).apply([tf.constant([1.0])], [variable])
-        assert float(variable[0]) == pytest.approx(before - expected)
-
-
 def test_over_the_run_the_learning_rate_follows_its_progress() -> None:
     rates = [optimizers.learning_rate_at(Linear(0.5, 0.0, 1.0, over="run"), labels(7, p)) for p in (0.0, 0.5, 1.0)]
     assert [float(rate) for rate in rates] == [0.5, 0.25, 0.0]
@@ -86,18 +75,6 @@ def test_adam_is_keras_adam(shape: tuple[int, ...], rtol: float) -> None:
     for found, expected in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-4 if rtol else 0.0)
     assert np.abs(ours[0] - 1).mean() > 0.1
-
-
-@pytest.mark.parametrize("size", [3, optimizers.LARGE])
-def test_a_step_of_adam_by_hand(size: int) -> None:
-    """From 1 with a gradient of 2 at a rate of 0.1: moments 0.2 and 0.004, and a step of the rate's size."""
-    variable = keras.Variable(np.ones(size, np.float32))
-    optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))
-    optimizer.apply([tf.fill([size], 2.0)], [variable])
-    moments = {v.name.split("_")[-1]: v.numpy() for v in optimizer.variables}
-    np.testing.assert_allclose(moments["momentum"], 0.2, rtol=1e-6)
-    np.testing.assert_allclose(moments["velocity"], 0.004, rtol=2e-5)
-    np.testing.assert_allclose(variable.numpy(), 0.9, rtol=1e-6)
 
 
 def test_an_epsilon_makes_the_first_step_of_adam_smaller() -> None:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl.models.blocks import returns
-from axonrl.models.blocks.returns import discounted_returns, n_step_returns, vtrace
+from axonrl.models.blocks.returns import discounted_returns, n_step_returns
 from axonrl.tests.models.blocks.derivatives import gradients
 
 gae: Any = returns.gae  # of arrays that are unpacked
@@ -87,48 +87,6 @@ def test_discounted_returns_worked_out_by_hand() -> None:
     assert found(rollout(terminated=[1], final_value=99.0)) == [2.5, 3.0, 7.0, 10.0]
     assert found(rollout(truncated=[1], final_value=20.0)) == [7.5, 13.0, 7.0, 10.0]
     assert found(rollout(truncated=[3])) == [4.25, 6.5, 7.0, 10.0]
-
-
-# Three timesteps with gamma 0.9; the episode terminates with the last one.
-OFF_POLICY: dict[str, list[float]] = {
-    "reward": [1, 0, 2],
-    "discount": [0.9, 0.9, 0],
-    "truncated": [0, 0, 0],
-    "value": [0.5, 1, -1],
-    "next_value": [1, -1, 4],
-}
-RATIOS = [2.0, 0.5, 1.0]
-
-
-def v_traced(ratios: list[float], changes: Any = None, **clips: Any) -> tuple[list[float], list[float]]:
-    arrays = {**OFF_POLICY, **(changes or {})}
-    columns = {name: tf.constant(values, tf.float32)[:, None] for name, values in arrays.items()}
-    found = vtrace(tf.math.log(tf.constant(ratios)[:, None]), **columns, **clips)
-    return found.target.numpy()[:, 0].tolist(), found.advantage.numpy()[:, 0].tolist()
-
-
-@pytest.mark.parametrize(
-    ("ratios", "changes", "clips", "targets", "advantages"),
-    [
-        # 2 - -1 = 3;  0.5 (0 - 0.9 - 1) + 0.45 * 3 = 0.4;  1 + 0.9 - 0.5 + 0.9 * 0.4 = 1.76, each with V added.
-        # Advantages: 2 + 1;  0.5 (0.9 * 2 - 1);  1 + 0.9 * 1.4 - 0.5.
-        (RATIOS, {}, {}, [2.26, 1.4, 2.0], [1.76, 0.4, 3.0]),
-        # The first ratio counts twice: 2 * 1.4 + 1.8 * 0.4 = 3.52; and the advantage 2 * 1.76.
-        (RATIOS, {}, {"rho_clip": None, "c_clip": None, "policy_rho_clip": None}, [4.02, 1.4, 2.0], [3.52, 0.4, 3.0]),
-        # On-policy and not terminated: discounted returns. 2 + 0.9 * 4 = 5.6;  0.9 * 5.6;  1 + 0.9 * 5.04
-        ([1.0] * 3, {"discount": [0.9] * 3}, {}, [5.536, 5.04, 5.6], [5.036, 4.04, 6.6]),
-        # Truncated after the second timestep, with 3 as the value of its last observation: 0.5 (2.7 - 1) = 0.85;
-        # 1 + 0.9 - 0.5 + 0.9 * 0.85 = 2.165. Its advantage sees that value, the one before the target 1.85.
-        (RATIOS, {"truncated": [0, 1, 0], "next_value": [1, 3, 4]}, {}, [2.665, 1.85, 2.0], [2.165, 0.85, 3.0]),
-        # Half of what comes later counts: 0.5 * -1.9 + 0.225 * 3 = -0.275;  1.4 + 0.45 * -0.275 = 1.27625
-        (RATIOS, {}, {"lambda_": 0.5}, [1.77625, 0.725, 2.0], [1.1525, 0.4, 3.0]),
-    ],
-    ids=["clipped", "not clipped", "on-policy", "truncated", "lambda"],
-)
-def test_v_trace_worked_out_by_hand(ratios: Any, changes: Any, clips: Any, targets: Any, advantages: Any) -> None:
-    found = v_traced(ratios, changes, **clips)
-    assert found[0] == pytest.approx(targets, rel=1e-6)
-    assert found[1] == pytest.approx(advantages, rel=1e-6)
 
 
 def random_rollout(length: int, num_envs: int) -> list[Any]:

@@ -11,16 +11,6 @@ from axonrl.models.blocks.state_dependent import marginal_log_std, scaled_featur
 F32 = np.float32
 
 
-def test_the_log_probability_is_that_of_scipy_after_a_change_of_variables() -> None:
-    rng = np.random.default_rng(0)
-    mean, log_std, noise = (rng.normal(0, scale, (50, 3)).astype(F32) for scale in (1.0, 0.7, 1.0))
-    action, log_prob = squashed.sample(tf.constant(mean), tf.constant(log_std), tf.constant(noise))
-    u = mean.astype(np.float64) + np.exp(log_std.astype(np.float64)) * noise
-    density = stats.norm.logpdf(u, mean, np.exp(log_std.astype(np.float64))) - np.log(1 - np.tanh(u) ** 2)
-    np.testing.assert_allclose(action, np.tanh(u), atol=1e-6)
-    np.testing.assert_allclose(log_prob, density.sum(axis=1), rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("u", [1e-4, -1.0, 1e6])
 def test_the_slope_where_one_less_the_square_is_zero(u: float) -> None:
     # log(1 - tanh(u)^2) = log(4) - 2 |u| - 2 log(1 + exp(-2 |u|)), as 1 - tanh(u)^2 = 1 / cosh(u)^2.

@@ -43,15 +43,6 @@ def test_copies_at_every_period(size: int) -> None:
     assert found == [(2.0, 1.0), (3.0, 1.0), (4.0, 3.0), (5.0, 3.0)]
 
 
-def test_a_rate_starts_with_a_copy() -> None:
-    online, target = keras.Variable([8.0, 4.0]), keras.Variable([9.0, 9.0])
-    update_target([online], [target], tf.constant(0, tf.int64), period=None, rate=0.25)
-    assert target.numpy().tolist() == [8.0, 4.0]
-    target.assign([0.0, 8.0])
-    update_target([online], [target], tf.constant(1, tf.int64), period=None, rate=0.25)
-    assert target.numpy().tolist() == [2.0, 7.0]  # 0 + 8 / 4, 8 - 4 / 4
-
-
 PARAMS = DenseParams(hidden=(5, 4), activation="tanh")
 
 

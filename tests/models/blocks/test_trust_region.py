@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -101,16 +100,3 @@ def test_steps_may_become_shorter_by_equal_parts() -> None:
     assert found.fraction.numpy() == pytest.approx(0.4)  # of 1, 0.7, 0.4 and 0.1
     found = searched(lambda distance: 1.0 if 0 < distance < 1 else 0.0, shrink=0.6, linear=True)
     assert found.fraction == 0  # of 1, 0.4 and 0: never backwards
-
-
-def test_layers_compute_with_weights_in_place_of_their_variables() -> None:
-    layer = keras.layers.Dense(1, kernel_initializer="ones")
-    layer.build((None, 2))
-    weights = trust_region.flat(layer.trainable_variables)
-    assert weights.numpy().tolist() == [1, 1, 0]
-    inputs = tf.constant([[1.0, 10.0]])
-    with trust_region.with_weights(layer.trainable_variables, 2 * weights + 1):
-        assert layer(inputs).numpy().tolist() == [[34]]
-    assert layer(inputs).numpy().tolist() == [[11]]
-    trust_region.assign(layer.trainable_variables, 2 * weights + 1)
-    assert layer(inputs).numpy().tolist() == [[34]]
