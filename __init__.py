@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 # here breaks pytest's collection of a root that it takes for a plain folder.
 if TYPE_CHECKING:
     from axonrl import noise as noise
-    from axonrl.contracts import EstimatorSpec as EstimatorSpec
-    from axonrl.contracts import Modes as Modes
-    from axonrl.contracts import RunConfig as RunConfig
+    from axonrl.core.protocols import EstimatorSpec as EstimatorSpec
+    from axonrl.core.protocols import Modes as Modes
+    from axonrl.core.protocols import RunConfig as RunConfig
     from axonrl.estimators.agent import Agent as Agent
     from axonrl.estimators.estimator import Estimator as Estimator
     from axonrl.estimators.warm_start import WarmStart as WarmStart
@@ -27,27 +27,27 @@ if "__path__" in globals():
 _EXPORTS = {
     "Agent": "axonrl.estimators.agent",
     "Estimator": "axonrl.estimators.estimator",
-    "EstimatorSpec": "axonrl.contracts",
-    "Modes": "axonrl.contracts",
-    "RunConfig": "axonrl.contracts",
+    "EstimatorSpec": "axonrl.core.protocols",
+    "Modes": "axonrl.core.protocols",
+    "RunConfig": "axonrl.core.protocols",
     "WarmStart": "axonrl.estimators.warm_start",
     "__version__": "axonrl.version",
 }
 _ROOMS = (
+    "compat",
     "distributed",
     "environments",
     "estimators",
     "experiments",
     "explorations",
     "hooks",
-    "interfaces",
     "memories",
     "models",
     "policies",
-    "runs",
+    "run_dir",
     "runtimes",
 )
-_MODULES = (*_ROOMS, "checks", "contracts", "errors", "facts", "noise", "registry", "schedules")
+_MODULES = (*_ROOMS, "core", "errors", "inputs", "noise", "schedules")
 
 __all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "WarmStart", "__version__", "noise"]
 

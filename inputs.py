@@ -9,40 +9,7 @@ The built-in algorithms do so with every parameter that may follow a schedule. W
 at in Python, cannot be an input.
 """
 
-from __future__ import annotations
-
-import contextlib
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
-from typing import Any, TypeAlias
+from .core.trace_inputs import number
+from .core.trace_inputs import supply_numbers as supplying
 
 __all__ = ["number", "supplying"]
-
-Supplier: TypeAlias = "Callable[[str, float], Any]"
-_supplier: ContextVar[Supplier | None] = ContextVar("axonrl.inputs", default=None)
-
-
-@contextlib.contextmanager
-def supplying(supplier: Supplier) -> Iterator[None]:
-    """Inside, :func:`number` returns what ``supplier`` does. For runtimes."""
-    token = _supplier.set(supplier)
-    try:
-        yield
-    finally:
-        _supplier.reset(token)
-
-
-def number(name: str, value: float) -> Any:
-    """A number of ``params``, for arithmetic in the graph.
-
-    Args:
-        name: its name among the ``params`` that the run was given.
-        value: as it stands there.
-
-    Returns:
-        In TRAIN, where ``params`` has this value under this name, an input of the program: a float32 scalar tensor.
-        Everywhere else the value, which becomes a constant: in other modes, where the value is the default of a
-        parameter that was not given, or where it was computed.
-    """
-    supplier = _supplier.get()
-    return value if supplier is None else supplier(name, value)

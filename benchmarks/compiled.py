@@ -50,9 +50,10 @@ def compiled(case: dict[str, Any], directory: Path, seeds: int) -> dict[str, flo
     import tensorflow as tf  # noqa: F401
 
     loaded = time.perf_counter()
-    from .. import Agent, RunConfig, memories, registry
+    from .. import Agent, RunConfig, memories
+    from ..core import registry
     from ..environments import make
-    from ..estimators.compiling import add_seeds
+    from ..estimators.compilation import add_seeds
 
     memory = getattr(memories, case["memory"])(**case["arguments"])
     config = RunConfig(seed=0, progress=False)
@@ -96,13 +97,13 @@ def learners(case: dict[str, Any], directory: Path) -> dict[str, float]:
     Their memories are empty, and take nothing from the machine before they are filled.
     """
     from .. import memories
-    from ..estimators.limits import Schedule
-    from ..estimators.stepping import Stepper
+    from ..estimators.limits import UpdateSchedule
+    from ..estimators.stepper import Stepper
 
     def one(seed: int) -> Stepper:
         memory = getattr(memories, case["memory"])(**case["arguments"])
         lanes = case.get("copies", 1)
-        return Stepper.load(directory / "compiled", memory, seed=seed % 8, lanes=lanes, schedule=Schedule(100, 1))
+        return Stepper.load(directory / "compiled", memory, seed=seed % 8, lanes=lanes, schedule=UpdateSchedule(100, 1))
 
     kept = [one(0)]
     before, begin = resident("VmRSS"), time.perf_counter()

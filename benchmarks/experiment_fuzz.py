@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import yaml
 
+from ..experiments.config.files import ExperimentError
+from ..experiments.config.schema import load
+from ..experiments.config.shipped import shipped
+from ..experiments.config.yaml_writer import to_yaml
 from ..experiments.errors import MAX_SHOWN
-from ..experiments.language.files import ExperimentError
-from ..experiments.language.schema import load
-from ..experiments.language.shipped import shipped
-from ..experiments.language.writing import to_yaml
 
 SECONDS: Final = 1.0
 """CPU time that one file may take."""

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.chunked_arrays import as_views
+from axonrl.core.protocols import ArraySpec
 from axonrl.memories import ReplayMemory
-from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.streams import as_views
+from axonrl.run_dir.checkpoints import CheckpointStore
 
 SAVED, NEW, SAVES = 1_000_000, 1_000, 40
 SIZE, BATCH_SIZE, EPISODE_LENGTH = 100_000, 32, 200

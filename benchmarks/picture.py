@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..experiments.running.folder import read_experiment
-from ..runs.history import read_episodes
-from ..runs.learning_curve import POINTS, STYLE, smoothed, smoothing_window
-from ..runs.starts import read_starts
+from ..run_dir.history import read_episodes
+from ..run_dir.learning_curve import POINTS, STYLE, smoothed, smoothing_window
+from ..run_dir.starts import read_starts
 
 COLOURS: Final = ("#1f5fa8", "#d9591c", "#2f855a", "#7b3fa0", "#b7791f", "#6b7280")
 _GREY: Final = "#6b7280"

@@ -54,8 +54,8 @@ CARTPOLE: Final = {"type": "openai", "gym_env": "CartPole-v1"}
 
 def dqn(seed: int, timesteps: int | None = None) -> list[float]:
     """Program 1: a worker."""
-    from ..interfaces.rlgraph import Agent, OpenAIGymEnv
-    from ..interfaces.rlgraph.execution import SingleThreadedWorker
+    from ..compat.rlgraph import Agent, OpenAIGymEnv
+    from ..compat.rlgraph.execution import SingleThreadedWorker
 
     env = OpenAIGymEnv("CartPole-v1")
     env.seed(seed)
@@ -71,7 +71,7 @@ def dqn(seed: int, timesteps: int | None = None) -> list[float]:
 
 def ppo(seed: int, timesteps: int | None = None) -> list[float]:
     """Program 2: two environments by hand."""
-    from ..interfaces.rlgraph import Agent, OpenAIGymEnv
+    from ..compat.rlgraph import Agent, OpenAIGymEnv
 
     envs = [OpenAIGymEnv("CartPole-v1") for _ in range(2)]
     for index, env in enumerate(envs):
@@ -97,7 +97,7 @@ def ppo(seed: int, timesteps: int | None = None) -> list[float]:
 
 def impala(seed: int, timesteps: int | None = None) -> list[float]:
     """Program 4: an agent that steps eight environments itself."""
-    from ..interfaces.rlgraph import SingleIMPALAAgent
+    from ..compat.rlgraph import SingleIMPALAAgent
 
     agent = SingleIMPALAAgent(environment_spec=CARTPOLE, execution_spec={"seed": seed}, **IMPALA)
     while agent.timesteps < (timesteps or 64_000):
@@ -131,7 +131,7 @@ def of_core(timesteps: int) -> float:
 
 def loop(timesteps: int) -> float:
     """Seconds of a timestep of program 1's agent in a loop of its caller's, which updates every second timestep."""
-    from ..interfaces.rlgraph import Agent, OpenAIGymEnv
+    from ..compat.rlgraph import Agent, OpenAIGymEnv
 
     env = OpenAIGymEnv("CartPole-v1")
     env.seed(0)
@@ -157,7 +157,7 @@ def loop(timesteps: int) -> float:
 
 def calls(timesteps: int) -> float:
     """Seconds of what that loop calls the agent for, without an environment."""
-    from ..interfaces.rlgraph import Agent, FloatBox, IntBox
+    from ..compat.rlgraph import Agent, FloatBox, IntBox
 
     spec = {**DQN, "execution_spec": {"seed": 0}}
     agent = Agent.from_spec(spec, state_space=FloatBox(shape=(4,)), action_space=IntBox(2))

@@ -92,7 +92,7 @@ def local(algorithm: str, actors: int, speed: float) -> Plan:
     length, width = SIZES[algorithm]
     return Plan(
         rules=Rules(actors=actors),
-        fragment=length,
+        unroll=length,
         envs_per_actor=width,
         batch=None if algorithm == "apex" else 1,
         update_frequency=UPDATE_FREQUENCY,
@@ -120,11 +120,11 @@ def costs_table(costs: Mapping[str, Costs]) -> str:
     """What the parts cost, in microseconds."""
     names = {
         "timestep_s": "a timestep of one environment, in an actor",
-        "driver_s": "a fragment, in the driver",
+        "driver_s": "an unroll, in the driver",
         "update_s": "an update",
         "sample_s": "a batch, in a shard",
-        "insert_lane_s": "a fragment, in a shard, for each environment of the shard",
-        "ray_s": "a fragment, in Ray's processes and threads",
+        "insert_lane_s": "an unroll, in a shard, for each environment of the shard",
+        "ray_s": "an unroll, in Ray's processes and threads",
         "fetch_s": "newer weights, which an actor waits for without a processor",
     }
     rows = [[title, *(_microseconds(getattr(costs[key], name)) for key in TITLES)] for name, title in names.items()]
@@ -143,7 +143,7 @@ def large(algorithm: str, actors: int, *, atari: bool) -> Plan:
         return dataclasses.replace(plan, shards=min(8, actors))
     return Plan(
         rules=Rules(actors=actors),
-        fragment=20,
+        unroll=20,
         envs_per_actor=16,
         batch=None if algorithm == "apex" else 2,
         update_frequency=10 * actors,  # 100 updates per second where actors are never held up
@@ -158,7 +158,7 @@ def many(costs: Mapping[str, Costs], seconds: float) -> tuple[str, list[tuple[st
     """A table of simulated clusters."""
     head = ["training", "actors", "timesteps/s", "updates/s", "samples per insert", "lag, mean and 99 %"]
     head += ["learner busy", "driver busy", "actors busy"]
-    head += ["a lost node is back after", "fragments that wait after a pause of 10 s"]
+    head += ["a lost node is back after", "unrolls that wait after a pause of 10 s"]
     rows, found = [], []
     for atari in (False, True):
         for algorithm, title in TITLES.items():

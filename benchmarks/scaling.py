@@ -22,7 +22,7 @@ from axonrl.models import dqn, impala
 
 UPDATE_FREQUENCY: Final = 8
 SIZES: Final = {"impala": (50, 16), "apex": (25, 8)}
-"""Timesteps and environments of a fragment."""
+"""Timesteps and environments of an unroll."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _ROLES: Final = {"ray::ActorProcess": "actors", "ray::ShardProcess": "shards"}
 
@@ -85,7 +85,7 @@ def train(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[s
     if algorithm == "apex":
         memory = ReplayMemory(32_000, 64, n_step=3, sampler=Prioritized())
     cluster = Cluster(
-        actors=actors, envs_per_actor=width, fragment=length, actor_cpus=0.25, shard_cpus=0.25, save_replay=False
+        actors=actors, envs_per_actor=width, unroll=length, actor_cpus=0.25, shard_cpus=0.25, save_replay=False
     )
     model_fn = {"impala": impala.model_fn, "apex": dqn.model_fn}[algorithm]
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +95,7 @@ def train(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[s
     assert first is not None
     assert last is not None
     passed, timesteps = last.at - first.at, last.timesteps - first.timesteps
-    updates, fragments = last.updates - first.updates, timesteps / length / width
+    updates, unrolls = last.updates - first.updates, timesteps / length / width
     used = {role: seconds - first.roles.get(role, 0.0) for role, seconds in last.roles.items()}
     main = last.main - first.main
     learning = last.learning - first.learning
@@ -107,8 +107,8 @@ def train(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[s
         "learner_waits": (last.waited - first.waited) / passed,
         "timestep_s": used["actors"] / timesteps,
         "update_s": main * learning / working / updates,
-        "driver_s": main * (1 - learning / working) / fragments,
-        "ray_s": (last.driver - first.driver - main + used["ray"]) / fragments,
+        "driver_s": main * (1 - learning / working) / unrolls,
+        "ray_s": (last.driver - first.driver - main + used["ray"]) / unrolls,
         "sample_s": used.get("shards", 0.0) / updates,
         "processors": (sum(used.values()) + last.driver - first.driver) / passed,
     }

@@ -23,8 +23,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from axonrl.experiments.language.schema import Experiment, load
-from axonrl.experiments.language.shipped import experiment_file
+from axonrl.experiments.config.schema import ExperimentFile, load
+from axonrl.experiments.config.shipped import experiment_file
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.seeds.process import Task
 
@@ -41,7 +41,7 @@ def axonrl(place: Path, *arguments: str) -> None:
         raise RuntimeError(f"axonrl {' '.join(arguments)} failed:\n{done.stderr}")
 
 
-def ready(compiled: Path, place: Path, experiment: Experiment, seeds: list[int]) -> Path:
+def ready(compiled: Path, place: Path, experiment: ExperimentFile, seeds: list[int]) -> Path:
     """A folder in which nothing has begun, and all is compiled."""
     folder = place / "runs" / NAME
     groups.prepare(folder, experiment.model_copy(update={"seeds": seeds}), resume=False)

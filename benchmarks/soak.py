@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ..core.errors import CheckpointError
 from ..distributed.guardian import descendants
 from ..distributed.settings import RUNNING
-from ..errors import CheckpointError
 from ..hooks import Hook
-from ..runs.checkpoints import CheckpointStore
+from ..run_dir.checkpoints import CheckpointStore
 from .processes import AXONRL
 from .report import table
 
@@ -112,7 +112,7 @@ def trained(name: str, folder: Path, seconds: float, every: float) -> list[str]:
     from ..distributed import Cluster
     from ..memories import BatchMemory, Prioritized, ReplayMemory
 
-    shape: Any = {"actors": 4, "envs_per_actor": 8, "fragment": 20, "actor_cpus": 0.5, "restart_delay_s": 0.5}
+    shape: Any = {"actors": 4, "envs_per_actor": 8, "unroll": 20, "actor_cpus": 0.5, "restart_delay_s": 0.5}
     limits: Any = {"max_restarts": 10**6, "replay_shards": 1 if name == "impala" else 2}
     cluster = Cluster(**shape, **limits)
     memory: Any = BatchMemory(320)
@@ -122,7 +122,7 @@ def trained(name: str, folder: Path, seconds: float, every: float) -> list[str]:
     agent = Agent("impala" if name == "impala" else "dqn", memory, folder, config, {"hidden": (64, 64)})
     agent.train("CartPole-v1", 1000, 16, cluster=cluster, hooks=soak)
     counts, planner, waiting = soak.driver.planner.counts, soak.driver.planner, soak.driver.learning.waiting()
-    of_one = cluster.fragment * cluster.envs_per_actor
+    of_one = cluster.unroll * cluster.envs_per_actor
     rows = [
         [role, f"{values[-1] / 2**20:.0f}", f"{max(values) / 2**20:.0f}", f"{growth(values):+.1%}"]
         for role, values in sorted(soak.memory.items())
@@ -132,14 +132,14 @@ def trained(name: str, folder: Path, seconds: float, every: float) -> list[str]:
     print(f"\n### {name}: {seconds / 60:.0f} minutes, one of the actors and shards killed every {every:g} s\n")
     print(table(["role", "MB at the end", "MB at most", "growth after warm-up"], rows))
     print(f"\nKills {soak.kills}, actors restarted {counts['restarts']}, shards lost {counts['shards_lost']}.")
-    print(f"Updates {agent.global_step}, timesteps {agent.global_timestep}; fragments: {dict(counts)}.", flush=True)
+    print(f"Updates {agent.global_step}, timesteps {agent.global_timestep}; unrolls: {dict(counts)}.", flush=True)
     found = [
         f"{name}: {role} grew by {growth(values):.1%}"
         for role, values in soak.memory.items()
         if len(values) >= 60 and growth(values) > GROWTH
     ]
     if counts["asked"] != counts["accepted"] + counts["lost"] + planner.in_flight():
-        found.append(f"{name}: fragments asked for do not add up")
+        found.append(f"{name}: unrolls asked for do not add up")
     if counts["accepted"] * of_one != agent.global_timestep + waiting + counts["stale"] * of_one:
         found.append(f"{name}: timesteps do not add up, {waiting} wait")
     if counts["restarts"] + counts["shards_lost"] < soak.kills - 2:  # the last ones may not have been noticed

@@ -75,7 +75,7 @@ TRIALS: Final[dict[str, Trial]] = {
 def learn(name: str, seed: int, timesteps: int | None = None) -> list[float]:
     """The returns of all episodes but the last one, which was cut."""
     from .. import environments
-    from ..interfaces.tensorforce import Runner
+    from ..compat.tensorforce import Runner
 
     trial = TRIALS[name]
     with environments.make("CartPole-v1", None) as env:
@@ -105,7 +105,7 @@ def of_core(timesteps: int) -> float:
 
 def quickstart(**more: Any) -> tuple[Any, Any]:
     """The quickstart's agent and its environment."""
-    from ..interfaces.tensorforce import Agent, Environment
+    from ..compat.tensorforce import Agent, Environment
 
     environment = Environment.create(environment="gym", level="CartPole-v1")
     return Agent.create(environment=environment, seed=0, **{**TRIALS["quickstart"].arguments, **more}), environment

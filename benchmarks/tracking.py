@@ -58,8 +58,8 @@ def measure(kind: str, timesteps: int) -> tuple[float, float]:
 
 def run(timesteps: int) -> None:
     """One run in this process; prints the seconds of its training, and when that ended."""
-    from axonrl.experiments.language.schema import load
-    from axonrl.experiments.language.shipped import experiment_file
+    from axonrl.experiments.config.schema import load
+    from axonrl.experiments.config.shipped import experiment_file
     from axonrl.experiments.running import runner
     from axonrl.hooks import Hook
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ClusterError
+from ..core.errors import ClusterError
 from .settings import RUNNING, Settings
 
 
@@ -29,7 +29,7 @@ class Cluster(Settings):
     def resize(self, actors: int) -> None:
         """Go on with so many actors, in the training that runs; for hooks to call. The next one has ``actors`` again.
 
-        New actors start; those of the highest indices end after the fragments they were asked for. Rungs of the ladder
+        New actors start; those of the highest indices end after the unrolls they were asked for. Rungs of the ladder
         stay where they are: actor i has those of actor i modulo ``Cluster.actors``. In a local cluster actors beyond
         ``Cluster.actors`` share its processors.
 

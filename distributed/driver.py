@@ -1,4 +1,4 @@
-"""The learner's process: asks actors for fragments, learns from them, and publishes weights."""
+"""The learner's process: asks actors for unrolls, learns from them, and publishes weights."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..contracts import SpecTree
-from ..environments.merging import merged
-from ..errors import ArgumentError, ClusterError
-from ..estimators.lanes import Lanes
-from ..estimators.limits import Goal, Limits, Schedule
+from ..core.errors import ArgumentError, ClusterError
+from ..core.protocols import SpecTree
+from ..environments.merged_statistics import merged
+from ..estimators.experience_sources import Lanes
+from ..estimators.limits import Goal, Limits, UpdateSchedule
 from ..explorations import EpsilonGreedy
-from .collecting import Collecting
+from .actor import Collecting
+from .apex_epsilons import ladder
+from .environment_recipes import EnvironmentRecipe, recipe_of, refuse_unsuitable
 from .events import Collected, Event, Gone, Lost, NodeLostError, Started
-from .fragments import Request, nbytes_of, why_damaged
 from .inline import Inline
-from .ladder import ladder
-from .learning import Episodes, FromReplay, FromRollouts, Learning
-from .measuring import Measures
-from .memory_for import actors_of_shards, checked_resize, memory_for
+from .learner import Episodes, FromReplay, FromRollouts, LearnerInput
+from .learner_memory import actors_of_shards, checked_resize, memory_for
+from .measurements import Measures
 from .planner import DAMAGED, SILENT, Death, Planner
-from .recipes import Recipe, recipe_of, refuse_unsuitable
 from .replay import ShardedReplay, ShardPlan
 from .settings import RUNNING
+from .unrolls import Request, nbytes_of, why_damaged
 
 if TYPE_CHECKING:
     from ..estimators.model import Model
     from ..estimators.session import MonitoredSession
     from ..estimators.state import TrainingState
-    from ..estimators.stepping import Stepper
+    from ..estimators.stepper import Stepper
     from ..estimators.trainer import Trainer
-    from ..policies.acting import ActingProgram
-    from ..runs.snapshot import PolicySnapshot
+    from ..policies.actor import ActorProgram
+    from ..run_dir.snapshot import PolicySnapshot
     from .settings import Settings
 
 logger = logging.getLogger("axonrl")
-_SHAPE: Final = ("actors", "envs_per_actor", "fragment", "replay_shards")
+_SHAPE: Final = ("actors", "envs_per_actor", "unroll", "replay_shards")
 _LOOK_S: Final = 1.0
 """How long nothing may happen before overdue answers are looked for."""
 _MEASURE_S: Final = 1.0
@@ -54,7 +54,7 @@ def train(
     model: Model,
     env: Any,
     hooks: Sequence[Any],
-    schedule: Schedule,
+    schedule: UpdateSchedule,
     goal: Goal,
 ) -> None:
     """As ``Agent.train`` with a cluster.
@@ -70,7 +70,7 @@ def train(
         refuse_unsuitable(recipe, opened)
         number = cluster.actors * cluster.envs_per_actor
         if not isinstance(memory, ShardedReplay):
-            number = memory.size // cluster.fragment
+            number = memory.size // cluster.unroll
         source = env if isinstance(env, str) else opened.env
         lanes = Lanes(opened.observation_space, opened.action_space, number, source=source, like=opened)
         if isinstance(memory, ShardedReplay):
@@ -83,7 +83,7 @@ def train(
             return
         if not cluster.lockstep:
             trainer.mark_not_exact(
-                "fragments of a cluster are learned from as they come; Cluster(lockstep=True) is exact"
+                "unrolls of a cluster are learned from as they come; Cluster(lockstep=True) is exact"
             )
         if (why := _other_cluster(trainer.state(), cluster)) is not None:
             trainer.mark_not_exact(why)
@@ -93,7 +93,7 @@ def train(
 
 
 class Driver:
-    """Training from the fragments of actors.
+    """Training from the unrolls of actors.
 
     Args:
         cluster: the settings.
@@ -108,7 +108,7 @@ class Driver:
     def __init__(
         self,
         cluster: Settings,
-        recipe: Recipe,
+        recipe: EnvironmentRecipe,
         session: MonitoredSession,
         trainer: Trainer,
         model: Model,
@@ -124,7 +124,7 @@ class Driver:
         self._round: list[Collected] = []
         self._saves = session.saves
         self._measured_at = time.perf_counter()
-        self._wide = cluster.fragment * cluster.envs_per_actor
+        self._wide = cluster.unroll * cluster.envs_per_actor
         self._epsilons = None
         if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
             every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
@@ -137,7 +137,7 @@ class Driver:
         self._memory = memory
         self._whole = memory.whole if isinstance(memory, ShardedReplay) else None
         self.backend: Any = None
-        self.learning: Learning
+        self.learning: LearnerInput
         if isinstance(memory, ShardedReplay):
             most = cluster.actors * cluster.in_flight
             self.learning = FromReplay(session, self._stepper, memory, most, self._wide, episodes, self._measures)
@@ -207,13 +207,13 @@ class Driver:
         if isinstance(memory, ShardedReplay):
             for index, actors in enumerate(actors_of_shards(cluster)):
                 width, seed = cluster.envs_per_actor, self._seed
-                part, length = memory.part(index), cluster.fragment
+                part, length = memory.part(index), cluster.unroll
                 plans.append(ShardPlan(part, self._transition, actors, width, index, seed, length))
         if cluster.backend == "inline":
             return Inline([plan.make() for plan in plans])
         from .on_ray import OnRay
 
-        return OnRay(cluster, plans, nbytes_of(self._transition, cluster.fragment, cluster.envs_per_actor))
+        return OnRay(cluster, plans, nbytes_of(self._transition, cluster.unroll, cluster.envs_per_actor))
 
     @property
     def _seed(self) -> int:
@@ -231,7 +231,7 @@ class Driver:
                 program=self._program,
                 environment=functools.partial(self._recipe.several, cluster.envs_per_actor),
                 transition=self._transition,
-                length=cluster.fragment,
+                length=cluster.unroll,
                 run_seed=self._seed,
                 statistics=self._state.statistics,
                 n_step=whole.n_step if whole is not None and whole.needs_td_error else None,
@@ -250,11 +250,11 @@ class Driver:
             missing = needed - learning.waiting() - planner.in_flight() * self._wide
             room = min(room, -(-missing // self._wide))
         progress = self._stepper.progress
-        for fragment in planner.requests(max(room, 0), time.monotonic()):
-            self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+        for unroll in planner.requests(max(room, 0), time.monotonic()):
+            self.backend.ask(Request(unroll, counters.global_step, counters.global_timestep, progress))
 
     def _ask_all(self) -> None:
-        """In lockstep: a fragment of every actor, with the same weights, when all have been learned from.
+        """In lockstep: an unroll of every actor, with the same weights, when all have been learned from.
 
         After a checkpoint all actors begin anew, as those of a run that is resumed from it do.
         """
@@ -268,8 +268,8 @@ class Driver:
         if planner.in_flight() or planner.alive() < self._cluster.actors:
             return
         counters, progress = self._stepper.counters, self._stepper.progress
-        for fragment in planner.requests(self._cluster.actors, time.monotonic()):
-            self.backend.ask(Request(fragment, counters.global_step, counters.global_timestep, progress))
+        for unroll in planner.requests(self._cluster.actors, time.monotonic()):
+            self.backend.ask(Request(unroll, counters.global_step, counters.global_timestep, progress))
 
     def _take(self, event: Event) -> None:
         now = time.monotonic()
@@ -292,13 +292,13 @@ class Driver:
             self._round.clear()
 
     def _hear(self, event: Collected, now: float) -> None:
-        """A fragment has come, here or into a shard: it is used if it is whole, and is awaited."""
-        made, fragment, cluster = event.head.id, event.fragment, self._cluster
+        """An unroll has come, here or into a shard: it is used if it is whole, and is awaited."""
+        made, unroll, cluster = event.head.id, event.unroll, self._cluster
         if event.inserted is not None:  # now, though a round is learned from later: what comes next may empty it
             self._memory.filled(event.inserted.shard, event.inserted.stored)
         why = None
-        if fragment is not None:
-            why = why_damaged(fragment, self._transition, cluster.fragment, cluster.envs_per_actor)
+        if unroll is not None:
+            why = why_damaged(unroll, self._transition, cluster.unroll, cluster.envs_per_actor)
         if why is not None:
             self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
         elif self.planner.answered(made, now):
@@ -342,10 +342,10 @@ class Driver:
             if not self._cluster.lockstep:
                 self._ask()  # nobody waits until all batches have been learned from
             elif self._session.saves != self._saves:
-                return  # a run that is resumed from this checkpoint has no fragments either
+                return  # a run that is resumed from this checkpoint has no unrolls either
 
 
-def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActingProgram:
+def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActorProgram:
     try:
         return model.actor(policy, runtime)
     except ValueError as error:
@@ -375,12 +375,10 @@ def _other_cluster(state: TrainingState, cluster: Settings) -> str | None:
 
 
 def _leave_out_rollout(stepper: Stepper) -> None:
-    """What one process has stored of a rollout has no place among fragments, unless it can be learned from."""
+    """What one process has stored of a rollout has no place among unrolls, unless it can be learned from."""
     memory = stepper.memory
-    if memory.fills_and_empties and not stepper.owed and len(memory):
-        logger.warning(
-            "%d timesteps of a rollout that is not full are left out: fragments fill whole ones", len(memory)
-        )
+    if memory.is_rollout and not stepper.pending_updates and len(memory):
+        logger.warning("%d timesteps of a rollout that is not full are left out: unrolls fill whole ones", len(memory))
         memory.clear()
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from ..contracts import Array, State
-from ..errors import ClusterError
-from .collecting import Collecting
-from .fragments import Fragment, FragmentId, Head, Request
+from ..core.errors import ClusterError
+from ..core.protocols import Array, State
+from .actor import Collecting
 from .planner import DAMAGED
 from .replay import Inserted, Refused
+from .unrolls import Head, Request, Unroll, UnrollId
 
 
 class Started(NamedTuple):
@@ -21,24 +21,24 @@ class Started(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """A fragment has come: here, or in a shard; the other is None."""
+    """An unroll has come: here, or in a shard; the other is None."""
 
-    fragment: Fragment | None
+    unroll: Unroll | None
     inserted: Inserted | None = None
 
     @property
     def head(self) -> Head:
-        """Which fragment."""
+        """Which unroll."""
         if self.inserted is not None:
             return self.inserted.head
-        assert self.fragment is not None
-        return self.fragment.head
+        assert self.unroll is not None
+        return self.unroll.head
 
 
 class Lost(NamedTuple):
-    """A fragment was made, and lost with the shard that it was sent to."""
+    """An unroll was made, and lost with the shard that it was sent to."""
 
-    id: FragmentId
+    id: UnrollId
 
 
 class Emptied(NamedTuple):
@@ -78,12 +78,12 @@ class Backend(Protocol):
         """Start an incarnation; :class:`Started` or :class:`Gone` follows."""
 
     def ask(self, request: Request) -> None:
-        """Ask a started actor for a fragment; answers of one actor come in the order of its requests."""
+        """Ask a started actor for an unroll; answers of one actor come in the order of its requests."""
 
     def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
         """From now on these are the newest weights, and what normalising wrappers have learnt.
 
-        Actors take them before their next fragment.
+        Actors take them before their next unroll.
         """
 
     def wait(self, timeout: float) -> Sequence[Event]:

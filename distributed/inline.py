@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from ..contracts import Array, State
-from ..errors import BrokenEnvironmentError, NonFiniteError, told
-from .collecting import Collecting, Collector
+from ..core.errors import BrokenEnvironmentError, NonFiniteError, message_of
+from ..core.protocols import Array, State
+from .actor import Collecting, Collector
 from .events import Collected, Event, Gone, Started, became
-from .fragments import Request
 from .planner import RAISED
 from .replay import Drawn, Shard, Stored
+from .unrolls import Request
 
 
 class Inline:
-    """Actors that work when they are waited for: one fragment in each call of :meth:`wait`.
+    """Actors that work when they are waited for: one unroll in each call of :meth:`wait`.
 
     Args:
-        shards: where fragments go, those of actor i to shard i modulo their number; empty for the driver.
+        shards: where unrolls go, those of actor i to shard i modulo their number; empty for the driver.
     """
 
     def __init__(self, shards: Sequence[Shard] = ()) -> None:
@@ -35,7 +35,7 @@ class Inline:
         try:
             self._collectors[made.actor] = Collector(made)
         except (BrokenEnvironmentError, NonFiniteError) as error:
-            self._events.append(Gone(made.actor, made.incarnation, RAISED, told(error)))
+            self._events.append(Gone(made.actor, made.incarnation, RAISED, message_of(error)))
         else:
             self._events.append(Started(made.actor, made.incarnation))
 
@@ -48,7 +48,7 @@ class Inline:
         self._newest = version, weights, statistics
 
     def wait(self, timeout: float) -> Sequence[Event]:
-        """What was noted, or else the next fragment."""
+        """What was noted, or else the next unroll."""
         if not self._events and self._requests:
             self._collect(self._requests.popleft())
         events, self._events = self._events, []
@@ -62,15 +62,15 @@ class Inline:
         if self._newest is not None and self._newest[0] != collector.version:
             collector.set_weights(*self._newest)
         try:
-            fragment = collector.collect(request)
+            unroll = collector.collect(request)
             if self._shards:
-                inserted = self._shards[actor % len(self._shards)].insert(fragment)
+                inserted = self._shards[actor % len(self._shards)].insert(unroll)
                 self._events.append(became(inserted))
             else:
-                self._events.append(Collected(fragment))
+                self._events.append(Collected(unroll))
         except (BrokenEnvironmentError, NonFiniteError) as error:
             self.kill(actor)
-            self._events.append(Gone(actor, incarnation, RAISED, told(error)))
+            self._events.append(Gone(actor, incarnation, RAISED, message_of(error)))
 
     def kill(self, actor: int) -> None:
         """Close an actor's environments."""

@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..contracts import Array, State
-from ..errors import ClusterError
-from .collecting import Collecting
-from .connecting import Connection
+from ..core.errors import ClusterError
+from ..core.protocols import Array, State
+from .actor import Collecting
 from .events import Collected, Event, Gone, Started
-from .fragments import Request
 from .on_ray_shards import RayShards
 from .on_ray_weights import PUBLISH_S, RayWeights
 from .planner import DIED, RAISED
+from .ray_connection import Connection
 from .replay import Drawn, ShardPlan, Stored
 from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
 from .settings import Settings
+from .unrolls import Request
 
 logger = logging.getLogger("axonrl")
 _IDLE_S: Final = 0.1
@@ -39,7 +39,7 @@ _FETCH_S: Final = 60.0
 class _Actor:
     """An incarnation of an actor, and its answers that have not come, oldest first.
 
-    An answer is a reference; with shards that of a head, and that of the fragment beside it.
+    An answer is a reference; with shards that of a head, and that of the unroll beside it.
     """
 
     handle: Any
@@ -56,8 +56,8 @@ class OnRay:
 
     Args:
         settings: see there.
-        plans: of replay shards; empty if fragments go to the driver.
-        nbytes: of a fragment.
+        plans: of replay shards; empty if unrolls go to the driver.
+        nbytes: of an unroll.
 
     Raises:
         ArgumentError: Ray is not installed, or the cluster cannot be joined, or is too small.
@@ -74,7 +74,7 @@ class OnRay:
         self._placing: Any = None
         self._begun = self._say_at = time.monotonic()
         every, prefetch = (0.0, 0) if settings.lockstep else (PUBLISH_S, settings.prefetch)
-        timeout = settings.fragment_timeout_s
+        timeout = settings.unroll_timeout_s
         try:
             self._weights = RayWeights(self._launch_store, every)
             self._shards = RayShards(plans, self._launch_shard, prefetch, timeout) if plans else None
@@ -139,8 +139,8 @@ class OnRay:
         if self._shards is None:
             actor.answers.append((actor.handle.collect.remote(request), None))
         else:
-            head, fragment = actor.handle.collect_apart.options(num_returns=2).remote(request)
-            actor.answers.append((head, fragment))
+            head, unroll = actor.handle.collect_apart.options(num_returns=2).remote(request)
+            actor.answers.append((head, unroll))
 
     def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
         """Hand weights to the store, now or soon."""
@@ -218,11 +218,11 @@ class OnRay:
             while actor.answers and actor.answers[0][0] in ready:
                 found.append((index, actor, *actor.answers.popleft()))
         values = _fetched([reference for _, _, reference, _ in found])
-        for (index, actor, _, fragment), value in zip(found, values, strict=True):
+        for (index, actor, _, unroll), value in zip(found, values, strict=True):
             if self._actors.get(index) is actor:
-                self._hear(index, actor, fragment, value)
+                self._hear(index, actor, unroll, value)
 
-    def _hear(self, index: int, actor: _Actor, fragment: Any, value: Any) -> None:
+    def _hear(self, index: int, actor: _Actor, unroll: Any, value: Any) -> None:
         if isinstance(value, Exception):
             self.kill(index)
             self._events.append(Gone(index, actor.incarnation, *_why(value)))
@@ -241,7 +241,7 @@ class OnRay:
         elif self._shards is None:
             self._events.append(Collected(value))
         else:
-            self._shards.insert(value.id, fragment)
+            self._shards.insert(value.id, unroll)
 
     def processes(self) -> dict[str, int]:
         """Ids of the processes of all roles that have reported theirs, by ``actor 0``, ``shard 0``, ``raylet``, ..."""

@@ -1,4 +1,4 @@
-"""Replay shards as Ray actors: fragments reach them without the driver, batches are asked for ahead."""
+"""Replay shards as Ray actors: unrolls reach them without the driver, batches are asked for ahead."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..contracts import Array, State
-from . import parts
+from ..core.protocols import Array, State
+from . import message_chunks
 from .events import Emptied, Event, Lost, became
-from .fragments import FragmentId
-from .parts import Assembled, leaves_of, outlined, read
+from .message_chunks import Assembled, leaves_of, outlined, read
 from .replay import Drawn, ShardPlan, Stored
+from .unrolls import UnrollId
 
 _OPEN_UPDATES: Final = 4
 """Priority updates of a shard that nobody has waited for."""
@@ -29,7 +29,7 @@ class _Shard:
     incarnation: int
     pid: Any
     """Its answer to the first question."""
-    inserts: deque[tuple[FragmentId, Any]] = dataclasses.field(default_factory=deque)
+    inserts: deque[tuple[UnrollId, Any]] = dataclasses.field(default_factory=deque)
     samples: deque[Any] = dataclasses.field(default_factory=deque)
     batches: deque[Drawn] = dataclasses.field(default_factory=deque)
     """Those that have come."""
@@ -65,10 +65,10 @@ class RayShards:
 
     # -- inserting ----------------------------------------------------------------------------------------------------
 
-    def insert(self, fragment: FragmentId, reference: Any) -> None:
-        """Hand a fragment on to its shard, by reference."""
-        shard = self._shards[fragment.actor % len(self._shards)]
-        shard.inserts.append((fragment, shard.handle.insert.remote(reference)))
+    def insert(self, unroll: UnrollId, reference: Any) -> None:
+        """Hand an unroll on to its shard, by reference."""
+        shard = self._shards[unroll.actor % len(self._shards)]
+        shard.inserts.append((unroll, shard.handle.insert.remote(reference)))
 
     def waited_for(self) -> list[Any]:
         """References whose results :meth:`arrived` takes."""
@@ -85,12 +85,12 @@ class RayShards:
     def _confirm(self, index: int, shard: _Shard) -> None:
         import ray
 
-        fragment, reference = shard.inserts[0]
+        unroll, reference = shard.inserts[0]
         try:
             inserted = self._value(index, reference)
-        except ray.exceptions.ObjectLostError:  # the fragment, with its node
+        except ray.exceptions.ObjectLostError:  # the unroll, with its node
             shard.inserts.popleft()
-            self._events.append(Lost(fragment))
+            self._events.append(Lost(unroll))
         else:
             if inserted is not None:
                 shard.inserts.popleft()
@@ -161,7 +161,7 @@ class RayShards:
         if outline is None:
             return None
         whole = Assembled(outline)
-        for message in parts.messages(leaves_of(outline), parts.PART_BYTES):
+        for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
             rows = self._value(index, handle.rows.remote(message))
             if rows is None:
                 return None
@@ -178,7 +178,7 @@ class RayShards:
 
         outline, leaves = outlined(state)
         ray.get(handle.expect.remote(outline), timeout=self._timeout)
-        for message in parts.messages(leaves_of(outline), parts.PART_BYTES):
+        for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
             ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
         stored: Stored = ray.get(handle.load.remote(), timeout=self._timeout)
         return stored
@@ -209,7 +209,7 @@ class RayShards:
 
         shard = self._shards[index]
         ray.kill(shard.handle)
-        self._events += [Lost(fragment) for fragment, _ in shard.inserts]
+        self._events += [Lost(unroll) for unroll, _ in shard.inserts]
         self._events.append(Emptied(index, why))
         following = shard.incarnation + 1
         self._shards[index] = self._made(index, following)

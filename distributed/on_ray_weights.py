@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..contracts import Array, State
+from ..core.protocols import Array, State
 
 PUBLISH_S: Final = 0.02
 """Weights are not published more often."""

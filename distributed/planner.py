@@ -12,13 +12,13 @@ import statistics
 from collections import Counter, deque
 from typing import Final
 
-from .fragments import FragmentId
+from .unrolls import UnrollId
 
 ABSENT, STARTING, READY, FAILED, LEFT = "absent", "starting", "ready", "failed", "left"
 DIED, RAISED, SILENT, DAMAGED = "died", "raised", "silent", "damaged"
 """Why an incarnation ended: its process, its environment, no answer in time, answers that cannot be used."""
 _IN_A_ROW: Final = 3
-"""Environments that raise so often, or damaged answers, without a whole fragment in between."""
+"""Environments that raise so often, or damaged answers, without a whole unroll in between."""
 _MEDIAN_OF: Final = 20
 
 
@@ -29,7 +29,7 @@ class Rules:
     actors: int
     in_flight: int = 2
     min_actors: int = 1
-    fragment_timeout_s: float = 60.0
+    unroll_timeout_s: float = 60.0
     stall_timeout_s: float = 300.0
     restart_delay_s: float = 1.0
     longest_delay_s: float = 60.0
@@ -56,10 +56,10 @@ class ActorState:
     since: float = 0.0
     """When it got this status."""
     next_sequence: int = 0
-    asked: deque[tuple[FragmentId, float]] = dataclasses.field(default_factory=deque)
-    """Fragments in flight, oldest first, and when they were asked for."""
+    asked: deque[tuple[UnrollId, float]] = dataclasses.field(default_factory=deque)
+    """Unrolls in flight, oldest first, and when they were asked for."""
     answered: int = 0
-    """Fragments of this incarnation."""
+    """Unrolls of this incarnation."""
     restarts: int = 0
     start_at: float = 0.0
     delay: float = 0.0
@@ -73,14 +73,14 @@ class ActorState:
 
 
 class Window:
-    """How many fragments may be in flight or wait for the learner, where batches of them are learned from.
+    """How many unrolls may be in flight or wait for the learner, where batches of them are learned from.
 
     It begins with those of ``queue`` batches and one more. While the learner finds no batch, there are too few in
     flight for the time that they take: it grows. Where never fewer than
     ``queue`` batches waited, there are too many, which only makes them old: it shrinks, at most to where it began.
 
     Args:
-        batch: fragments of a batch.
+        batch: unrolls of a batch.
         queue: batches that may wait.
     """
 
@@ -118,10 +118,10 @@ class Planner:
         self._before = incarnations
         self.actors = [self._new(index) for index in range(rules.actors)]
         self.counts: Counter[str] = Counter()
-        """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (fragments asked
+        """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (unrolls asked
         for in vain), ``restarts``."""
         self.moved_at = now
-        """When something last went forward: a fragment was accepted, or an update was made."""
+        """When something last went forward: an unroll was accepted, or an update was made."""
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -180,27 +180,27 @@ class Planner:
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def in_flight(self) -> int:
-        """Fragments that were asked for and have not come."""
+        """Unrolls that were asked for and have not come."""
         return sum(len(actor.asked) for actor in self.actors)
 
-    def requests(self, room: int, now: float) -> list[FragmentId]:
-        """The fragments to ask for now, at most ``room``: of those actors first that have the fewest in flight."""
-        found: list[FragmentId] = []
+    def requests(self, room: int, now: float) -> list[UnrollId]:
+        """The unrolls to ask for now, at most ``room``: of those actors first that have the fewest in flight."""
+        found: list[UnrollId] = []
         ready = [actor for actor in self.actors if actor.status == READY and not actor.leaving]
         for depth in range(self.rules.in_flight):
             for actor in ready:
                 if len(found) < room and len(actor.asked) == depth:
-                    fragment = FragmentId(actor.index, actor.incarnation, actor.next_sequence)
+                    unroll = UnrollId(actor.index, actor.incarnation, actor.next_sequence)
                     actor.next_sequence += 1
-                    actor.asked.append((fragment, now))
-                    found.append(fragment)
+                    actor.asked.append((unroll, now))
+                    found.append(unroll)
         self.counts["asked"] += len(found)
         return found
 
-    def answered(self, fragment: FragmentId, now: float) -> bool:
-        """A fragment has come; False if it must not be used: it was given up, or came before."""
-        actor = self.actors[fragment.actor]
-        if not actor.asked or actor.asked[0][0] != fragment:
+    def answered(self, unroll: UnrollId, now: float) -> bool:
+        """An unroll has come; False if it must not be used: it was given up, or came before."""
+        actor = self.actors[unroll.actor]
+        if not actor.asked or actor.asked[0][0] != unroll:
             self.counts["dead"] += 1
             return False
         _, asked_at = actor.asked.popleft()
@@ -213,10 +213,10 @@ class Planner:
         self.moved_at = now
         return True
 
-    def lost(self, fragment: FragmentId, now: float) -> None:
-        """A fragment was made, and will not come."""
-        actor = self.actors[fragment.actor]
-        if actor.asked and actor.asked[0][0] == fragment:
+    def lost(self, unroll: UnrollId, now: float) -> None:
+        """An unroll was made, and will not come."""
+        actor = self.actors[unroll.actor]
+        if actor.asked and actor.asked[0][0] == unroll:
             actor.asked.popleft()
             actor.answered_at = now
             self.counts["lost"] += 1
@@ -230,7 +230,7 @@ class Planner:
     def ended(self, index: int, incarnation: int, death: Death) -> bool:
         """An incarnation has ended, or is given up; False if it was given up before.
 
-        The next one is due after a delay that doubles from one end to the next; a fragment in between sets it back.
+        The next one is due after a delay that doubles from one end to the next; an unroll in between sets it back.
         """
         actor = self.actors[index]
         if actor.incarnation != incarnation or actor.status not in (STARTING, READY):
@@ -255,12 +255,12 @@ class Planner:
         """Actors, and their incarnations, whose answer takes too long; they are to be killed and given up."""
         found = []
         for actor in self.actors:
-            if actor.status == STARTING and now - actor.since > max(self.rules.fragment_timeout_s, 60.0):
+            if actor.status == STARTING and now - actor.since > max(self.rules.unroll_timeout_s, 60.0):
                 found.append((actor.index, actor.incarnation))
             elif actor.asked:
                 usual = statistics.median(actor.durations) if actor.durations else 0.0
                 waited = now - max(actor.asked[0][1], actor.answered_at, actor.since)
-                if waited > self.rules.fragment_timeout_s + 3 * usual:
+                if waited > self.rules.unroll_timeout_s + 3 * usual:
                     found.append((actor.index, actor.incarnation))
         return found
 
@@ -277,7 +277,7 @@ class Planner:
     def hopeless(self, now: float) -> str | None:
         """Why the run must end; None if it need not.
 
-        An environment that raises in every actor before any fragment was accepted is a bug and no fault: the run ends
+        An environment that raises in every actor before any unroll was accepted is a bug and no fault: the run ends
         with its error.
         """
         staying = [actor for actor in self.actors if not actor.leaving]

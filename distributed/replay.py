@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree, SpecTree, State
-from ..errors import ArgumentError, ClusterError
+from ..core.errors import ArgumentError, ClusterError
+from ..core.protocols import Array, ArrayTree, SpecTree, State
 from ..memories import ReplayMemory
-from ..memories.dealing import deal, saved_parts
-from ..memories.describing import like
-from .fragments import Fragment, FragmentId, Head, why_damaged
+from ..memories.description import like
+from ..memories.resharding import deal, saved_parts
+from .unrolls import Head, Unroll, UnrollId, why_damaged
 
 _SHARD, _CLUSTER = 2, 4
 
@@ -35,7 +35,7 @@ class NoBatchError(ClusterError):
 
 
 class Inserted(NamedTuple):
-    """A fragment is in a shard."""
+    """An unroll is in a shard."""
 
     head: Head
     shard: int
@@ -43,9 +43,9 @@ class Inserted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A fragment is damaged, and the shard has nothing of it."""
+    """An unroll is damaged, and the shard has nothing of it."""
 
-    id: FragmentId
+    id: UnrollId
     why: str
 
 
@@ -65,12 +65,12 @@ class Shard:
     Args:
         memory: of the shard's size; it is built here.
         transition: specs of one environment's transition.
-        actors: whose fragments come here, in the order of their lanes.
+        actors: whose unrolls come here, in the order of their lanes.
         width: environments of an actor, N.
         shard: its index.
         incarnation: how often it was made before.
         run_seed: of the run.
-        length: timesteps of a fragment, T.
+        length: timesteps of an unroll, T.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Shard:
         self.shard, self.incarnation = shard, incarnation
         memory.build(transition, self._lanes, self._rng)
 
-    def insert(self, fragment: Fragment) -> Inserted | Refused:
-        """Store a fragment, if it is whole. Its arrays are copied: whatever sent them may be forgotten."""
-        if (why := why_damaged(fragment, self._transition, self._length, self._width)) is not None:
-            return Refused(fragment.head.id, why)
-        head, memory = fragment.head, self._memory
+    def insert(self, unroll: Unroll) -> Inserted | Refused:
+        """Store an unroll, if it is whole. Its arrays are copied: whatever sent them may be forgotten."""
+        if (why := why_damaged(unroll, self._transition, self._length, self._width)) is not None:
+            return Refused(unroll.head.id, why)
+        head, memory = unroll.head, self._memory
         first = self._first[head.id.actor]
         lanes = np.arange(first, first + self._width)
         begin = memory.next_numbers()[lanes]
@@ -105,15 +105,15 @@ class Shard:
         if self._lanes > self._width:
             mask = np.zeros(self._lanes, np.bool_)
             mask[lanes] = True
-        rows = fragment.rows()
-        for t in range(len(fragment.columns["reward"])):
+        rows = unroll.rows()
+        for t in range(len(unroll.columns["reward"])):
             memory.extend(*(() if mask is None else (mask,)), **self._wide(rows, t, lanes))
-        if fragment.td_error is not None:
+        if unroll.td_error is not None:
             waiting = memory.n_step - 1
-            numbers = begin[None, :] - waiting + np.arange(len(fragment.td_error))[:, None]
-            known = ~np.isnan(fragment.td_error)
+            numbers = begin[None, :] - waiting + np.arange(len(unroll.td_error))[:, None]
+            known = ~np.isnan(unroll.td_error)
             tickets = numbers * self._lanes + lanes[None, :]
-            memory.prioritize(tickets[known], fragment.td_error[known])
+            memory.prioritize(tickets[known], unroll.td_error[known])
         return Inserted(head, self.shard, self.stored())
 
     def sample(self) -> Drawn:
@@ -202,7 +202,7 @@ class ShardedReplay:
         saves: is what they hold in checkpoints?
     """
 
-    fills_and_empties = False
+    is_rollout = False
 
     def __init__(self, memory: ReplayMemory, lanes: Sequence[int], *, saves: bool = True) -> None:
         number = len(lanes)

@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ..contracts import Array, State
-from ..errors import told
-from ..policies.acting import ActingProgram
-from ..streams import as_views
+from ..core.chunked_arrays import as_views
+from ..core.errors import message_of
+from ..core.protocols import Array, State
+from ..policies.actor import ActorProgram
 from ..version import __version__
-from .collecting import Collecting, Collector
-from .fragments import Fragment, Head, Request
-from .parts import Assembled, Rows, outlined, read
+from .actor import Collecting, Collector
+from .message_chunks import Assembled, Rows, outlined, read
 from .replay import Drawn, Inserted, Refused, ShardPlan, Stored
+from .unrolls import Head, Request, Unroll
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -48,7 +48,7 @@ def _tried(function: Callable[[_T], _R], argument: _T) -> _R | Raised:
     try:
         return function(argument)
     except Exception as error:
-        return Raised(told(error))
+        return Raised(message_of(error))
 
 
 def versions() -> dict[str, str]:
@@ -64,7 +64,7 @@ class ActorProcess:
         self._collector: Collector | None = None
         self._store: Any = None
 
-    def begin(self, made: Collecting, program: ActingProgram, store: Any) -> Ready | Raised:
+    def begin(self, made: Collecting, program: ActorProgram, store: Any) -> Ready | Raised:
         """Make the actor. The program comes apart, since all actors have the same."""
         for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
             os.environ.setdefault(name, "1")  # where it loads TensorFlow at all; cores are for other actors
@@ -79,16 +79,16 @@ class ActorProcess:
         """New weights are in another store now."""
         self._store = store
 
-    def collect(self, request: Request) -> Fragment | Raised:
-        """The next fragment, with the newest weights."""
+    def collect(self, request: Request) -> Unroll | Raised:
+        """The next unroll, with the newest weights."""
         assert self._collector is not None
         self._renew(self._collector, request.version)
         return _tried(lambda collector: collector.collect(request), self._collector)
 
-    def collect_apart(self, request: Request) -> tuple[Head | Raised, Fragment | None]:
+    def collect_apart(self, request: Request) -> tuple[Head | Raised, Unroll | None]:
         """As :meth:`collect`; as two objects, so that the driver reads the first alone."""
-        fragment = self.collect(request)
-        return (fragment, None) if isinstance(fragment, Raised) else (fragment.head, fragment)
+        unroll = self.collect(request)
+        return (unroll, None) if isinstance(unroll, Raised) else (unroll.head, unroll)
 
     def _renew(self, collector: Collector, version: int) -> None:
         if version <= collector.version:
@@ -130,9 +130,9 @@ class ShardProcess:
         """Of this process."""
         return os.getpid()
 
-    def insert(self, fragment: Fragment) -> Inserted | Refused:
+    def insert(self, unroll: Unroll) -> Inserted | Refused:
         """As of the shard."""
-        return self._shard.insert(fragment)
+        return self._shard.insert(unroll)
 
     def sample(self, number: int) -> list[Drawn]:
         """So many batches."""

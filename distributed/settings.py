@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..checks import choice, count, flag, integer, number, plain
-from ..contracts import MOST_LANES
-from ..errors import ArgumentError
+from ..core.checks import choice, count, flag, integer, number, plain
+from ..core.errors import ArgumentError
+from ..core.protocols import MOST_LANES
 from .planner import Rules
 
 BACKENDS: Final = ("ray", "inline")
@@ -26,15 +26,15 @@ class Settings:
     Args:
         actors: processes that act.
         envs_per_actor: environments stepped together in each, N.
-        fragment: timesteps of each environment in a message, T.
+        unroll: timesteps of each environment in a message, T.
         backend: ``"ray"``, or ``"inline"``: the same roles in this process, one after the other; deterministic.
         address: of a Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
         replay_shards: processes that hold a replay memory, each a part of it.
-        in_flight: fragments that are asked of an actor at a time.
-        queue: batches of fragments that are to wait for the learner: more fragments are asked for while it lacks a
+        in_flight: unrolls that are asked of an actor at a time.
+        queue: batches of unrolls that are to wait for the learner: more unrolls are asked for while it lacks a
             batch, and fewer while more than these wait all the time.
         prefetch: batches that are asked of replay shards ahead; in lockstep none is.
-        max_lag: updates; an older fragment is dropped when its batch is put together. None: none is.
+        max_lag: updates; an older unroll is dropped when its batch is put together. None: none is.
         ladder: base and power of the actors' epsilons (Horgan et al. 2018), where the exploration is epsilon-greedy;
             None: the model's schedule, in all of them.
         min_actors: training begins when so many are ready, and fails when fewer are left.
@@ -42,11 +42,11 @@ class Settings:
         shard_cpus: likewise of a replay shard.
         placement: of actors on nodes: ``"spread"`` and ``"pack"`` are wishes, ``"strict_spread"`` is a demand.
         actor_runtime: ``"litert"``; ``"tensorflow"`` for models that do not convert: each actor loads TensorFlow then.
-        fragment_timeout_s: an actor that answers so late (beyond three times its usual time) is replaced.
+        unroll_timeout_s: an actor that answers so late (beyond three times its usual time) is replaced.
         stall_timeout_s: the training ends with an error when nothing has moved for so long.
         restart_delay_s: before an actor's next incarnation; doubles up to 60 s from one to the next.
         max_restarts: of an actor.
-        lockstep: rounds, in which every actor makes one fragment with the same weights: the same run for the same seed.
+        lockstep: rounds, in which every actor makes one unroll with the same weights: the same run for the same seed.
         save_replay: are the contents of the replay shards in checkpoints?
 
     Raises:
@@ -55,7 +55,7 @@ class Settings:
 
     actors: int = 2
     envs_per_actor: int = 8
-    fragment: int = 50
+    unroll: int = 50
     backend: str = "ray"
     address: str | None = None
     replay_shards: int = 1
@@ -69,7 +69,7 @@ class Settings:
     shard_cpus: float = 0.5
     placement: str = "spread"
     actor_runtime: str = "litert"
-    fragment_timeout_s: float = 60.0
+    unroll_timeout_s: float = 60.0
     stall_timeout_s: float = 300.0
     restart_delay_s: float = 1.0
     max_restarts: int = 100
@@ -80,7 +80,7 @@ class Settings:
         counts = (
             "actors",
             "envs_per_actor",
-            "fragment",
+            "unroll",
             "replay_shards",
             "in_flight",
             "queue",
@@ -92,7 +92,7 @@ class Settings:
         if self.max_lag is not None:
             object.__setattr__(self, "max_lag", integer("Cluster.max_lag", self.max_lag, at_least=1))
         object.__setattr__(self, "max_restarts", integer("Cluster.max_restarts", self.max_restarts, at_least=0))
-        for name in ("actor_cpus", "shard_cpus", "fragment_timeout_s", "stall_timeout_s", "restart_delay_s"):
+        for name in ("actor_cpus", "shard_cpus", "unroll_timeout_s", "stall_timeout_s", "restart_delay_s"):
             object.__setattr__(self, name, number(f"Cluster.{name}", getattr(self, name), above=0))
         choice("Cluster.backend", self.backend, BACKENDS)
         choice("Cluster.placement", self.placement, PLACEMENTS)

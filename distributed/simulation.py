@@ -1,8 +1,8 @@
 """What a cluster would do: the planner of a real training, with a virtual clock in place of processes.
 
 Costs are numbers that were measured, or assumed. The simulation answers how many timesteps per second there would be,
-how old weights would be when a fragment is learned from, who would wait for whom, and how long it takes until a lost
-node's actors work again. It knows no learning: weights are version numbers, fragments are sizes.
+how old weights would be when an unroll is learned from, who would wait for whom, and how long it takes until a lost
+node's actors work again. It knows no learning: weights are version numbers, unrolls are sizes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import statistics
 
 import numpy as np
 
-from .fragments import FragmentId
 from .machines import Clock, Machine, Thread
 from .on_ray_weights import PUBLISH_S
 from .planner import DIED, READY, Death, Planner, Rules, Window
+from .unrolls import UnrollId
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,25 +26,25 @@ class Costs:
 
     Args:
         timestep_s: of one environment in an actor: acting, stepping, and what is around it.
-        fragment_s: of an actor for a fragment, beside its timesteps.
-        message_s: from the end of a fragment to its arrival, without a processor, beside its bytes.
-        ray_s: of Ray's own processes for a fragment, on the learner's machine; nobody waits for them.
-        timestep_bytes: what a timestep takes in a fragment.
+        unroll_s: of an actor for an unroll, beside its timesteps.
+        message_s: from the end of an unroll to its arrival, without a processor, beside its bytes.
+        ray_s: of Ray's own processes for an unroll, on the learner's machine; nobody waits for them.
+        timestep_bytes: what a timestep takes in an unroll.
         node_bytes_s: bytes per second that a node can send or receive.
-        driver_s: the driver's own time for a fragment: asking, taking, putting batches together.
+        driver_s: the driver's own time for an unroll: asking, taking, putting batches together.
         update_s: of an update; with the time to publish weights.
         fetch_s: that an actor waits for newer weights, without a processor, beside their bytes.
-        insert_s: of a replay shard for a fragment.
-        insert_lane_s: likewise, for each environment whose fragments the shard stores.
+        insert_s: of a replay shard for an unroll.
+        insert_lane_s: likewise, for each environment whose unrolls the shard stores.
         sample_s: of a replay shard for a batch, and its priorities.
         weights_bytes: that each node fetches for each version its actors take.
         start_s: until a new actor is ready.
-        noise: standard deviation of the logarithm of each actor's time for a fragment.
+        noise: standard deviation of the logarithm of each actor's time for an unroll.
         deaths_per_hour: of an actor.
     """
 
     timestep_s: float
-    fragment_s: float = 0.0
+    unroll_s: float = 0.0
     message_s: float = 1e-3
     ray_s: float = 0.0
     timestep_bytes: float = 64.0
@@ -67,9 +67,9 @@ class Plan:
 
     Args:
         rules: of the planner.
-        fragment: timesteps of an environment in a fragment, T.
+        unroll: timesteps of an environment in an unroll, T.
         envs_per_actor: N.
-        batch: fragments of a rollout, K; None for replay.
+        batch: unrolls of a rollout, K; None for replay.
         queue: batches that may wait.
         update_frequency: timesteps for each update, with replay.
         batch_size: transitions of an update, with replay.
@@ -81,7 +81,7 @@ class Plan:
     """
 
     rules: Rules
-    fragment: int
+    unroll: int
     envs_per_actor: int
     batch: int | None = 1
     queue: int = 4
@@ -95,8 +95,8 @@ class Plan:
 
     @property
     def timesteps(self) -> int:
-        """Of a fragment."""
-        return self.fragment * self.envs_per_actor
+        """Of an unroll."""
+        return self.unroll * self.envs_per_actor
 
 
 @dataclasses.dataclass
@@ -106,7 +106,7 @@ class Outcome:
     Args:
         timesteps_per_s: learned from, or counted.
         updates_per_s: of the learner.
-        lag_mean: updates from the weights that acted to the use of a fragment.
+        lag_mean: updates from the weights that acted to the use of an unroll.
         lag_most: the 99th percentile.
         learner_busy: share of the time in which it updates.
         driver_busy: share of the time of the driver's own work, updates left out.
@@ -114,7 +114,7 @@ class Outcome:
         samples_per_insert: transitions learned from for each one made.
         deaths: of actors.
         recovery_s: from the loss of a node until all its actors work again; None without a loss.
-        waiting_most: fragments that ever waited at the same time.
+        waiting_most: unrolls that ever waited at the same time.
     """
 
     timesteps_per_s: float
@@ -171,8 +171,8 @@ class Simulation:
         self._version = self._published = 0
         self._publish_at = 0.0
         self._held, self._taken = [0] * plan.nodes, [0] * plan.rules.actors
-        self._versions: dict[FragmentId, int] = {}
-        self._waiting: list[FragmentId] = []
+        self._versions: dict[UnrollId, int] = {}
+        self._waiting: list[UnrollId] = []
         self._window = Window(plan.batch or 1, plan.queue)
         self._due = 0.0
         self._lags: list[int] = []
@@ -253,60 +253,60 @@ class Simulation:
         room = 0 if self._waiting or self._at_work else most - in_flight
         if plan.batch is not None:
             room = self._window.room(len(self._waiting), in_flight, most)
-        for fragment in self._planner.requests(max(room, 0), self._clock.now):
-            begin, sent = functools.partial(self._begin, fragment), functools.partial(self._send, fragment)
-            self._actors[fragment.actor].work(begin, sent)
+        for unroll in self._planner.requests(max(room, 0), self._clock.now):
+            begin, sent = functools.partial(self._begin, unroll), functools.partial(self._send, unroll)
+            self._actors[unroll.actor].work(begin, sent)
 
-    def _begin(self, fragment: FragmentId) -> tuple[float, float]:
+    def _begin(self, unroll: UnrollId) -> tuple[float, float]:
         """An actor takes the newest weights, once for all actors of its node, and begins."""
-        costs, node, now = self._costs, fragment.actor % self._plan.nodes, self._clock.now
+        costs, node, now = self._costs, unroll.actor % self._plan.nodes, self._clock.now
         wait = 0.0
         if self._held[node] != self._published:
             self._held[node] = self._published
             self._link[node] = max(self._link[node], now) + costs.weights_bytes / costs.node_bytes_s
             wait = self._link[node] - now
-        if self._taken[fragment.actor] != self._published:
-            self._taken[fragment.actor] = self._published
+        if self._taken[unroll.actor] != self._published:
+            self._taken[unroll.actor] = self._published
             wait += costs.fetch_s
-        self._versions[fragment] = self._published
-        seconds = costs.fragment_s + costs.timestep_s * self._plan.timesteps
+        self._versions[unroll] = self._published
+        seconds = costs.unroll_s + costs.timestep_s * self._plan.timesteps
         return wait, seconds * float(np.exp(self._rng.normal(0.0, costs.noise)))
 
-    def _send(self, fragment: FragmentId) -> None:
-        clock, costs, node = self._clock, self._costs, fragment.actor % self._plan.nodes
+    def _send(self, unroll: UnrollId) -> None:
+        clock, costs, node = self._clock, self._costs, unroll.actor % self._plan.nodes
         sent = costs.timestep_bytes * self._plan.timesteps / costs.node_bytes_s
         self._link[node] = max(self._link[node], clock.now) + sent
         if costs.ray_s:
             self._own.work(costs.ray_s, _nothing)
-        clock.at(self._link[node] + costs.message_s, self._arrive, fragment)
+        clock.at(self._link[node] + costs.message_s, self._arrive, unroll)
 
-    def _arrive(self, fragment: FragmentId) -> None:
+    def _arrive(self, unroll: UnrollId) -> None:
         """At the driver, or at a shard, which tells the driver."""
         if self._plan.batch is not None:
-            self._hear(fragment)
+            self._hear(unroll)
         else:
-            shard = self._shards[fragment.actor % len(self._shards)]
+            shard = self._shards[unroll.actor % len(self._shards)]
             lanes = -(-self._plan.rules.actors // len(self._shards)) * self._plan.envs_per_actor
             seconds = self._costs.insert_s + self._costs.insert_lane_s * lanes
-            shard.work(lambda: (0.0, seconds), lambda: self._hear(fragment))
+            shard.work(lambda: (0.0, seconds), lambda: self._hear(unroll))
 
     # -- the driver ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, fragment: FragmentId) -> None:
-        self._driver.work(lambda: (0.0, self._costs.driver_s), lambda: self._take(fragment))
+    def _hear(self, unroll: UnrollId) -> None:
+        self._driver.work(lambda: (0.0, self._costs.driver_s), lambda: self._take(unroll))
 
-    def _take(self, fragment: FragmentId) -> None:
-        version = self._versions.pop(fragment, 0)
-        if not self._planner.answered(fragment, self._clock.now):
+    def _take(self, unroll: UnrollId) -> None:
+        version = self._versions.pop(unroll, 0)
+        if not self._planner.answered(unroll, self._clock.now):
             return
-        self._versions[fragment] = version
-        self._waiting.append(fragment)
+        self._versions[unroll] = version
+        self._waiting.append(unroll)
         self._waiting_most = max(self._waiting_most, len(self._waiting))
         self._learn()
         self._ask()
 
     def _learn(self) -> None:
-        """One batch, or the updates that one fragment makes due."""
+        """One batch, or the updates that one unroll makes due."""
         plan = self._plan
         size = plan.batch or 1
         if self._at_work or len(self._waiting) < size:
@@ -319,7 +319,7 @@ class Simulation:
         lags = [self._version - self._versions.pop(one) for one in taken]
         self._update(taken, whole, whole, lags)
 
-    def _update(self, taken: list[FragmentId], left: int, whole: int, lags: list[int]) -> None:
+    def _update(self, taken: list[UnrollId], left: int, whole: int, lags: list[int]) -> None:
         """The next of the updates that are due. Its batch is drawn while the one before is learned from."""
         if not left:
             self._learned_from(taken, whole, lags)
@@ -348,7 +348,7 @@ class Simulation:
             shard = self._shards[int(self._rng.integers(len(self._shards)))]
             shard.work(lambda: (0.0, self._costs.sample_s), done)
 
-    def _learned_from(self, taken: list[FragmentId], updates: int, lags: list[int]) -> None:
+    def _learned_from(self, taken: list[UnrollId], updates: int, lags: list[int]) -> None:
         self._at_work = False
         if self._clock.now > self._from:
             self._lags += lags

@@ -56,21 +56,21 @@ def fields(name: str) -> str:
 
 def events() -> str:
     """The events of a hook, when they come, and the fields of their facts."""
-    from ..facts import HOOK_EVENTS
     from ..hooks import Hook
+    from ..hooks.events import HOOK_EVENTS
 
     rows = []
     for event in HOOK_EVENTS:
         method = getattr(Hook, event)
         facts = method.__annotations__["facts"]
-        handed = f"`{facts}`: {fields(f'axonrl.facts.{facts}')}"
+        handed = f"`{facts}`: {fields(f'axonrl.hooks.events.{facts}')}"
         rows.append((f"`{event}`", _line(method), handed))
     return _table(("event", "when", "facts"), rows)
 
 
 def session() -> str:
     """What a hook may use of the session of a training."""
-    from ..facts import Session, TrainingSession
+    from ..hooks.events import Session, TrainingSession
 
     rows = []
     for name, member in {**vars(Session), **vars(TrainingSession)}.items():
@@ -84,7 +84,7 @@ def session() -> str:
 
 def names(kind: str) -> str:
     """The registered names of a kind of object, and what they are."""
-    from .. import registry
+    from ..core import registry
 
     found = {name: registry.summary(kind, name) for name in registry.names(kind)}
     rows = [
@@ -96,12 +96,16 @@ def names(kind: str) -> str:
 
 def kinds() -> str:
     """The kinds of schedules, with their fields."""
-    from ..schedules import KINDS
+    from ..core.schedules import KINDS
 
     rows = []
     for kind, cls in KINDS.items():
         rows.append(
-            (f"`{kind}`", fields(f"axonrl.schedules.{cls.__name__}"), _line(cls))
+            (
+                f"`{kind}`",
+                fields(f"axonrl.schedules.{cls.__name__}"),
+                _line(cls),
+            )
         )
     return _table(("kind", "fields", "value"), rows)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..interfaces.common.forms.rooms import ABSENT, REQUIRED, Argument
-from ..interfaces.rlgraph.forms.agents import AGENTS
-from ..interfaces.rlgraph.forms.rooms import ROOMS
-from ..interfaces.rlgraph.processing.preprocessing import TAKES
+from ..compat.common.specs.tables import ABSENT, REQUIRED, Argument
+from ..compat.rlgraph.processing.preprocessors import TAKES
+from ..compat.rlgraph.specs.agent_tables import TABLES as SPEC_TABLES
+from ..compat.rlgraph.specs.agents import AGENTS
 from .tables import Table, by_default, code, defaults, listed, named, refused, users
 
 MEANINGS: Final = {
@@ -53,7 +53,7 @@ MEANINGS: Final = {
     "type": "`single`, `actor` or `learner`",
     "environment_spec": "of environments that the agent steps itself",
     "num_workers": "environments",
-    "worker_sample_size": "timesteps of a fragment",
+    "worker_sample_size": "timesteps of an unroll",
     "fifo_queue_spec": "`capacity` of an actor's queue (1) or a learner's "
     "(one batch), or the queue of another agent; of type `single` no effect, "
     "with a warning",
@@ -93,9 +93,9 @@ def arguments() -> Table:
     return ("argument", "agents", "default", "meaning"), rows
 
 
-def modules(room: str) -> Table:
+def modules(kind: str) -> Table:
     """What may stand in one place of a specification."""
-    table = ROOMS[room]
+    table = SPEC_TABLES[kind]
     rows = [
         (
             named(table, name),

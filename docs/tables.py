@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..interfaces.common.forms.reading import Arguments
-from ..interfaces.common.forms.rooms import REQUIRED, Room
+from ..compat.common.specs.argument_table import Arguments
+from ..compat.common.specs.tables import REQUIRED, SpecTable
 
 Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 """The head and the rows."""
@@ -21,13 +21,13 @@ def code(name: object) -> str:
     return f"`{name}`"
 
 
-def named(room: Room, name: str) -> str:
+def named(room: SpecTable, name: str) -> str:
     """An entry of a room under all of its names."""
     aliases = [alias for alias, of in room.aliases.items() if of == name]
     return ", ".join(map(code, (name, *aliases)))
 
 
-def refused(room: Room) -> Iterator[tuple[str, str]]:
+def refused(room: SpecTable) -> Iterator[tuple[str, str]]:
     """Names that are refused; those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
     for name, instead in room.refused.items():

@@ -10,24 +10,24 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..errors import ArgumentError
-from ..interfaces.common.forms.rooms import (
+from ..compat.common.specs.tables import (
     ABSENT,
     REQUIRED,
     Argument,
     Entry,
-    Room,
+    SpecTable,
 )
-from ..interfaces.tensorforce.forms.arguments import (
+from ..compat.tensorforce.processing.decays import DECAYS
+from ..compat.tensorforce.processing.preprocessing_layers import LAYERS
+from ..compat.tensorforce.specs.agent_tables import TABLES as SPEC_TABLES
+from ..compat.tensorforce.specs.arguments import (
     _FROM_06,
     AGENTS,
     IGNORED,
     AgentKind,
 )
-from ..interfaces.tensorforce.forms.room_checks import PARAMETERS
-from ..interfaces.tensorforce.forms.rooms import ROOMS
-from ..interfaces.tensorforce.processing.decays import DECAYS
-from ..interfaces.tensorforce.processing.preprocessing_layers import LAYERS
+from ..compat.tensorforce.specs.table_checks import PARAMETERS
+from ..core.errors import ArgumentError
 from .tables import Table, by_default, code, defaults, listed, named, refused, users
 
 MEANINGS: Final = {
@@ -140,9 +140,9 @@ def names_of_06() -> Table:
     return ("Tensorforce 0.6", "here"), rows
 
 
-def modules(room: str) -> Table:
+def modules(kind: str) -> Table:
     """What may stand in one place of a specification."""
-    table = PARAMETERS if room == "parameter" else ROOMS[room]
+    table = PARAMETERS if kind == "parameter" else SPEC_TABLES[kind]
     rows = [_module(table, name, entry) for name, entry in table.entries.items()]
     if table.ignored:
         rows.append(
@@ -156,8 +156,8 @@ def modules(room: str) -> Table:
 
 def baseline_optimizers() -> Table:
     """What a baseline's optimizer may be beside those of policies."""
-    own = ROOMS["baseline_optimizer"]
-    names = own.entries.keys() - ROOMS["optimizer"].entries.keys()
+    own = SPEC_TABLES["baseline_optimizer"]
+    names = own.entries.keys() - SPEC_TABLES["optimizer"].entries.keys()
     rows = [_module(own, name, own.entries[name]) for name in sorted(names)]
     return ("type", "arguments"), rows
 
@@ -205,9 +205,9 @@ def _agents(uses: Sequence[tuple[str, Argument]]) -> str:
     return users(keys, AGENTS)
 
 
-def _module(room: Room, name: str, entry: Entry) -> tuple[str, str]:
-    written = named(room, name)
-    if room.typed and room.default == name:
+def _module(table: SpecTable, name: str, entry: Entry) -> tuple[str, str]:
+    written = named(table, name)
+    if table.typed and table.default == name:
         written += " (default)"
     own = ", ".join(_written(one) for one in entry.arguments if not _is_name(one))
     rest = "those of its own" if entry.open else ""

@@ -3,8 +3,8 @@
 from . import spaces as spaces
 from .batched import BatchedEnvironment, Step
 from .episodes import read_episodes, write_episodes
-from .making import make, open_environment, similar
-from .wrapping import WrapperError
+from .ids import make, open_environment, similar
+from .wrappers import WrapperError
 
 __all__ = [
     "BatchedEnvironment",

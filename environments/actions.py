@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
-from ..checks import all_finite
-from ..contracts import NO_LEGAL_ACTION, Array, ArraySpec
-from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
+from ..core.checks import all_finite
+from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
+from ..core.protocols import NO_LEGAL_ACTION, Array, ArraySpec
 from . import spaces
 
 

@@ -11,9 +11,9 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from ..checks import FLOAT32_MAX, plain, shortened
-from ..contracts import Array, ArrayTree, State
-from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
+from ..core.checks import FLOAT32_MAX, plain, shortened
+from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
+from ..core.protocols import Array, ArrayTree, State
 from .actions import actions_for
 from .observations import MismatchError, Observations, keep_rows
 from .spaces import AnySpace

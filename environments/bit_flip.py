@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Dict, Discrete, MultiBinary
 
-from ..checks import count
-from ..contracts import Array
+from ..core.checks import count
+from ..core.protocols import Array
 
 NAMESPACE: Final = "axonrl/"
 """Prefix of the ids of axonrl's own environments."""

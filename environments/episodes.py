@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Box
 
-from ..checks import shortened
-from ..contracts import Array, Episode, named_arrays
-from ..errors import ArgumentError
+from ..core.checks import shortened
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, Episode, named_arrays
 from .minari import file_error, raw_episodes
 from .spaces import AnySpace, Leaf, leaves, limits
 

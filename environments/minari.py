@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from ..contracts import Array
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import Array
 from .spaces import AnySpace, parts
 
 _FILE, _METADATA, _GROUP, _ITEM = "main_data.hdf5", "metadata.json", "episode_", "_index_{}"

@@ -17,10 +17,10 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
-from ..checks import number
-from ..contracts import ACHIEVED_GOAL, DESIRED_GOAL, Array, ArrayTree, State
-from ..errors import ArgumentError
-from ..spread import divisor
+from ..core.checks import number
+from ..core.errors import ArgumentError
+from ..core.protocols import ACHIEVED_GOAL, DESIRED_GOAL, Array, ArrayTree, State
+from ..core.spread import divisor
 from .actions import nested
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
 from .observations import Observations, as_mapping, copied, from_mapping, keep_rows

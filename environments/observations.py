@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Dict, Tuple
 
-from ..checks import all_finite
-from ..contracts import Array, ArrayTree
+from ..core.checks import all_finite
+from ..core.protocols import Array, ArrayTree
 from . import spaces
 
 

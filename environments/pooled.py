@@ -21,8 +21,8 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..contracts import Array
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import Array
 
 NOT_EXACT: Final = (
     "EnvPool resets environments itself, from random generators that cannot be saved; vectorization 'sync' would be"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contracts import ArrayTree
+from ..core.protocols import ArrayTree
 from .batched import AnyEnv, Copies, Step
 from .observations import MismatchError
 

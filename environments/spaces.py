@@ -15,10 +15,10 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import NDArray
 
-from .. import fields
-from ..checks import shortened
-from ..contracts import ArraySpec, SpecTree
-from ..errors import ArgumentError
+from ..core import fields
+from ..core.checks import shortened
+from ..core.errors import ArgumentError
+from ..core.protocols import ArraySpec, SpecTree
 
 AnySpace: TypeAlias = "Space[Any]"
 

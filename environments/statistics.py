@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium import wrappers
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from ..contracts import State
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import State
 from .normalization import BY_NAME, Wrapped, are_copies, wrappers_of
 
 _KINDS = (

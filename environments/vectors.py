@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from ..checks import shortened
-from ..contracts import Array, ArrayTree, State
-from ..errors import ArgumentError, BrokenEnvironmentError
+from ..core.checks import shortened
+from ..core.errors import ArgumentError, BrokenEnvironmentError
+from ..core.protocols import Array, ArrayTree, State
 from .batched import AnyVectorEnv, BatchedEnvironment, Step
 from .native.vector import NativeVectorEnv
 from .observations import MismatchError, as_mapping, copied, from_mapping

@@ -10,18 +10,18 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
-from .. import registry
-from ..checks import count
-from ..contracts import MOST_LANES, Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
-from ..environments.making import open_environment
-from ..errors import ArgumentError
-from ..facts import EpisodeStats
+from ..core import registry
+from ..core.checks import count
+from ..core.errors import ArgumentError
+from ..core.protocols import MOST_LANES, Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
+from ..environments.ids import open_environment
+from ..hooks.events import EpisodeStats
 from ..policies.reasons import from_record
-from ..runs import record
+from ..run_dir import record
 from .estimator import Estimator, as_hooks
+from .experience_sources import Lanes, Spaces, spaces_in
 from .interaction import Interaction
-from .lanes import Lanes, Spaces, spaces_in
-from .limits import FIRST_UPDATE, UPDATE_FREQUENCY, Goal, Limits, Schedule
+from .limits import FIRST_UPDATE, UPDATE_FREQUENCY, Goal, Limits, UpdateSchedule
 from .run_summary import RunSummary, parts_of
 from .session import MonitoredSession
 from .trainer import Trainer
@@ -191,7 +191,7 @@ class Agent(Estimator):
             CheckpointError: ``model_dir`` cannot be used.
         """
         self._refuse_overridden()
-        schedule = Schedule(first_update, update_frequency)
+        schedule = UpdateSchedule(first_update, update_frequency)
         goal = Goal(steps, episodes, timesteps, max_steps, max_episodes, max_timesteps)
         if cluster is not None:
             cluster.train(self._trainer, self._model, env, as_hooks(hooks), schedule, goal)
@@ -288,7 +288,7 @@ class Agent(Estimator):
                 an argument does not fit.
             CheckpointError: it cannot be written, or another process is writing it.
         """
-        from .compiling import compile_program
+        from .compilation import compile_program
 
         _check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
@@ -326,7 +326,7 @@ class Agent(Estimator):
         Raises:
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
-        given, schedule = as_hooks(hooks), Schedule(first_update, update_frequency)
+        given, schedule = as_hooks(hooks), UpdateSchedule(first_update, update_frequency)
         trainer = self._trainer
         if data is None:
             self._refuse_overridden()
@@ -395,7 +395,7 @@ class Agent(Estimator):
             raise ValueError(f"run_episode is for one environment; this session has {session.num_envs}")
         if session.stop_reason is not None:
             raise ValueError(f"this session was asked to stop ({session.stop_reason}): look at session.stop_reason")
-        self._trainer.use_schedule(Schedule(first_update, update_frequency))
+        self._trainer.use_schedule(UpdateSchedule(first_update, update_frequency))
         return session.run_episode()
 
     @contextlib.contextmanager
@@ -430,7 +430,7 @@ class Agent(Estimator):
             update_frequency: as for ``train``.
             hooks: as for ``train``.
         """
-        schedule = Schedule(first_update, update_frequency)
+        schedule = UpdateSchedule(first_update, update_frequency)
         where = Lanes(observation_space, action_space, count("lanes", lanes, at_most=MOST_LANES))
         over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..contracts import Array, SpecTree
-from ..policies.acting import Acting
+from ..core.protocols import Array, SpecTree
+from ..policies.actor import Actor
 from ..policies.compiled import CompiledProgram
 from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
 from ..policies.learner import Learner
 from ..policies.modes import TrainMode
-from ..policies.patching import FrozenActor, FrozenProgram
 from ..policies.reasons import LITERT, RECORDED, TENSORFLOW, Choice, Reason
+from ..policies.weight_patches import FrozenActor, FrozenProgram
+from .batch_layout import check_batch
 from .run import Run
-from .training import check_batch
 
 if TYPE_CHECKING:
     from .eval_mode import EvalMode
@@ -83,7 +83,7 @@ class CompiledModel:
             " formats, or use Agent(model_fn, model_dir=...) without compiled"
         )
 
-    def retraced(self) -> Callable[[Mapping[str, Array]], Acting]:
+    def retraced(self) -> Callable[[Mapping[str, Array]], Actor]:
         """There is no function to trace."""
         raise ValueError(f"{self.program.directory} is compiled for LiteRT, and has no function to run in TensorFlow")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
 from ..environments.batched import BatchedEnvironment
-from ..facts import EpisodeStats
-from ..runs.seeding import episode_seed
+from ..hooks.events import EpisodeStats
+from ..run_dir.generators import episode_seed
 
 _ACTIONS_AT_FIRST = 1024
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium
 
-from ..checks import count, number
-from ..contracts import Array, ModelFn, RunConfig
+from ..core.checks import count, number
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ModelFn, RunConfig
 from ..environments.episodes import write_episodes
-from ..errors import ArgumentError
-from ..facts import HOOK_EVENTS, EpisodeStats, Session
+from ..hooks.events import HOOK_EVENTS, EpisodeStats, Session
 from ..hooks.hook import check_signature
-from ..runs.history import REPEAT, Evaluation
+from ..run_dir.history import REPEAT, Evaluation
 from .evaluator import Evaluator
 from .model import Model
 from .recorder import summarized
@@ -25,7 +25,7 @@ from .run import Run
 from .run_summary import table_of
 
 if TYPE_CHECKING:
-    from .acting import Acting
+    from .caller_loop import CallerLoop
 
 
 class Estimator:
@@ -57,7 +57,7 @@ class Estimator:
         self._run = Run(model_fn, model_dir, config, params, compiled)
         self._model = Model(self._run)
         self._evaluator = Evaluator(self._run, self._model)
-        self._acting: Acting | None = None
+        self._acting: CallerLoop | None = None
 
     @property
     def model_dir(self) -> Path:
@@ -160,9 +160,9 @@ class Estimator:
             raise ValueError(f"act needs a trained run, and {self.model_dir} holds none")
         with self._model.lock:
             if self._acting is None:
-                from .acting import Acting
+                from .caller_loop import CallerLoop
 
-                self._acting = Acting(self._model, observation_space, action_space, run.seed)
+                self._acting = CallerLoop(self._model, observation_space, action_space, run.seed)
             return self._acting(self._evaluator.policy(policy), observation, explore, first)
 
     def learning_curve(self) -> Path:
@@ -175,7 +175,7 @@ class Estimator:
             ValueError: there is no run, or a file is damaged.
             CheckpointError: the picture cannot be written, in a folder that is read-only, say.
         """
-        from ..runs.learning_curve import learning_curve
+        from ..run_dir.learning_curve import learning_curve
 
         self._run.refresh()
         if self._run.record is None:

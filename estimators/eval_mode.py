@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..runs.seeding import evaluation_seed
+from ..run_dir.generators import evaluation_seed
 from .state import TrainingState
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class EvalMode:
             logger.warning(
                 "EVAL is left out of the evaluation at timestep %d: the memory cannot be sampled then%s",
                 state.counters.global_timestep,
-                " (it is full at multiples of its size only)" if state.stepper.memory.fills_and_empties else "",
+                " (it is full at multiples of its size only)" if state.stepper.memory.is_rollout else "",
             )
 
 

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from ..contracts import Array, RunConfig
+from ..core.protocols import Array, RunConfig
 from ..environments.batched import BatchedEnvironment, Step
-from ..environments.making import similar
-from ..facts import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
+from ..environments.ids import similar
+from ..hooks.events import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
 from ..policies.behaviour import zero_rows
 from .failures import FAILURES, located

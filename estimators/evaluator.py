@@ -11,18 +11,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..checks import count, integer
-from ..contracts import Array, ArrayTree, Episode, SpecTree, State
+from ..core.checks import count, integer
+from ..core.errors import ArgumentError, NonFiniteError
+from ..core.protocols import Array, ArrayTree, Episode, SpecTree, State
 from ..environments import spaces
 from ..environments.batched import BatchedEnvironment
-from ..environments.making import innermost, open_environment
+from ..environments.ids import innermost, open_environment
 from ..environments.statistics import frozen, refuse_others, statistics_of, taken_over
-from ..errors import ArgumentError, NonFiniteError
-from ..facts import EpisodeStats
+from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks
-from ..runs.history import REPEAT, Evaluation, evaluations_of_policies
-from ..runs.seeding import evaluation_seed
-from ..runs.snapshot import Counters, PolicySnapshot
+from ..run_dir.generators import evaluation_seed
+from ..run_dir.history import REPEAT, Evaluation, evaluations_of_policies
+from ..run_dir.snapshot import Counters, PolicySnapshot
 from .evaluation import (
     AFTERWARDS,
     DURING_TRAINING,

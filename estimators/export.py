@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from ..contracts import ArraySpec, Exploration, RunConfig, State
+from ..core.errors import ArgumentError, CheckpointError
+from ..core.protocols import ArraySpec, Exploration, RunConfig, State
+from ..core.schedules import follows_run
 from ..environments import spaces
-from ..errors import ArgumentError, CheckpointError
 from ..explorations import Greedy
-from ..explorations.describing import describe
-from ..policies import description, patching
-from ..policies.patching import FrozenProgram
-from ..runs.arrays import encode_arrays
-from ..runs.files import why_unwritable, write_file, write_json_atomically
-from ..runs.folders import staged, target_of, written
-from ..runs.model_card import model_card
-from ..runs.provenance import provenance
-from ..runs.snapshot import PolicySnapshot
-from ..schedules import follows_run
+from ..explorations.description import describe
+from ..policies import description, weight_patches
+from ..policies.weight_patches import FrozenProgram
+from ..run_dir.arrays import encode_arrays
+from ..run_dir.files import why_unwritable, write_file, write_json_atomically
+from ..run_dir.folders import staged, target_of, written
+from ..run_dir.model_card import model_card
+from ..run_dir.provenance import provenance
+from ..run_dir.snapshot import PolicySnapshot
 
 if TYPE_CHECKING:
     import gymnasium
@@ -43,7 +43,7 @@ _FILES: Final = (
 )
 
 
-class Acting(Protocol):
+class ActingModel(Protocol):
     """What acts, such as a :class:`.model.Model`."""
 
     @property
@@ -55,7 +55,7 @@ class Acting(Protocol):
 
 
 def export(
-    model: Acting,
+    model: ActingModel,
     config: RunConfig,
     policy: PolicySnapshot,
     directory: str | Path,
@@ -158,7 +158,7 @@ def _write_program(folder: Path, made: FrozenProgram | bytes, policy: PolicySnap
     return {
         **written(folder / description.PROGRAM, [content]),
         "weights": "constants" if frozen else "variables",
-        "placements": patching.to_json(made.placements) if isinstance(made, FrozenProgram) else None,
+        "placements": weight_patches.to_json(made.placements) if isinstance(made, FrozenProgram) else None,
     }
 
 

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ..contracts import Array
-from ..errors import BrokenEnvironmentError, NonFiniteError
+from ..core.errors import BrokenEnvironmentError, NonFiniteError
+from ..core.protocols import Array
 
 EnvironmentFailure: TypeAlias = BrokenEnvironmentError | NonFiniteError
 FAILURES: Final = (BrokenEnvironmentError, NonFiniteError)

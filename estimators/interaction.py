@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import FLOAT32_MAX, shortened
-from ..contracts import Array, ArrayTree
+from ..core.checks import FLOAT32_MAX, shortened
+from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
+from ..core.protocols import Array, ArrayTree
 from ..environments.actions import Actions, actions_for
 from ..environments.batched import why_not_held
 from ..environments.observations import MismatchError, Observations
-from ..errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
-from ..facts import EpisodeStats
+from ..hooks.events import EpisodeStats
 from .session import MonitoredSession
 from .state import TrainingState
 
@@ -75,7 +75,7 @@ class Interaction:
             return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
-        if self._stepper.owed:
+        if self._stepper.pending_updates:
             self.session.monitor.learn()  # left over by a limit of an earlier session
         self._begin_episodes(chosen)
         began = time.perf_counter()
@@ -180,7 +180,7 @@ class Interaction:
         if listeners:
             seen = {key: _rows_of(batch[key], np.array(lanes)) for key in ("observation", "action")}
             monitor.tell(listeners, seen["observation"], seen["action"], results, following)
-        if self._stepper.owed:
+        if self._stepper.pending_updates:
             monitor.learn()
         ended = [k for k in range(len(lanes)) if terminated[k] or truncated[k]]
         finished = monitor.finish([lanes[k] for k in ended], terminated[ended].tolist(), truncated[ended].tolist())

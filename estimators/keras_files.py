@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..contracts import Array
-from ..errors import CheckpointError
+from ..core.errors import CheckpointError
+from ..core.protocols import Array
 from ..policies.modes import relative_name
 
 SUFFIXES: Final = (".keras", ".h5", ".hdf5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final, Protocol
 
-from ..checks import count
+from ..core.checks import count
 
 KINDS: Final = ("steps", "episodes", "timesteps")
 
@@ -101,7 +101,7 @@ class Goal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Schedule:
+class UpdateSchedule:
     """Updates follow ``global_timestep`` alone, so a resumed run continues with the same schedule.
 
     With 35 and 10 and one environment there is one update after timesteps 35, 45, 55 and so on; with four

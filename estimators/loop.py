@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
-from ..contracts import Array, ArrayTree
+from ..core.protocols import Array, ArrayTree
 from ..environments.batched import BatchedEnvironment, Step
 from ..environments.single import Single, SingleStep
-from ..facts import EpisodeStats
+from ..hooks.events import EpisodeStats
+from .batch_layout import first_row
 from .failures import FAILURES
 from .monitor import Monitor
 from .state import TrainingState
-from .training import first_row
 
 _BREAKS: Final = (*FAILURES, KeyboardInterrupt)
 
@@ -53,7 +53,7 @@ class Loop:
             The episodes that finished.
         """
         state, stepper, lanes = self._state, self._stepper, self._lanes
-        if stepper.owed:
+        if stepper.pending_updates:
             self._monitor.learn()
             return ()
         if not self._all_running:
@@ -86,7 +86,7 @@ class Loop:
         if listeners := self._monitor.listeners(began, acted, stepped):
             outcome = lanes.outcome(step)
             self._monitor.tell(listeners, observation, action, outcome, step.observation)
-        if self._stepper.owed:
+        if self._stepper.pending_updates:
             self._monitor.learn()
         return self._finish_episodes(step) if lanes.ended(step) else ()
 

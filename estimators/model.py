@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..contracts import Array, SpecTree
-from ..policies.acting import ActingProgram
+from ..core.protocols import Array, SpecTree
+from ..policies.actor import ActorProgram
 from ..policies.behaviour import zero_state
 from ..policies.description import Normalization, Part
 from ..policies.executors import Acted, Executor
 from ..policies.modes import ModelProgram, PredictMode, TrainMode
-from ..policies.patching import FrozenActor, FrozenProgram
 from ..policies.reasons import LITERT, Choice
-from ..runs.snapshot import PolicySnapshot
+from ..policies.weight_patches import FrozenActor, FrozenProgram
+from ..run_dir.snapshot import PolicySnapshot
 from .failures import refuse_non_finite
 from .run import Run
 
@@ -101,7 +101,7 @@ class Model:
         """EVAL on batches of the memory; TRAIN must be known. ``ValueError`` if there is none."""
         return self._source.eval_mode()
 
-    def actor(self, policy: PolicySnapshot, runtime: str = LITERT) -> ActingProgram:
+    def actor(self, policy: PolicySnapshot, runtime: str = LITERT) -> ActorProgram:
         """PREDICT with a policy's weights, to be sent to a process that acts in training.
 
         Args:
@@ -113,7 +113,7 @@ class Model:
         """
         program, source = self.program, self._source
         mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
-        return ActingProgram(
+        return ActorProgram(
             name=program.name,
             predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # not the traced function
             variables_of_predict=program.predict_variables(),

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree
-from ..facts import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, TrainingSession
+from ..core.protocols import Array, ArrayTree
+from ..hooks.events import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, TrainingSession
 from ..hooks.hook import LOOK_SECS, Event, Hooks
 from .failures import EnvironmentFailure, located
 from .limits import Limits
@@ -86,7 +86,7 @@ class Monitor:
         """Run the updates that are owed, as far as a limit on steps allows, and until they are to wait."""
         stepper, limit = self._stepper, self.limits.steps
         began = time.perf_counter()
-        while stepper.owed and stepper.counters.global_step != limit and not self.waits:
+        while stepper.pending_updates and stepper.counters.global_step != limit and not self.waits:
             if not stepper.memory.can_sample():
                 self._skip_updates()
                 break
@@ -96,7 +96,7 @@ class Monitor:
             self.loss_sum += facts.loss
             for call in self._hooks.after_update:
                 call(self._session, facts)
-            stepper.owed -= 1
+            stepper.pending_updates -= 1
         self.timings.learning += time.perf_counter() - began
 
     def learn_offline(self) -> None:
@@ -109,7 +109,7 @@ class Monitor:
         self.timings.learning += time.perf_counter() - began
 
     def _skip_updates(self) -> None:
-        self._stepper.owed = 0
+        self._stepper.pending_updates = 0
         if not self._said_cannot_sample:
             logger.warning("updates are due, but the memory cannot fill a batch yet; they are skipped")
             self._said_cannot_sample = True

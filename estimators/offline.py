@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from ..contracts import Episode, Memory, SpecTree
+from ..core.errors import ArgumentError
+from ..core.protocols import Episode, Memory, SpecTree
 from ..environments.statistics import statistics_of
-from ..errors import ArgumentError
-from ..memories.filling import digest_of, fill
-from .lanes import Lanes
+from ..memories.recorded_episodes import digest_of, fill
+from .experience_sources import Lanes
 from .state import TrainingState
 
 logger = logging.getLogger("axonrl")
@@ -17,7 +17,7 @@ logger = logging.getLogger("axonrl")
 
 def refuse_emptied(memory: Memory) -> None:
     """``ArgumentError`` for a memory that has nothing left after an update."""
-    if memory.fills_and_empties:
+    if memory.is_rollout:
         kind = type(memory).__name__
         message = f"a {kind} is emptied by each update, so there is nothing to learn from: use a ReplayMemory"
         raise ArgumentError(message, "memory", memory)

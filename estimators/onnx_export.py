@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..policies import description
-from ..runs.folders import written
-from ..runs.snapshot import PolicySnapshot
+from ..run_dir.folders import written
+from ..run_dir.snapshot import PolicySnapshot
 from .model import Model
 
 

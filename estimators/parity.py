@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..contracts import Array, RunConfig
+from ..core.protocols import Array, RunConfig
 from ..policies import Policy, description
 from ..policies.boundary import flat
-from ..runs.provenance import provenance
-from ..runs.snapshot import PolicySnapshot
+from ..run_dir.provenance import provenance
+from ..run_dir.snapshot import PolicySnapshot
 from .export import LITERT, ONNX, PACKAGES
 from .model import Model
 from .parity_rows import Boundary, Reference, Rows, joined, played_rows, random_rows

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import gymnasium
 import numpy as np
 
-from ..contracts import Array, ArraySpec
+from ..core.protocols import Array, ArraySpec
 from ..environments import make, spaces
 from ..policies.boundary import ObservationsIn, flat
 from ..policies.description import Normalization, Part

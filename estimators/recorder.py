@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Box
 
-from ..contracts import Array, ArrayTree, Episode
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree, Episode
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import KEYS
 from ..environments.spaces import leaves
 from ..environments.statistics import statistics_of
-from ..errors import ArgumentError
 from ..explorations import Random
 from ..memories.columns import map_tree
 from ..policies.behaviour import zero_rows
+from .batch_layout import first_row
 from .evaluation import Act, summary_of
-from .training import first_row
 
 _STREAM: Final = 1
 """Keeps the draws of random actions apart from those of an environment that is reset with the same seed."""

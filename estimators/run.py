@@ -15,21 +15,21 @@ from typing import Any
 
 import gymnasium
 
-from .. import registry
-from ..checks import is_json, plain, shortened
-from ..contracts import ModelFn, RunConfig, State
+from ..core import registry
+from ..core.checks import is_json, plain, shortened
+from ..core.errors import ArgumentError, CheckpointError
+from ..core.protocols import ModelFn, RunConfig, State
 from ..environments import spaces
-from ..errors import ArgumentError, CheckpointError
 from ..policies.compiled import CompiledProgram
 from ..policies.compiled import read as read_compiled
 from ..policies.reasons import Choice
-from ..runs import initial_values, record
-from ..runs.checkpoints import CheckpointStore
-from ..runs.programs import FOLDER, ProgramCache
-from ..runs.provenance import differences, provenance
-from ..runs.record import RunRecord
-from ..runs.seeding import draw_seed
-from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
+from ..run_dir import initial_values, record
+from ..run_dir.checkpoints import CheckpointStore
+from ..run_dir.generators import draw_seed
+from ..run_dir.programs import FOLDER, ProgramCache
+from ..run_dir.provenance import differences, provenance
+from ..run_dir.record import RunRecord
+from ..run_dir.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
 from ..runtimes.tracing.signature import check_signature, describe
 from .failures import refuse_non_finite
 from .state import lanes_of
@@ -248,7 +248,7 @@ class Run:
 
         Args:
             described: the environment; None where it cannot be told.
-            code: what :func:`~axonrl.runs.sources.recorded` says of this session.
+            code: what :func:`~axonrl.run_dir.sources.recorded` says of this session.
         """
         if self.record is None:
             return
@@ -289,7 +289,7 @@ class Run:
             self.record.write(self.model_dir)
 
     def settings(self, environment: str | None) -> dict[str, bool | float | str]:
-        """What tables of runs sort by: see :class:`~axonrl.facts.BeginFacts`."""
+        """What tables of runs sort by: see :class:`~axonrl.hooks.events.BeginFacts`."""
         if self.record is None:
             return {}
         memory, params = self.record.memory or {}, self.record.params or {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from .limits import Schedule
+from .limits import UpdateSchedule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RunSummary:
     num_envs: int
     parts: Mapping[str, Part]
     memory_bytes: int | None
-    schedule: Schedule
+    schedule: UpdateSchedule
     runtimes: Mapping[str, str]
     why: Mapping[str, str]
 

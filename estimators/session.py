@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import gymnasium
 import numpy as np
 
-from ..contracts import Array, RunConfig
+from ..core.protocols import Array, RunConfig
 from ..environments.batched import BatchedEnvironment
-from ..facts import BeginFacts, EndFacts, EpisodeStats, Timings
+from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
 from .failures import FAILURES
 from .interrupts import Interrupts
 from .limits import Limits
-from .live import LiveEvaluations
+from .live_evaluation import LiveEvaluations
 from .loop import Loop
 from .monitor import Monitor
 from .run import Run
@@ -245,7 +245,7 @@ class MonitoredSession:
 
     def _warn_of_no_update(self, limits: Limits) -> None:
         stepper = self._state.stepper
-        if self.env is None or limits.timesteps is None or stepper.owed:
+        if self.env is None or limits.timesteps is None or stepper.pending_updates:
             return
         end = -(-limits.timesteps // self.num_envs) * self.num_envs
         if (why := why_no_update(stepper.schedule, stepper.memory, stepper.counters.global_timestep, end)) is not None:

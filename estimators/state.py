@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, State
+from ..core.chunked_arrays import as_views
+from ..core.protocols import Array, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.observations import as_mapping, from_mapping
 from ..environments.statistics import frozen, statistics_of
-from ..runs.snapshot import Counters, PolicySnapshot
-from ..streams import as_views
+from ..run_dir.snapshot import Counters, PolicySnapshot
 from .episodes import Episodes
 from .failures import FAILURES
-from .stepping import Stepper
+from .stepper import Stepper
 
 
 @dataclasses.dataclass

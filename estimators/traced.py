@@ -7,19 +7,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..contracts import Array, SpecTree
+from ..core.protocols import Array, SpecTree
+from ..core.tensorflow_import import load_tensorflow
 from ..environments import spaces
 from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
-from ..policies.patching import FrozenActor, FrozenProgram
 from ..policies.reasons import Choice
-from ..quiet import load_tensorflow
-from ..runs.seeding import model_seed
+from ..policies.weight_patches import FrozenActor, FrozenProgram
+from ..run_dir.generators import model_seed
 from ..runtimes.tracing.signature import BoundModelFn
 from .run import Run
 
 if TYPE_CHECKING:
-    from ..runtimes.retracing import Retraced
+    from ..runtimes.remote_trace import Retraced
     from ..runtimes.tracing.program import Train
     from .eval_mode import EvalMode
 
@@ -55,7 +55,7 @@ class TracedModel:
 
     def choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
         """What runs PREDICT, and TRAIN once that is traced; ``kept`` are the executors that the run started with."""
-        from ..runtimes.choosing import choose
+        from ..runtimes.executor_choice import choose
 
         return choose(self.program, self._train, self._run.config.runtime, kept, self._run.programs)
 
@@ -84,7 +84,7 @@ class TracedModel:
 
     def retraced(self) -> Retraced:
         """Makes an executor in another process, by tracing the function there."""
-        from ..runtimes.retracing import Retraced
+        from ..runtimes.remote_trace import Retraced
 
         return Retraced(self._bound, self._observation, model_seed(self._run.seed))
 

@@ -12,39 +12,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import registry
-from ..contracts import Array, ArraySpec, Memory, SpecTree, State
-from ..environments.describing import arguments_of
+from ..core import registry
+from ..core.errors import ArgumentError, CheckpointError
+from ..core.protocols import Array, ArraySpec, Memory, SpecTree, State
+from ..environments.description import arguments_of
 from ..environments.spaces import action_spec
 from ..environments.statistics import names_of, statistics_of, taken_over
-from ..errors import ArgumentError, CheckpointError
 from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
-from ..memories.dealing import timesteps_in
-from ..memories.describing import arguments_of as memory_arguments
-from ..memories.describing import like
+from ..memories.description import arguments_of as memory_arguments
+from ..memories.description import like
+from ..memories.resharding import timesteps_in
 from ..policies.executors import Executor, check_weights
 from ..policies.reasons import Choice
-from ..runs import record
-from ..runs.arrays import split_state
-from ..runs.initial_values import digests
-from ..runs.seeding import generators
-from ..runs.snapshot import Counters
-from ..runs.sources import recorded
-from ..runs.starts import began_in, ensure_start
+from ..run_dir import record
+from ..run_dir.arrays import split_state
+from ..run_dir.generators import generators
+from ..run_dir.initial_values import digests
+from ..run_dir.snapshot import Counters
+from ..run_dir.sources import recorded
+from ..run_dir.starts import began_in, ensure_start
+from .batch_layout import check_td_error, introduce, shapes_of
 from .episodes import Episodes
 from .evaluator import Evaluator
+from .experience_sources import Lanes, lanes_of, offline_lanes
 from .failures import refuse_non_finite
-from .lanes import Lanes, lanes_of, offline_lanes
-from .limits import Schedule
-from .live import LiveEvaluations
+from .limits import UpdateSchedule
+from .live_evaluation import LiveEvaluations
 from .model import Model
 from .offline import refuse_emptied, store
 from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
-from .stepping import Stepper, no_limits
-from .training import check_td_error, introduce, shapes_of
+from .stepper import Stepper, no_limits
 from .update_schedule import chosen, unlikely
 from .warm_start import Taken, WarmStart, refuse_other, take
 
@@ -129,7 +129,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def opened(
-        self, env: Any, hooks: Sequence[Any], schedule: Schedule | None = None, *, endless: bool = False
+        self, env: Any, hooks: Sequence[Any], schedule: UpdateSchedule | None = None, *, endless: bool = False
     ) -> Iterator[MonitoredSession]:
         """A session in an environment, which stands where the running episodes do.
 
@@ -164,7 +164,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def over(
-        self, lanes: Lanes, hooks: Sequence[Any], schedule: Schedule | None, *, endless: bool
+        self, lanes: Lanes, hooks: Sequence[Any], schedule: UpdateSchedule | None, *, endless: bool
     ) -> Iterator[MonitoredSession]:
         """A session over these lanes; its state is that of the newest checkpoint."""
         self._refuse_early(hooks)
@@ -220,7 +220,7 @@ class Trainer:
             self.memory = like(self.needed_memory())
         self._built = self._run.current = None
 
-    def use_schedule(self, asked: Schedule) -> None:
+    def use_schedule(self, asked: UpdateSchedule) -> None:
         """Update by this schedule; what was not given is what the run has recorded, or else waits for a batch.
 
         Raises:
@@ -229,7 +229,7 @@ class Trainer:
         run, memory, stepper = self._run, self.needed_memory(), self.state().stepper
         recorded = {} if run.record is None else run.record.schedule or {}
         stepper.schedule = chosen(asked, recorded, memory, str(run.model_dir))
-        if memory.fills_and_empties:
+        if memory.is_rollout:
             return
         if run.model_fn is not None and run.model_name is not None and run.model_name in registry.BUILT_IN["model_fn"]:
             from ..models.blocks.params import params_of
@@ -267,7 +267,7 @@ class Trainer:
         where = f" in thread {self._thread!r}" if self._thread != threading.current_thread().name else ""
         return ValueError(f"this Agent has a session open already{where}: train it in one thread at a time")
 
-    def _prepare(self, lanes: Lanes, schedule: Schedule | None) -> _Built:
+    def _prepare(self, lanes: Lanes, schedule: UpdateSchedule | None) -> _Built:
         """Build what trains, and load the newest checkpoint, if there is one."""
         run = self._run
         self._refuse_others(lanes)
@@ -319,7 +319,7 @@ class Trainer:
         if run.record is not None:
             refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
 
-    def _build(self, lanes: Lanes, memory: Memory, schedule: Schedule | None) -> _Built:
+    def _build(self, lanes: Lanes, memory: Memory, schedule: UpdateSchedule | None) -> _Built:
         run, program = self._run, self._model.program
         predict = program.predict
         spaces = lanes.observation_space, lanes.action_space
@@ -338,7 +338,7 @@ class Trainer:
         memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
         if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
             memory.trust_identity()
-        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, Schedule(), lock=self._model.lock)
+        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, UpdateSchedule(), lock=self._model.lock)
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
         inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
         state = TrainingState(stepper, episodes)
@@ -372,11 +372,11 @@ class Trainer:
                 f"it had {before} environments until timestep {state.counters.global_timestep}, and goes on in {now}:"
                 " new episodes begin in all of them, explorations and recurrent states begin anew"
             )
-            if self.needed_memory().fills_and_empties and (left := timesteps_in(content["memory"]["state"])):
+            if self.needed_memory().is_rollout and (left := timesteps_in(content["memory"]["state"])):
                 why += f"; {left} timesteps of a rollout are left out"
             run.mark_not_exact(why)
 
-    def _start(self, built: _Built, lanes: Lanes, schedule: Schedule | None) -> None:
+    def _start(self, built: _Built, lanes: Lanes, schedule: UpdateSchedule | None) -> None:
         """The run starts: its record and its first checkpoint are written."""
         start, taken = self.warm_start, built.taken
         self._run.start(

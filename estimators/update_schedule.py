@@ -7,15 +7,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..contracts import Memory
-from .limits import Default, Schedule
+from ..core.protocols import Memory
+from .limits import Default, UpdateSchedule
 
 _PATIENCE: Final = 1_000_000
 """Timesteps after which a memory that still cannot fill a batch never says that it could."""
 logger = logging.getLogger("axonrl")
 
 
-def chosen(asked: Schedule, recorded: Mapping[str, int], memory: Memory, run: str) -> Schedule:
+def chosen(asked: UpdateSchedule, recorded: Mapping[str, int], memory: Memory, run: str) -> UpdateSchedule:
     """The schedule of a session. What was not given is what the run has recorded, or else waits for a batch.
 
     Args:
@@ -27,7 +27,7 @@ def chosen(asked: Schedule, recorded: Mapping[str, int], memory: Memory, run: st
     Raises:
         ValueError: a first update that was given comes before the memory can fill a batch.
     """
-    if memory.fills_and_empties:
+    if memory.is_rollout:
         return asked
     for name, value in asked.given.items():
         if recorded.get(name, value) != value:
@@ -43,9 +43,9 @@ def chosen(asked: Schedule, recorded: Mapping[str, int], memory: Memory, run: st
     return waits
 
 
-def why_no_update(schedule: Schedule, memory: Memory, timestep: int, end: int) -> str | None:
+def why_no_update(schedule: UpdateSchedule, memory: Memory, timestep: int, end: int) -> str | None:
     """Why nothing is learned on the way from a timestep to the last one; None if something is, or it is not known."""
-    if not memory.fills_and_empties:
+    if not memory.is_rollout:
         if schedule.due(end) > 0:
             return None
         when = f"the first update is at timestep {schedule.first_update:,}"
@@ -57,7 +57,7 @@ def why_no_update(schedule: Schedule, memory: Memory, timestep: int, end: int) -
     return f"no update will be made: training ends at timestep {end:,}, and {when}"
 
 
-def unlikely(schedule: Schedule, params: type[Any], lanes: int) -> str | None:
+def unlikely(schedule: UpdateSchedule, params: type[Any], lanes: int) -> str | None:
     """What to say of far fewer updates than the paper of a built-in algorithm makes; None where there are enough.
 
     Args:
@@ -73,7 +73,7 @@ def unlikely(schedule: Schedule, params: type[Any], lanes: int) -> str | None:
     return f"update_frequency is {every}; {name}'s paper learns {often}"
 
 
-def waiting(schedule: Schedule, memory: Memory) -> Schedule:
+def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
     """The schedule, where nobody gave its first update, with one that waits until the memory can fill a batch.
 
     Args:
@@ -81,7 +81,7 @@ def waiting(schedule: Schedule, memory: Memory) -> Schedule:
         memory: built.
     """
     first = schedule.first_update
-    if "first_update" in schedule.given or memory.fills_and_empties or memory.can_sample(first):
+    if "first_update" in schedule.given or memory.is_rollout or memory.can_sample(first):
         return schedule
     high = first
     while not memory.can_sample(high):
@@ -95,9 +95,9 @@ def waiting(schedule: Schedule, memory: Memory) -> Schedule:
     return dataclasses.replace(schedule, first_update=Default(high))
 
 
-def check_first_update(schedule: Schedule, memory: Memory) -> None:
+def check_first_update(schedule: UpdateSchedule, memory: Memory) -> None:
     """Raise ``ValueError`` if a first update that was given would come before the memory can fill a batch."""
-    if "first_update" not in schedule.given or memory.fills_and_empties or memory.can_sample(schedule.first_update):
+    if "first_update" not in schedule.given or memory.is_rollout or memory.can_sample(schedule.first_update):
         return
     raise ValueError(
         f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"

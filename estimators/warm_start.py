@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..contracts import Array, State
-from ..errors import ArgumentError
-from ..runs import record
-from ..runs.checkpoints import CheckpointStore
-from ..runs.snapshot import Counters as Progress
-from ..runs.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
-from ..runs.starts import began_in
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, State
+from ..run_dir import record
+from ..run_dir.checkpoints import CheckpointStore
+from ..run_dir.snapshot import Counters as Progress
+from ..run_dir.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
+from ..run_dir.starts import began_in
 from . import keras_files
 
 _NUMBER = re.compile(r"^[0-9]{4,}\.")

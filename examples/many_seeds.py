@@ -16,7 +16,7 @@ from axonrl.environments import make
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory
 from axonrl.models import ppo
-from axonrl.runs.statistics import interval, intervals
+from axonrl.run_dir.statistics import interval, intervals
 
 
 def train(learning_rate, seed, timesteps):

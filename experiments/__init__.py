@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .experiment import Experiment
-    from .exporting import BestExport, LatestExport
+    from .exported_policies import BestExport, LatestExport
 
 __all__ = ["BestExport", "Experiment", "LatestExport"]
 
-_EXPORTS = {"BestExport": "exporting", "Experiment": "experiment", "LatestExport": "exporting"}
+_EXPORTS = {"BestExport": "exported_policies", "Experiment": "experiment", "LatestExport": "exported_policies"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..checks import count, did_you_mean, shortened
-from ..errors import ArgumentError
-from ..estimators.limits import Goal, Schedule
+from ..core.checks import count, did_you_mean, shortened
+from ..core.errors import ArgumentError
+from ..estimators.limits import Goal, UpdateSchedule
 from ..hooks.hook import Hooks
-from .exporting import ExportStrategy
+from .exported_policies import ExportStrategy
 
 
 def strategies_of(given: Any) -> list[ExportStrategy]:
@@ -42,7 +42,7 @@ def hooks_of(argument: str, given: Any) -> list[Any]:
 
 def training_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ``Agent.train``; ``ArgumentError`` for an unknown name, or a number that it would refuse."""
-    schedule, goal = ([field.name for field in dataclasses.fields(kind)] for kind in (Schedule, Goal))
+    schedule, goal = ([field.name for field in dataclasses.fields(kind)] for kind in (UpdateSchedule, Goal))
     names = [*schedule, *goal, "cluster"]
     for name in given:
         if name not in names:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..widths import Column, fitted, room_of, shortened, told_apart
+from ..core.text_columns import Column, fitted, room_of, shortened, told_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ class Table:
     above: int = 0
     """So many rows are above a line."""
     across: bool = False
-    """Rows, not columns, hold what is of one kind: see :func:`axonrl.widths.fitted`."""
+    """Rows, not columns, hold what is of one kind: see :func:`axonrl.core.text_columns.fitted`."""
 
 
 def print_table(table: Table) -> None:

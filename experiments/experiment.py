@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..checks import count, number, shortened
-from ..errors import ArgumentError, CheckpointError
-from ..facts import EndFacts, Session
+from ..core.checks import count, number, shortened
+from ..core.errors import ArgumentError, CheckpointError
 from ..hooks.evaluation import EvaluationHook
-from ..runs.checkpoints import CheckpointStore
+from ..hooks.events import EndFacts, Session
+from ..run_dir.checkpoints import CheckpointStore
 from .arguments import hooks_of, strategies_of, training_of
-from .exporting import ExportStrategy
+from .exported_policies import ExportStrategy
 
 EVALUATED: Final = "continuous_eval.csv"
 """In a run folder: the checkpoints that :meth:`Experiment.continuous_eval` has evaluated."""

@@ -3,8 +3,8 @@
 ``Constant`` is the policy; for a constant schedule pass a number (or ``schedules.Constant``).
 """
 
-from .. import schedules
-from ..schedules import (
+from ..core import schedules
+from ..core.schedules import (
     Cosine,
     Exponential,
     InverseTime,
@@ -17,11 +17,11 @@ from ..schedules import (
     make_schedule,
 )
 from .composite import Composite
-from .lanes import OrnsteinUhlenbeck, RandomDecay
 from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random
 from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
 from .squashed import SquashedGaussian
 from .state_dependent import StateDependent
+from .stateful import OrnsteinUhlenbeck, RandomDecay
 
 __all__ = [
     "Bernoulli",

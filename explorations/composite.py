@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import Array
 from .policies import is_discrete, is_float_box, parts_of, unsuitable
 from .sampling import Bernoulli, Categorical, Gaussian, MultiCategorical
 

@@ -1,7 +1,7 @@
 """Behaviour policies: they turn a model's predictions into actions. NumPy, on the host.
 
-Each follows the ``Exploration`` protocol of ``contracts.py`` for any number of environments N. None clips: the memory
-stores unclipped actions, and the environments' interface clips what reaches ``env.step``.
+Each follows the ``Exploration`` protocol of ``core/protocols.py`` for any number of environments N. None clips: the
+memory stores unclipped actions, and the environments' interface clips what reaches ``env.step``.
 
 Those that draw Discrete or MultiDiscrete actions draw legal ones only where the model predicts ``action_mask``, bool
 [N, A]. For a row without a legal action they return ``NO_LEGAL_ACTION``, which the environments' interface refuses.
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import flag
-from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
-from ..errors import ArgumentError
-from ..schedules import RUN, ScheduleLike, follows_run, make_schedule
+from ..core.checks import flag
+from ..core.errors import ArgumentError
+from ..core.protocols import ACTION_MASK, NO_LEGAL_ACTION, Array
+from ..core.schedules import RUN, ScheduleLike, follows_run, make_schedule
 
 NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
-from ..checks import all_finite, shortened
-from ..contracts import ACTION_MASK, NO_LEGAL_ACTION, Array
-from ..errors import ArgumentError, NonFiniteError
-from ..schedules import ScheduleLike
+from ..core.checks import all_finite, shortened
+from ..core.errors import ArgumentError, NonFiniteError
+from ..core.protocols import ACTION_MASK, NO_LEGAL_ACTION, Array
+from ..core.schedules import ScheduleLike
 from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, is_multi_discrete, mask_of, unsuitable
 
 HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..checks import all_finite
-from ..contracts import Array
+from ..core.checks import all_finite
+from ..core.protocols import Array
 from .policies import NO_EXTRAS, is_float_box, unsuitable
 from .sampling import HALF_LOG_2PI, refuse_gaussian
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ..checks import all_finite, count, flag
-from ..contracts import Array, State
-from ..errors import ArgumentError, NonFiniteError
+from ..core.checks import all_finite, count, flag
+from ..core.errors import ArgumentError, NonFiniteError
+from ..core.protocols import Array, State
 from .policies import is_float_box, unsuitable
 from .sampling import HALF_LOG_2PI
 from .squashed import is_bounded_box, log_slope, middle_and_half

@@ -10,7 +10,7 @@ from .logs import LoggingHook
 from .measures import Rates
 from .nan_guard import NaNGuard
 from .progress import ProgressHook
-from .stopping import StopAfterNoImprovement, StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
+from .stop_conditions import StopAfterNoImprovement, StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
 from .summary import SummaryHook
 from .video import VideoHook
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..checks import count, number
-from ..facts import BeginFacts, EpisodeStats, TimestepFacts, TrainingSession, UpdateFacts
+from ..core.checks import count, number
+from .events import BeginFacts, EpisodeStats, TimestepFacts, TrainingSession, UpdateFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock
 

@@ -6,8 +6,8 @@ import logging
 import math
 import time
 
-from ..checks import number
-from ..facts import BeginFacts, EndFacts, EpisodeStats, Session, UpdateFacts
+from ..core.checks import number
+from .events import BeginFacts, EndFacts, EpisodeStats, Session, UpdateFacts
 from .hook import Hook
 from .measures import Clock, Meter, Rates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..contracts import RunConfig
+from ..core.protocols import RunConfig
 from .checkpoint import CheckpointHook
 from .history import HistoryHook
 from .logs import LoggingHook

@@ -6,10 +6,10 @@ import math
 import sys
 from typing import Any
 
-from ..checks import count, flag, number
-from ..contracts import State
-from ..errors import ArgumentError
-from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession, UpdateFacts
+from ..core.checks import count, flag, number
+from ..core.errors import ArgumentError
+from ..core.protocols import State
+from .events import BeginFacts, EndFacts, TimestepFacts, TrainingSession, UpdateFacts
 from .hook import Hook
 
 _LONGEST = 100

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..checks import did_you_mean
-from ..contracts import State
-from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
-from ..runs.files import write_atomically
+from ..core.checks import did_you_mean
+from ..core.protocols import State
+from ..run_dir.files import write_atomically
+from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from .hook import Hook
 from .measures import ROLLOUT, Scalars, evaluation_values, training_values
 

@@ -7,9 +7,8 @@ import logging
 from pathlib import Path
 from typing import TextIO
 
-from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
-from ..runs import history
-from ..runs.history import (
+from ..run_dir import history
+from ..run_dir.history import (
     EPISODES,
     EVAL,
     EVALUATIONS,
@@ -22,6 +21,7 @@ from ..runs.history import (
     read_eval,
     rewrite,
 )
+from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
 from .hook import Hook
 
 _log = logging.getLogger("axonrl")

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from ..checks import shortened
-from ..contracts import State
-from ..facts import (
+from ..core.checks import shortened
+from ..core.protocols import State
+from .events import (
     HOOK_EVENTS,
     BeginFacts,
     EndFacts,

@@ -6,9 +6,9 @@ import logging
 import math
 import time
 
-from ..checks import count, number
-from ..errors import ArgumentError
-from ..facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
+from ..core.checks import count, number
+from ..core.errors import ArgumentError
+from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
 from .measures import Clock
 from .status import SEPARATOR, StatusHook
 

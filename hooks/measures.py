@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..contracts import State
-from ..facts import EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ..core.protocols import State
+from .events import EpisodeStats, EvaluationFacts, Session, UpdateFacts
 
 Clock: TypeAlias = "Callable[[], float]"
 """Monotonic seconds; only differences count."""

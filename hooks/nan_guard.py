@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..errors import NonFiniteError
-from ..facts import Session, UpdateFacts
+from ..core.errors import NonFiniteError
+from .events import Session, UpdateFacts
 from .hook import Hook
 
 

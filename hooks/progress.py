@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..checks import number
-from ..facts import BeginFacts, EndFacts, Session
+from ..core.checks import number
+from .events import BeginFacts, EndFacts, Session
 from .measures import Clock
 from .status import SEPARATOR, StatusHook
 

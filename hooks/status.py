@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from ..contracts import State
-from ..facts import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ..core.protocols import State
+from .events import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from .hook import Hook
 from .measures import Clock, Meter, Rates, ReturnWindow
 

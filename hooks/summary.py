@@ -13,20 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..checks import count, flag
-from ..contracts import State
-from ..errors import ArgumentError
-from ..facts import (
-    BeginFacts,
-    EndFacts,
-    EpisodeStats,
-    EvaluationFacts,
-    Session,
-    TimestepFacts,
-    UpdateFacts,
-    VideoFacts,
-)
+from ..core.checks import count, flag
+from ..core.errors import ArgumentError
+from ..core.protocols import State
 from .event_files import EventFile
+from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts, VideoFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock, Scalars, evaluation_values, tagged
 

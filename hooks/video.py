@@ -6,8 +6,8 @@ import logging
 import sys
 from typing import Any, Final
 
-from ..checks import count
-from ..facts import BeginFacts, EndFacts, TimestepFacts, TrainingSession
+from ..core.checks import count
+from .events import BeginFacts, EndFacts, TimestepFacts, TrainingSession
 from .hook import Hook
 
 FOLDER: Final = "videos"

@@ -2,9 +2,9 @@
 
 from .batch import BatchMemory
 from .demonstrations import DemonstrationMemory
-from .filling import fill
 from .hindsight import HindsightMemory
 from .memory import Memory
+from .recorded_episodes import fill
 from .replay import ReplayMemory
 from .samplers import Prioritized, Sampler, Uniform
 from .sequences import SequenceMemory

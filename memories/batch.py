@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree
 from .memory import Memory
 
 
@@ -27,7 +27,7 @@ class BatchMemory(Memory):
         ArgumentError: an argument is out of range.
     """
 
-    fills_and_empties = True
+    is_rollout = True
 
     def __init__(self, size: int, batch_size: int | None = None, *, discount: float = 0.99) -> None:
         if batch_size not in (None, size):

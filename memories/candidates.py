@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array
-from .lanes import Limits, changes
+from ..core.protocols import Array
+from .lane_index import Limits, changes
 from .ring import Ring
 
 _NONE = np.zeros(0, np.intp)

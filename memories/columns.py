@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..checks import shortened
-from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
-from ..errors import ArgumentError
-from ..streams import Stream
+from ..core.checks import shortened
+from ..core.chunked_arrays import Stream
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree
 
 OBSERVATIONS = ("observation", "next_observation")
 FLAGS = ("terminated", "truncated")

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import number
-from ..contracts import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
-from ..errors import ArgumentError
+from ..core.checks import number
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
 from .columns import map_tree
-from .filling import checked, digest_of, fill
+from .recorded_episodes import checked, digest_of, fill
 from .replay import ReplayMemory
 from .samplers import SamplerLike, checked_td_error
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
-from ..errors import ArgumentError
-from ..streams import Stream, kept
-from .circles import Circle, Names
+from ..core.chunked_arrays import Stream, kept
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
 from .columns import OBSERVATIONS, Layout, Zeros, allocate, check_saved, in_memory, merge_axes, rows_of_bytes, take
-from .lanes import spans
+from .lane_index import spans
+from .numbered_ring import Circle, Names
 from .ring import Ring
 
 _PLACE = ArraySpec((), np.intp)

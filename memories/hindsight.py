@@ -8,13 +8,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..checks import choice, number, shortened
-from ..contracts import ACHIEVED_GOAL as ACHIEVED
-from ..contracts import DESIRED_GOAL as DESIRED
-from ..contracts import Array, ArrayTree, EnvironmentView, SpecTree, State
-from ..errors import ArgumentError, NonFiniteError
-from .bounds import Bounds
+from ..core.checks import choice, number, shortened
+from ..core.errors import ArgumentError, NonFiniteError
+from ..core.protocols import ACHIEVED_GOAL as ACHIEVED
+from ..core.protocols import DESIRED_GOAL as DESIRED
+from ..core.protocols import Array, ArrayTree, EnvironmentView, SpecTree, State
 from .columns import FLAGS, take
+from .episode_bounds import Bounds
 from .replay import ReplayMemory
 from .samplers import SamplerLike
 

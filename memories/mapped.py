@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 import numpy as np
 from filelock import FileLock, Timeout
 
-from ..contracts import Array
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import Array
 
 _LAYOUT: Final = "layout.json"
 _LOCK: Final = ("lock", "lock.pid")

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import checks
-from ..checks import count, number
-from ..contracts import Array, ArrayTree, SpecTree, State
-from ..errors import ArgumentError
+from ..core import checks
+from ..core.checks import count, number
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree, SpecTree, State
 from . import columns
 from .frames import FrameRing, Stack
 from .mapped import Mapped, checked_path, sparse
@@ -68,7 +68,7 @@ class Memory(abc.ABC):
         ArgumentError: an argument is out of range.
     """
 
-    fills_and_empties = False
+    is_rollout = False
     """Is a batch the whole memory, sampled when it is full and then cleared?"""
     _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount", "frame_stack")
     """What a saved memory must have in common with the one that loads it."""
@@ -280,7 +280,7 @@ class Memory(abc.ABC):
     def state_dict(self) -> State:
         """Copies of what is stored, without unused places and without the generator.
 
-        For a checkpoint (inside of :func:`axonrl.streams.as_views`) streams of it, which are good until it changes.
+        For a checkpoint (inside of :func:`~axonrl.core.chunked_arrays.as_views`) streams, valid until it changes.
         """
         self._require_built()
         return {**{name: getattr(self, name) for name in self._settings}, **self._ring.state_dict()}

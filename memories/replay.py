@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..checks import count
-from ..contracts import Array, ArrayTree, SpecTree, State
-from ..errors import ArgumentError
+from ..core.checks import count
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree, SpecTree, State
 from .candidates import Candidates
 from .columns import FLAGS, take
 from .memory import Memory

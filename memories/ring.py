@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree, SpecTree
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree, SpecTree
 from . import columns
-from .circles import Names
 from .columns import FLAGS, Layout, take
-from .lanes import layered, spans
-from .saving import Saving
+from .lane_index import layered, spans
+from .numbered_ring import Names
+from .ring_state import Saving
 
 _SPARE_BYTES = 64 * 2**20
 _INDEX = np.dtype(np.intp)

@@ -9,11 +9,11 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from ..checks import all_finite, choice, did_you_mean, number
-from ..contracts import Array, State
-from ..errors import ArgumentError, NonFiniteError
-from ..schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
-from ..streams import kept
+from ..core.checks import all_finite, choice, did_you_mean, number
+from ..core.chunked_arrays import kept
+from ..core.errors import ArgumentError, NonFiniteError
+from ..core.protocols import Array, State
+from ..core.schedules import Constant, Schedule, ScheduleLike, follows_run, make_schedule
 from .sum_tree import SumTree
 
 _BELOW_ONE = 1 - 2**-40

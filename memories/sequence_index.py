@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec
-from ..errors import ArgumentError
-from ..streams import Stream, kept
+from ..core.chunked_arrays import Stream, kept
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArraySpec
 from . import columns
-from .circles import Circle, Names
-from .lanes import changes, layered, spans
+from .lane_index import changes, layered, spans
+from .numbered_ring import Circle, Names
 from .ring import Ring
 
 _SPARE_BYTES = 2**20

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import count, integer, number
-from ..contracts import Array, ArraySpec, ArrayTree, SpecTree, State
-from ..errors import ArgumentError
+from ..core.checks import count, integer, number
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
 from . import columns
 from .replay import ReplayMemory
 from .ring import Ring

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..contracts import Array
+from ..core.protocols import Array
 
 _BELOW_ONE = math.nextafter(1, 0)
 

@@ -17,6 +17,6 @@ Every ``model_fn`` takes the same arguments:
 It returns an ``EstimatorSpec`` whose ``predictions["action"]`` is the greedy action in the environment's units.
 """
 
-from ..quiet import load_tensorflow
+from ..core.tensorflow_import import load_tensorflow
 
 load_tensorflow()

@@ -2,7 +2,7 @@
 
 import sys
 
-from ..registry import find
+from ..core.registry import find
 from .blocks.params import params_of, table
 
 if __name__ == "__main__":

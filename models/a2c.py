@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..contracts import EstimatorSpec, RunConfig
-from ..schedules import ScheduleLike
+from ..core.protocols import EstimatorSpec, RunConfig
+from ..core.schedules import ScheduleLike
 from . import ppo
 from .blocks.actor_critic_params import ActorCriticParams
 from .blocks.params import from_params

@@ -16,13 +16,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks.actions import LOG_STD_BOUNDS, Actions, actions_of
-from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.networks import Network, NetworkParams
 from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
 from .blocks.params import from_params, one_of, param, real
+from .blocks.train_step import check_transitions, learning_spec, mean_error
 
 Tensor: TypeAlias = Any
 

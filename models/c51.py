@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..errors import ArgumentError
-from ..schedules import Linear, ScheduleLike
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import Linear, ScheduleLike
 from .blocks import distributional
 from .blocks.branches import Branches
-from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.losses import action_values
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, param, real, whole
 from .blocks.q_networks import QNetwork, QParams, predict_spec
+from .blocks.train_step import check_transitions, learning_spec, mean_error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

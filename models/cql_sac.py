@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from .. import noise
-from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks.actions import SquashedBox, flat
 from .blocks.critics import TwinCritics
-from .blocks.learning import mean_error
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, real, whole
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
 from .blocks.soft_policies import SquashedPolicy
 from .blocks.temperature import Temperature
+from .blocks.train_step import mean_error
 
 Tensor: TypeAlias = Any
 _LOG_UNIFORM = -math.log(2.0)

@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..schedules import ScheduleLike
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import ScheduleLike
 from .blocks.deterministic import Actor, DeterministicParams, Learner, Task
 from .blocks.networks import Network
 from .blocks.params import from_params, param, sizes

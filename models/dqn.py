@@ -15,14 +15,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import losses, masks
 from .blocks.branches import Branches
-from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, one_of, param, real
 from .blocks.q_networks import QNetwork, QParams, predict_spec
+from .blocks.train_step import check_transitions, learning_spec, mean_error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,18 +12,18 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..schedules import ScheduleLike
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import ScheduleLike
 from .blocks import rollouts
 from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import PolicyValueParams
-from .blocks.learning import minimize
 from .blocks.losses import approximate_kl
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, one_of, optional, param, real, whole
 from .blocks.returns import vtrace
+from .blocks.train_step import minimize
 
 Tensor: TypeAlias = Any
 

@@ -13,16 +13,16 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import losses
 from .blocks.actions import SquashedBox
 from .blocks.behaviour import NoiseParams
-from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.networks import DenseParams, Network
 from .blocks.observations import Observations
 from .blocks.optimizers import OptimizerParams
 from .blocks.params import from_params, param, real
 from .blocks.targets import update_target
+from .blocks.train_step import check_transitions, learning_spec, mean_error
 
 Tensor: TypeAlias = Any
 

@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..schedules import ScheduleLike
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import ScheduleLike
 from .blocks import losses, rollouts
 from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import ActorCriticParams
-from .blocks.learning import minimize
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, optional, param, real, schedule, whole
+from .blocks.train_step import minimize
 
 Tensor: TypeAlias = Any
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import quantiles
 from .blocks.branches import Branches
 from .blocks.distributional import of_action
-from .blocks.learning import check_transitions, learning_spec, mean_error
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.q_networks import QNetwork, predict_spec
+from .blocks.train_step import check_transitions, learning_spec, mean_error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

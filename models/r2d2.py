@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import losses
 from .blocks.actions import Discrete
 from .blocks.behaviour import BehaviourParams
-from .blocks.learning import learning_spec
 from .blocks.losses import action_values
 from .blocks.lstm import State
 from .blocks.masks import best
@@ -28,6 +27,7 @@ from .blocks.recurrent import RecurrentNetwork, RecurrentParams, Sequences, obse
 from .blocks.returns import n_step_returns
 from .blocks.rollouts import rows
 from .blocks.targets import TargetParams
+from .blocks.train_step import learning_spec
 
 Tensor: TypeAlias = Any
 

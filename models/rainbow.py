@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..contracts import EstimatorSpec, RunConfig
-from ..schedules import ScheduleLike
+from ..core.protocols import EstimatorSpec, RunConfig
+from ..core.schedules import ScheduleLike
 from . import c51, dqn
 from .blocks.params import flag, from_params, param
 from .blocks.q_networks import QParams

@@ -14,16 +14,16 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from .. import noise
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks.actions import flat
 from .blocks.critics import CriticEnsemble
-from .blocks.learning import over_parts, stacked_parts
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
 from .blocks.soft_policies import soft_policy
 from .blocks.temperature import Temperature
+from .blocks.train_step import over_parts, stacked_parts
 
 Tensor: TypeAlias = Any
 

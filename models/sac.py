@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks.actions import flat
 from .blocks.critics import TwinCritics
+from .blocks.encoders import Remembered
 from .blocks.observations import Observations
 from .blocks.params import from_params, optional, param, whole
 from .blocks.recurrent import observation_and_state
-from .blocks.sights import Remembered
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, sequences, transitions, within_sequences
 from .blocks.soft_policies import soft_policy
 from .blocks.state_dependent import StateDependentParams

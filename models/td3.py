@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from .. import noise
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..schedules import ScheduleLike
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import ScheduleLike
 from .blocks.critics import TwinCritics
 from .blocks.deterministic import Actor, DeterministicParams, Learner, Task
 from .blocks.params import from_params, param, real, sizes, whole

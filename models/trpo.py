@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..errors import ArgumentError
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import trust_region
 from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
@@ -22,7 +22,7 @@ from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at
 from .blocks.params import from_params, param, real, whole
 from .blocks.rollouts import normalized
-from .blocks.value_fitting import ValueFittingParams, fit_value, value_loss
+from .blocks.value_fit import ValueFittingParams, fit_value, value_loss
 
 Tensor: TypeAlias = Any
 

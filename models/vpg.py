@@ -13,17 +13,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..contracts import EstimatorSpec, Modes, RunConfig
-from ..errors import ArgumentError
-from ..schedules import ScheduleLike
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import ScheduleLike
 from .blocks.actions import actions_of
 from .blocks.actor_critic import ActorCritic
-from .blocks.learning import minimize
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, one_of, param, schedule
 from .blocks.rollouts import normalized
-from .blocks.value_fitting import ValueFittingParams, fit_value, value_loss
+from .blocks.train_step import minimize
+from .blocks.value_fit import ValueFittingParams, fit_value, value_loss
 
 VALUE, NONE = "value", "none"
 

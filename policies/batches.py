@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import shortened
-from ..contracts import Array, ArraySpec, ArrayTree, SpecTree
+from ..core.checks import shortened
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree
 
 _dtype_of = operator.attrgetter("dtype")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..contracts import Array, ArrayTree, Exploration
+from ..core.protocols import Array, ArrayTree, Exploration
 from ..explorations import Greedy
-from ..explorations.checking import checked
-from ..explorations.describing import is_ours
-from .acting import Acting
+from ..explorations.description import is_ours
+from ..explorations.returned_actions import checked
+from .actor import Actor
 from .modes import PredictMode
 
 
@@ -26,7 +26,7 @@ class Behaviour:
         rng: what acting draws from.
     """
 
-    def __init__(self, predict: PredictMode, executor: Acting, lanes: int, rng: np.random.Generator) -> None:
+    def __init__(self, predict: PredictMode, executor: Actor, lanes: int, rng: np.random.Generator) -> None:
         self.executor = executor
         self.lanes = lanes
         self.exploration: Exploration = Greedy() if predict.exploration is None else predict.exploration

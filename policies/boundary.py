@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import all_finite, shortened
-from ..contracts import NO_LEGAL_ACTION, Array, ArraySpec
+from ..core.checks import all_finite, shortened
+from ..core.protocols import NO_LEGAL_ACTION, Array, ArraySpec
 from .description import Normalization, Part
 
 

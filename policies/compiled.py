@@ -28,16 +28,16 @@ from typing import Any, Final
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from ..checks import integer, shortened
-from ..contracts import Array, ArraySpec, SpecTree
-from ..errors import ArgumentError
-from ..explorations.describing import made_from, space_of
-from ..noise import Request
-from . import patching, varying
+from ..core.checks import integer, shortened
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArraySpec, SpecTree
+from ..core.trace_inputs import Request
+from ..explorations.description import made_from, space_of
+from . import free_params, weight_patches
 from .description import read_json, read_part, space_attributes
 from .modes import PredictMode, TrainMode, VariableSpec
-from .patching import FrozenProgram
 from .reasons import Reason, from_record
+from .weight_patches import FrozenProgram
 
 FILE: Final = "program.json"
 PROGRAM: Final = "program.tflite"
@@ -114,7 +114,7 @@ class CompiledProgram:
         Raises:
             ArgumentError: it was compiled with others, and does not leave open those that differ.
         """
-        described = varying.with_params(self.everything, params)
+        described = free_params.with_params(self.everything, params)
         if described is None:
             free = sorted({*self.free["inputs"], *self.free["exploration"]})
             may = f"; {', '.join(free)} may have another value of the same sign" if free else ""
@@ -124,8 +124,8 @@ class CompiledProgram:
 
     @property
     def free(self) -> Mapping[str, Any]:
-        """Names of the params that it leaves open, as ``FILE`` has them: see :mod:`axonrl.policies.varying`."""
-        free: Mapping[str, Any] = self.everything.get("free", varying.NOTHING)
+        """Names of the params that it leaves open, as ``FILE`` has them: see :mod:`axonrl.policies.free_params`."""
+        free: Mapping[str, Any] = self.everything.get("free", free_params.NOTHING)
         return free
 
     def variables(self) -> Mapping[str, VariableSpec]:
@@ -144,7 +144,7 @@ class CompiledProgram:
     def acting_program(self) -> FrozenProgram | bytes:
         """The LiteRT file that only acts; ``ValueError`` if it is damaged."""
         content, placements = read_part(self, "policy"), self.everything["policy"]["placements"]
-        return content if placements is None else FrozenProgram(content, patching.from_json(placements))
+        return content if placements is None else FrozenProgram(content, weight_patches.from_json(placements))
 
     # -- initial weights ----------------------------------------------------------------------------------------------
 

@@ -14,13 +14,13 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from .. import fields
-from ..checks import all_finite, flag
-from ..contracts import Array, ArraySpec
-from ..errors import ArgumentError
-from ..spread import divisor
-from . import patching
-from .patching import Placement
+from ..core import fields
+from ..core.checks import all_finite, flag
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArraySpec
+from ..core.spread import divisor
+from . import weight_patches
+from .weight_patches import Placement
 
 FILE: Final = "policy.json"
 PROGRAM: Final = "policy.tflite"
@@ -296,7 +296,7 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
     with concerning(path, "action.space"):
         action_space = space_attributes(value["action"]["space"])
     with concerning(path, "program.placements"):
-        placed = None if placements is None else patching.from_json(placements)
+        placed = None if placements is None else weight_patches.from_json(placements)
         if unknown := {place.name for place in placed or ()} - weights.keys():
             raise ValueError(f"there is no weight {unknown.pop()!r}")
     return Description(

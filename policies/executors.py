@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec, ArrayTree
+from ..core.protocols import Array, ArraySpec, ArrayTree
 
 Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
 """Observations; for a recurrent model ``{"observation": observations, "state": {name: array}}``."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from ..contracts import Array
-from ..quiet import stderr_aside
+from ..core.protocols import Array
+from ..core.tensorflow_import import stderr_aside
 from .executors import Acted, Features, leaves, with_parts
 
 _drain: Callable[[Iterable[Any]], None] = deque[Any](maxlen=0).extend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..contracts import Array
+from ..core.protocols import Array
 from . import compiled
 from .compiled import CompiledProgram
 from .lite_executor import LiteRTExecutor
@@ -14,7 +14,7 @@ from .lite_executor import LiteRTExecutor
 class Learner(LiteRTExecutor):
     """A compiled program that acts and learns; its weights are inside.
 
-    It computes, and no more: a :class:`~axonrl.estimators.stepping.Stepper` joins it with memory, exploration,
+    It computes, and no more: a :class:`~axonrl.estimators.stepper.Stepper` joins it with memory, exploration,
     generators and schedule, and ``Agent(None, compiled=directory, memory=...)`` gives it the whole life of a run.
 
     Example::

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..contracts import Array, ArraySpec, ArrayTree
+from ..core.protocols import Array, ArraySpec, ArrayTree
 from .batches import BatchBoundary
 from .executors import Acted, Features, TrainResult, check_weights
 from .interpreter import ActSignature, LiteProgram, Signature

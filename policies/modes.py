@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ..contracts import ArraySpec, Exploration, SpecTree
-from ..noise import Request
+from ..core.protocols import ArraySpec, Exploration, SpecTree
+from ..core.trace_inputs import Request
 
 COUNTERS: Final = {"global_step": np.int64, "global_timestep": np.int64, "progress": np.float32}
 """What ``labels`` has beside the batch, in the order of a program's inputs, and its dtype."""

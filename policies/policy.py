@@ -11,16 +11,16 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
-from ..checks import all_finite
-from ..contracts import Array, ArraySpec, ArrayTree, Exploration
-from ..explorations.describing import from_description
+from ..core.checks import all_finite
+from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration
+from ..explorations.description import from_description
 from . import description as descriptions
 from .boundary import ObservationsIn, actions_out
 from .description import Description
 from .executors import check_weights, with_parts
 from .interpreter import LiteProgram
-from .patching import FrozenProgram
 from .preprocessing import make_preprocessing
+from .weight_patches import FrozenProgram
 
 
 class Policy:

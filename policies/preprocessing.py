@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..checks import did_you_mean
+from ..core.checks import did_you_mean
 
-MAKERS: Final = {"rlgraph": "axonrl.interfaces.rlgraph.processing.exported:make"}
+MAKERS: Final = {"rlgraph": "axonrl.compat.rlgraph.processing.exported:make"}
 """By the kind that ``policy.json`` names: a function from what it says besides to one of observations."""
 
 

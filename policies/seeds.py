@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..checks import integer, shortened
-from ..errors import ArgumentError
+from ..core.checks import integer, shortened
+from ..core.errors import ArgumentError
 from . import compiled
 
 _MAX_SEED: Final = 2**63 - 1
@@ -37,7 +37,7 @@ def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
     if not missing:
         return
     # What can be imported here can be imported there: the model function may be the user's own.
-    code = f"import sys; sys.path[:] = {sys.path}; from axonrl.estimators.compiling import main; sys.exit(main())"
+    code = f"import sys; sys.path[:] = {sys.path}; from axonrl.estimators.compilation import main; sys.exit(main())"
     task = json.dumps({"directory": str(directory), "seeds": missing})
     ran = subprocess.run([sys.executable, "-c", code], input=task, capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -15,11 +15,11 @@ from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's o
     convert_variables_to_constants_v2,
 )
 
-from ..contracts import Array
-from ..policies import patching
-from ..policies.patching import FrozenProgram, Placement
-from .choosing import Cache, choose
-from .litert import listing
+from ..core.protocols import Array
+from ..policies import weight_patches
+from ..policies.weight_patches import FrozenProgram, Placement
+from .executor_choice import Cache, choose
+from .litert import op_allowlist
 from .litert.conversion import ConversionError, convert
 from .litert.fingerprint import fingerprint
 from .tracing.graphs import reached_nodes
@@ -39,7 +39,7 @@ def pays(predict: Predict) -> bool:
 
     They do in large programs, above all convolutions, whose fast kernels in LiteRT take constants only.
     """
-    return predict.large is not None and listing.unproven(predict.function.graph) is None
+    return predict.large is not None and op_allowlist.unproven(predict.function.graph) is None
 
 
 def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> FrozenProgram | bytes:
@@ -186,10 +186,10 @@ def _places(content: bytes, weights: Mapping[str, Array], factors: list[float]) 
 
 
 def _pack(frozen: FrozenProgram) -> bytes:
-    header = json.dumps(patching.to_json(frozen.placements)).encode()
+    header = json.dumps(weight_patches.to_json(frozen.placements)).encode()
     return len(header).to_bytes(_LENGTH, "little") + header + frozen.content
 
 
 def _unpack(packed: bytes) -> FrozenProgram:
     end = _LENGTH + int.from_bytes(packed[:_LENGTH], "little")
-    return FrozenProgram(packed[end:], patching.from_json(json.loads(packed[_LENGTH:end])))
+    return FrozenProgram(packed[end:], weight_patches.from_json(json.loads(packed[_LENGTH:end])))

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from ..contracts import Array, ArraySpec
+from ..core.protocols import Array, ArraySpec
+from ..core.tensorflow_import import stderr_aside
 from ..policies.description import Normalization, Part
 from ..policies.executors import action_names
-from ..quiet import stderr_aside
 from .frozen import with_weights
 from .tracing.program import Predict, Program
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from ..contracts import Array, ArraySpec, ArrayTree
+from ..core.protocols import Array, ArraySpec, ArrayTree
+from ..core.tensorflow_import import use_tensorflow
 from ..policies.batches import BatchBoundary
 from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves, with_parts
 from ..policies.modes import COUNTERS
-from ..quiet import use_tensorflow
 from .tracing import graphs
 from .tracing.program import Eval, Program, Train
-from .tracing.reading import OnlyRead
+from .tracing.read_params import OnlyRead
 
 _FEW: Final = 8
 """Up to this many observations, the short way is faster even for a convolutional network, a single chain of ops."""

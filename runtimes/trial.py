@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium.spaces import Dict, Tuple
 
-from ..contracts import Array
+from ..core.protocols import Array
 from ..environments import spaces
 from ..policies import reasons
 from ..policies.executors import Executor, leaves

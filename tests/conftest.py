@@ -82,12 +82,12 @@ InTensorFlow: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
 def runtimes() -> tuple[Any, Any]:
     """The modules with the names that are replaced, after all that import these names have done so."""
-    for name in ("frozen", "retracing", "trial", "tensorflow", "litert.executor"):
+    for name in ("frozen", "remote_trace", "trial", "tensorflow", "litert.executor"):
         importlib.import_module(f"axonrl.runtimes.{name}")
-    from axonrl.runtimes import choosing
+    from axonrl.runtimes import executor_choice
     from axonrl.runtimes.tracing import program
 
-    return choosing, program
+    return executor_choice, program
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def traced_once() -> Iterator[None]:
     Each has an exploration of its own. A second agent of a model that TensorFlow runs is refused: both would share
     variables.
     """
-    choosing, program = runtimes()
+    executor_choice, program = runtimes()
     original: Any = program.Program
-    executor = choosing._executor
+    executor = executor_choice._executor
     made: dict[str, Any] = {}
 
     class Once(original):  # type: ignore[misc]
@@ -132,7 +132,7 @@ def traced_once() -> Iterator[None]:
     once.original = original  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "Program", once)
-        patch.setattr(choosing, "_executor", checked)
+        patch.setattr(executor_choice, "_executor", checked)
         yield
 
 
@@ -142,15 +142,15 @@ def in_tensorflow() -> InTensorFlow:
 
     @contextlib.contextmanager
     def entered() -> Iterator[None]:
-        choosing, program = runtimes()
-        choose = choosing.choose
+        executor_choice, program = runtimes()
+        choose = executor_choice.choose
 
         def tensorflow(program: Any, train: Any, runtime: str, kept: Any, cache: Any) -> Any:
             return choose(program, train, "tensorflow", kept, cache)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(program, "Program", getattr(program.Program, "original", program.Program))
-            patch.setattr(choosing, "choose", tensorflow)
+            patch.setattr(executor_choice, "choose", tensorflow)
             yield
 
     return entered

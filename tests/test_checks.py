@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.checks import all_finite, choice, count, did_you_mean, flag, integer, number, plain, shortened
+from axonrl.core.checks import all_finite, choice, count, did_you_mean, flag, integer, number, plain, shortened
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, CheckpointError, NonFiniteError
 from axonrl.tests.raising import raised
 

@@ -1,4 +1,4 @@
-"""What the records of contracts.py refuse, with the field in the error."""
+"""What the records of core/protocols.py refuse, with the field in the error."""
 
 import re
 from typing import Any

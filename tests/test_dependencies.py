@@ -21,7 +21,7 @@ import tensorflow as tf
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from axonrl.environments import making
+from axonrl.environments import ids
 from axonrl.tests.test_imports import package_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -294,7 +294,7 @@ def test_what_is_not_required_is_in_an_extra() -> None:
 def test_messages_name_extras_that_exist() -> None:
     strings = [node.value for node in nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     named = {extra for string in strings for extra in re.findall(r"'axonrl\[(\w[\w-]*)\]'|\"axonrl\[(\w+)\]\"", string)}
-    assert {*filter(None, itertools.chain(*named)), *making._EXTRAS.values()} == {
+    assert {*filter(None, itertools.chain(*named)), *ids._EXTRAS.values()} == {
         *OPTIONAL.values(),
         "box2d",
         "minari",

@@ -26,18 +26,18 @@ from axonrl import (
     hooks,
     memories,
     policies,
-    registry,
     schedules,
     serving,
 )
+from axonrl.compat import tensorforce
+from axonrl.compat.tensorforce import agents as agents_of_tensorforce
+from axonrl.compat.tensorforce import run as run_of_tensorforce
+from axonrl.core import registry
 from axonrl.docs import build, generate
 from axonrl.environments import make
 from axonrl.experiments.commands.cli import command_line, main
-from axonrl.experiments.language.shipped import shipped
+from axonrl.experiments.config.shipped import shipped
 from axonrl.explorations import Categorical
-from axonrl.interfaces import tensorforce
-from axonrl.interfaces.tensorforce import agents as agents_of_tensorforce
-from axonrl.interfaces.tensorforce import run as run_of_tensorforce
 from axonrl.memories import BatchMemory, Memory, ReplayMemory
 from axonrl.models.blocks.params import params_of
 from axonrl.tests.conftest import InTensorFlow
@@ -119,7 +119,7 @@ def run_command(words: list[str]) -> None:
         assert {word for word in words[1:] if word[0].isalpha()} <= {*shipped()}, words
     elif program == "python" and words[0].startswith("examples/"):
         assert (ROOT / words[0]).is_file(), words  # run by tests/test_examples.py
-    elif [program, *words[:2]] == ["python", "-m", "axonrl.interfaces.tensorforce.run"]:
+    elif [program, *words[:2]] == ["python", "-m", "axonrl.compat.tensorforce.run"]:
         assert run_of_tensorforce.main([*words[2:], "--episodes", "2"]) == 0, words
     elif words[:1] == ["-m"] and words[1] in ("axonrl.benchmarks.tensorforce", "axonrl.benchmarks.rlgraph"):
         assert words[2] in ("learning", "speed"), words

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from axonrl.core.errors import ArgumentError, ClusterError, message_of, place_of
 from axonrl.distributed import roles
 from axonrl.environments import open_environment
-from axonrl.errors import ArgumentError, ClusterError, place_of, told
 from axonrl.experiments.commands import failures
 from axonrl.experiments.seeds import group, process
 from axonrl.experiments.tracking import follower
@@ -76,11 +76,11 @@ def test_there_is_no_place_in_what_is_not_a_users() -> None:
 
 
 def test_an_error_in_a_paragraph() -> None:
-    assert told(ValueError("the environment\n  is \x1b[1mbroken\x1b[0m")) == "the environment is broken"
-    assert told(ClusterError("nothing moves:\nactor 0  waits")) == "nothing moves:\nactor 0  waits"
-    assert told(KeyError("q")) == "KeyError: 'q'"
-    assert told(ValueError()) == "ValueError: "
-    assert len(told(ValueError("x" * 10**6))) == 2003
+    assert message_of(ValueError("the environment\n  is \x1b[1mbroken\x1b[0m")) == "the environment is broken"
+    assert message_of(ClusterError("nothing moves:\nactor 0  waits")) == "nothing moves:\nactor 0  waits"
+    assert message_of(KeyError("q")) == "KeyError: 'q'"
+    assert message_of(ValueError()) == "ValueError: "
+    assert len(message_of(ValueError("x" * 10**6))) == 2003
 
 
 def by_the_command_line(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:

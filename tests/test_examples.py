@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments import make
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig, noise
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.memories import ReplayMemory
 from axonrl.noise import Request
 from axonrl.runtimes.tracing.program import Program

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.quiet import announce
+from axonrl.core.tensorflow_import import announce
 
 
 class Terminal:
@@ -55,7 +55,9 @@ def test_it_is_announced_in_the_log_where_that_is_read(
         ("raise ImportError('a library is missing')", "a greeting\nImportError: a library is missing\nafter\n"),
     ],
 )
-@pytest.mark.parametrize("loading", ["import axonrl.models", "from axonrl.quiet import load_tensorflow as f; f()"])
+@pytest.mark.parametrize(
+    "loading", ["import axonrl.models", "from axonrl.core.tensorflow_import import load_tensorflow as f; f()"]
+)
 def test_only_a_failing_import_is_heard(tmp_path: Path, loading: str, source: str, err: str) -> None:
     (tmp_path / "tensorflow.py").write_text(f"import os\nos.write(2, b'a greeting\\n')\n{source}\n")
     code = f"""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from axonrl import registry
+from axonrl.core import registry
 from axonrl.errors import ArgumentError
 from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import BatchMemory, ReplayMemory
@@ -120,7 +120,7 @@ def test_name_of_what_cannot(user_module: str) -> None:
     replaced = functools.wraps(mine.plain)(lambda: None)
     others: list[Any] = [nested, lambda: None, functools.partial(nested), mine(), mine().method, replaced, 3]
     assert [registry.name_of(other) for other in others] == [None] * 7
-    code = "from axonrl.registry import name_of\ndef f(): ...\nprint(name_of(f))"
+    code = "from axonrl.core.registry import name_of\ndef f(): ...\nprint(name_of(f))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "None\n"
 
@@ -128,7 +128,7 @@ def test_name_of_what_cannot(user_module: str) -> None:
 def test_looking_around_loads_nothing() -> None:
     code = """
 import sys
-from axonrl import registry
+from axonrl.core import registry
 print([(kind, name) for kind in registry.BUILT_IN for name in registry.names(kind) if not registry.summary(kind, name)])
 print(sorted({"tensorflow", "keras", "gymnasium"} & set(sys.modules)))
 """

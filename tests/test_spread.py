@@ -8,18 +8,18 @@ import pytest
 import tensorflow as tf
 from gymnasium.spaces import Box
 
-from axonrl.contracts import Array
+from axonrl.compat.common.layers.layer import Step
+from axonrl.compat.common.value_specs import ValueSpec
+from axonrl.compat.rlgraph.agents import on_policy_core
+from axonrl.compat.rlgraph.processing import preprocessing_steps, value_specs
+from axonrl.compat.tensorforce.model import custom_layers
+from axonrl.compat.tensorforce.processing import preprocessing_layers
+from axonrl.core.protocols import Array
+from axonrl.core.spread import varies
 from axonrl.environments.normalization import NormalizeObservation, NormalizeReward
-from axonrl.interfaces.common.layers.layer import Step
-from axonrl.interfaces.common.value_specs import ValueSpec
-from axonrl.interfaces.rlgraph.agents import on_policy_core
-from axonrl.interfaces.rlgraph.processing import preprocessing_steps, value_specs
-from axonrl.interfaces.tensorforce.model import custom_layers
-from axonrl.interfaces.tensorforce.processing import preprocessing_layers
 from axonrl.models.blocks import rollouts
 from axonrl.policies.description import Normalization
 from axonrl.runtimes import onnx_conversion
-from axonrl.spread import varies
 
 F32: Final = np.float32
 STATE: Final = ValueSpec("state", "float", (4,))

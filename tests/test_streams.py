@@ -2,9 +2,9 @@ from typing import Any
 
 import numpy as np
 
-from axonrl import streams
-from axonrl.contracts import ArraySpec
-from axonrl.streams import Piece, Stream
+from axonrl.core import chunked_arrays
+from axonrl.core.chunked_arrays import Piece, Stream
+from axonrl.core.protocols import ArraySpec
 
 
 def numbers(begin: int, end: int) -> Any:
@@ -35,7 +35,7 @@ def test_a_part_of_a_stream() -> None:
 
 
 def test_chunks_have_a_bounded_size(monkeypatch: Any) -> None:
-    monkeypatch.setattr(streams, "CHUNK_BYTES", 8)
+    monkeypatch.setattr(chunked_arrays, "CHUNK_BYTES", 8)
     assert [chunk.tolist() for chunk in stream().chunks()] == [[10, 11], [12], [13, 14], [5, 6]]
     wide = Stream.of(np.arange(8).reshape(2, 4))  # an item is more than a chunk
     assert [chunk.tolist() for chunk in wide.chunks()] == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
@@ -44,9 +44,9 @@ def test_chunks_have_a_bounded_size(monkeypatch: Any) -> None:
 
 def test_what_is_kept_is_a_copy_but_for_views() -> None:
     array = np.arange(3)
-    with streams.as_views():
-        assert streams.kept(array) is array
-    copied = streams.kept(array)
+    with chunked_arrays.as_views():
+        assert chunked_arrays.kept(array) is array
+    copied = chunked_arrays.kept(array)
     array[:] = 7
     assert copied.tolist() == [0, 1, 2]
-    assert isinstance(streams.kept(stream()), np.ndarray)
+    assert isinstance(chunked_arrays.kept(stream()), np.ndarray)

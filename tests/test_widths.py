@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from axonrl.widths import Column, fitted, room_of, told_apart
+from axonrl.core.text_columns import Column, fitted, room_of, told_apart
 
 RUNS = [f"munchausen-dqn-with-rate-{rate}/seed-{seed}" for rate in ("0.001", "0.0001") for seed in (0, 1)] + ["dqn"]
 COLUMNS = [

@@ -44,7 +44,7 @@ def agent_for(algorithm: str, folder: str) -> tuple[Agent, int, dict[str, Any]]:
     if algorithm == "IMPALA":
         memory: Any = BatchMemory(settings.ROLLOUT, discount=settings.DISCOUNT)
         agent = Agent(impala.model_fn, memory, where, config, settings.AXONRL_IMPALA)
-        return agent, settings.ROLLOUT, {"envs_per_actor": settings.ENVIRONMENTS, "fragment": settings.FRAGMENT}
+        return agent, settings.ROLLOUT, {"envs_per_actor": settings.ENVIRONMENTS, "unroll": settings.UNROLL}
     memory = ReplayMemory(
         settings.MEMORY_SIZE,
         settings.BATCH_SIZE,
@@ -53,7 +53,7 @@ def agent_for(algorithm: str, folder: str) -> tuple[Agent, int, dict[str, Any]]:
         sampler={"kind": "prioritized", "alpha": settings.ALPHA, "beta": settings.BETA},
     )
     agent = Agent(dqn.model_fn, memory, where, config, settings.AXONRL_DQN)
-    cluster = {"envs_per_actor": settings.DQN_ENVIRONMENTS, "fragment": settings.DQN_FRAGMENT, "save_replay": False}
+    cluster = {"envs_per_actor": settings.DQN_ENVIRONMENTS, "unroll": settings.DQN_UNROLL, "save_replay": False}
     return agent, settings.BATCH_SIZE, cluster
 
 

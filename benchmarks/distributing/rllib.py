@@ -41,7 +41,7 @@ def impala(algorithm: str, runners: int, learners: int = 0, wait_s: float = 0.0,
     config = config.env_runners(
         num_env_runners=runners,
         num_envs_per_env_runner=settings.ENVIRONMENTS,
-        rollout_fragment_length=settings.FRAGMENT,
+        rollout_fragment_length=settings.UNROLL,
         num_cpus_per_env_runner=SHARE,
     ).learners(num_learners=learners, num_cpus_per_learner=SHARE if learners else "auto")
     config = config.training(

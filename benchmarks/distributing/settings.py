@@ -14,9 +14,9 @@ MAX_GRADIENT_NORM: Final = 40.0
 
 ENVIRONMENTS: Final = 16
 """Of an actor, stepped together."""
-FRAGMENT: Final = 50
+UNROLL: Final = 50
 """Timesteps of each."""
-ROLLOUT: Final = ENVIRONMENTS * FRAGMENT
+ROLLOUT: Final = ENVIRONMENTS * UNROLL
 VALUE_COEFFICIENT: Final = 0.5
 ENTROPY_COEFFICIENT: Final = 0.01
 AXONRL_IMPALA: Final[dict[str, Any]] = {
@@ -30,7 +30,7 @@ AXONRL_IMPALA: Final[dict[str, Any]] = {
 }
 
 DQN_ENVIRONMENTS: Final = 8
-DQN_FRAGMENT: Final = 25
+DQN_UNROLL: Final = 25
 BATCH_SIZE: Final = 64
 N_STEP: Final = 3
 FIRST_UPDATE: Final = 1_000

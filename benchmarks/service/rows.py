@@ -23,7 +23,7 @@ from typing import Any, Final
 from ...serving.accounts import Accounts, AgentRows, RefusedError, open_service
 from ...serving.accounts.limits import LoginLimits
 from .load import Load
-from .running import PASSWORD, USER, Service, bare, kill, load, service
+from .processes import PASSWORD, USER, Service, bare, kill, load, service
 
 BATCH: Final = 256
 ADDED_MILLISECONDS: Final = 0.15

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...serving.catalogue import recipe
-from ...serving.hosting.opening import open_stepper
+from ...serving.hosting.program_stepper import open_stepper
 
 ROWS = 256
 WARM_UP = 2_000
@@ -40,9 +40,9 @@ def main() -> None:
     began, counted = 0.0, 0
     for count, row in enumerate(itertools.cycle(rows)):
         stepper.store_one(row)
-        while stepper.owed:
+        while stepper.pending_updates:
             stepper.learn()
-            stepper.owed -= 1
+            stepper.pending_updates -= 1
         if count == WARM_UP:
             began, counted = time.perf_counter(), count
         elif count > WARM_UP and not count % 64 and time.perf_counter() - began > seconds:

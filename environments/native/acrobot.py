@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ...contracts import Array
+from ...core.protocols import Array
 from .elementwise import same_as_scalar, squared
 from .vector import NativeVectorEnv, picked
 

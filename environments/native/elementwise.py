@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ...contracts import Array
+from ...core.protocols import Array
 
 InPlace: TypeAlias = "Callable[[Array, Array], Any]"
 """``function(x, out)``: writes the function of each element of ``x`` [size] into ``out`` [size]."""

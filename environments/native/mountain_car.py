@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ...contracts import Array
+from ...core.protocols import Array
 from .elementwise import math_cos
 from .vector import NativeVectorEnv, picked
 

@@ -13,8 +13,8 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ...checks import shortened
-from ...contracts import Array, State
+from ...core.checks import shortened
+from ...core.protocols import Array, State
 
 _MASK: Final = "reset_mask"
 _NEVER: Final = np.iinfo(np.int64).max

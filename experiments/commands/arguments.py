@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            from ...registry import suggestion
+            from ...core.registry import suggestion
 
             what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
             raise argparse.ArgumentError(action, f"there is no {what} {value!r}{suggestion(value, action.choices)}")
@@ -172,7 +172,7 @@ def _pair_of(path: str, text: str) -> tuple[str, str]:
 
 
 def _seeds(text: str) -> tuple[str, str]:
-    from ..language.seeds import as_yaml
+    from ..config.seeds import as_yaml
 
     try:
         return "seeds", as_yaml(text)

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...version import __version__
+from ..config.shipped import shipped
 from ..console import DONE
-from ..language.shipped import shipped
-from . import comparing, completion, servers, services
+from . import compare, completion, servers, services
 from .arguments import (
     RUNS,
     Command,
@@ -152,7 +152,7 @@ def _parsed(
     if unknown:
         command = parsers[" ".join([arguments.command, *filter(None, [getattr(arguments, "service_command", None)])])]
         options = re.findall(r"--[a-z][a-z-]*", command.format_help())
-        from ...checks import did_you_mean
+        from ...core.checks import did_you_mean
 
         command.error(f"unknown argument: {unknown[0]}{did_you_mean(unknown[0].partition('=')[0], options)}")
     return arguments
@@ -188,7 +188,7 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     export.add_argument("--formats", type=_formats, default=("litert",), metavar="FORMATS", help=formats)
     about = "write an experiment's training program, which trains without TensorFlow"
     _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
-    compared = comparing.add_commands(commands, as_json, debug)
+    compared = compare.add_commands(commands, as_json, debug)
     about = "list experiments, models, memories, hooks, wrappers and trackers"
     add_command(commands, "list", about, "", [as_json, debug])
     new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
@@ -216,16 +216,16 @@ def _formats(text: str) -> tuple[str, ...]:
 
 
 def _training(arguments: argparse.Namespace) -> int:
-    from . import training
+    from . import single_run
 
-    with training.where_the_run_began(arguments):
-        return int(getattr(training, arguments.command)(arguments))
+    with single_run.where_the_run_began(arguments):
+        return int(getattr(single_run, arguments.command)(arguments))
 
 
 def _listing(arguments: argparse.Namespace) -> int:
-    from . import listing
+    from . import choices
 
-    return listing.COMMANDS[arguments.command](arguments)
+    return choices.COMMANDS[arguments.command](arguments)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

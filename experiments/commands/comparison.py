@@ -12,15 +12,15 @@ from ..errors import RunFolderError
 from .arguments import RUNS
 
 if TYPE_CHECKING:
-    from ..comparing.tables import Column
+    from ..comparison.tables import Column
     from ..console import Table
 
 
 def ls(arguments: argparse.Namespace) -> int:
     """List runs."""
-    from ..comparing.finding import common_folder, run_folders
-    from ..comparing.reading import read_run
-    from ..comparing.tables import run_json, runs_table
+    from ..comparison.run_digest import read_run
+    from ..comparison.run_folders import common_folder, run_folders
+    from ..comparison.tables import run_json, runs_table
 
     folders = arguments.runs or [RUNS]
     runs = [read_run(folder)[0] for folder in run_folders(folders)]
@@ -38,7 +38,7 @@ def ls(arguments: argparse.Namespace) -> int:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Show a column for each group."""
-    from ..comparing.tables import common_of, comparison, comparison_table
+    from ..comparison.tables import common_of, comparison, comparison_table
 
     columns = [column for folder in arguments.runs for column in _columns(folder)]
     if not columns:
@@ -52,10 +52,10 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _columns(folder: Path) -> list[Column]:
     """A folder's groups; what is wrong with its other runs is told."""
-    from ..comparing.finding import run_folders
-    from ..comparing.grouping import grouped
-    from ..comparing.reading import read_run
-    from ..comparing.tables import Column
+    from ..comparison.groups import grouped
+    from ..comparison.run_digest import read_run
+    from ..comparison.run_folders import run_folders
+    from ..comparison.tables import Column
 
     found = [read_run(path) for path in run_folders([folder])]
     for run, _ in found:
@@ -66,13 +66,13 @@ def _columns(folder: Path) -> list[Column]:
 
 def report(arguments: argparse.Namespace) -> int:
     """Write the page and its pictures."""
-    from ..comparing.finding import run_folders
-    from ..comparing.grouping import grouped
-    from ..comparing.output import check_output
-    from ..comparing.page import write
-    from ..comparing.reading import read_run
-    from ..comparing.study import study
-    from ..comparing.tables import run_json
+    from ..comparison.groups import grouped
+    from ..comparison.output import check_output
+    from ..comparison.page import write
+    from ..comparison.run_digest import read_run
+    from ..comparison.run_folders import run_folders
+    from ..comparison.study import study
+    from ..comparison.tables import run_json
 
     check_output(arguments.output)
     found = [read_run(folder) for folder in run_folders(arguments.runs)]

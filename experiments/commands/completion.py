@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from ..language.shipped import experiment_file, shipped
+from ..config.shipped import experiment_file, shipped
 
 SHELLS: Final = ("bash", "zsh", "fish")
 VARIABLE: Final = "_ARGCOMPLETE"
@@ -56,7 +56,7 @@ def _folders(prefix: str, **_: Any) -> list[str]:
 
 def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The params declared by the file on the command line."""
-    from ..language.including import read_with_includes
+    from ..config.includes import read_with_includes
 
     try:
         declared = read_with_includes(experiment_file(parsed_args.file)).values.get("params")
@@ -67,12 +67,12 @@ def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The keys of the schema, and those that the file on the command line sets."""
-    from ..language.including import read_with_includes
-    from ..language.schema import Experiment
-    from ..language.sections import keys_of
-    from ..language.values import flat
+    from ..config.includes import read_with_includes
+    from ..config.schema import ExperimentFile
+    from ..config.sections import keys_of
+    from ..config.values import flat
 
-    keys = dict.fromkeys(key for key in keys_of(Experiment) if key not in ("params", "include"))
+    keys = dict.fromkeys(key for key in keys_of(ExperimentFile) if key not in ("params", "include"))
     try:
         values = read_with_includes(experiment_file(parsed_args.file)).values
     except (TypeError, ValueError):  # no file yet, or an invalid one

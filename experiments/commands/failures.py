@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 
-from ...errors import is_expected, told
+from ...core.errors import is_expected, message_of
 from ..console import FAILED, INTERRUPTED, USAGE, say
 from ..errors import ExperimentError
 from .arguments import Command
@@ -50,7 +50,7 @@ def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") ->
     if arguments.debug:
         traceback.print_exception(error)
     for one in error.errors if isinstance(error, ExperimentError) else [error]:
-        say(f"error: {told(one)}{'' if is_expected(one) else '; --debug prints the traceback'}")
+        say(f"error: {message_of(one)}{'' if is_expected(one) else '; --debug prints the traceback'}")
     if remark:
         say(remark)
     return USAGE if isinstance(error, ExperimentError) else FAILED

@@ -9,60 +9,60 @@ import time
 from pathlib import Path
 from typing import Final
 
-from ...quiet import load_tensorflow
+from ...core.tensorflow_import import load_tensorflow
+from ..config.files import Document
+from ..config.schema import ExperimentFile, load
 from ..console import DONE, FAILED, TERMINATED, print_json, print_rows, print_table, say
 from ..errors import ExperimentError
-from ..language.files import Document
-from ..language.schema import Experiment, load
 from ..polyaxon.metrics import RETURN, named
-from ..running import building, runner
+from ..running import components, runner
 from ..running import folder as records
 from ..running.explain import rows
 from ..running.signals import StopOnSignal
-from ..searches import checking, report
 from ..searches import folder as searches
+from ..searches import preflight, report
+from ..searches.display import SearchView
+from ..searches.early_stopping import Rules
 from ..searches.folder import Search
 from ..searches.metrics import Unknown
 from ..searches.pool import Pool
 from ..searches.programs import Sharing
 from ..searches.space import HYPERBAND, RANDOM, Point, Space, as_text
-from ..searches.stopping import Rules
 from ..searches.strategies import following, minimizes, resources
-from ..searches.view import SearchView
-from ..searches.watching import Watch
+from ..searches.trial_metrics import Watch
 from ..searches.worker import Task
 from ..seeds.companion import Companion
 from ..seeds.group import FINISHED, WAITING
 from ..tracking.trackers import choices, disabled_by
-from . import several
+from . import multi_run
 from .arguments import RUNS
 
 _SHOWN: Final = 10
 """Failed trials whose output is shown."""
 
 
-def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
+def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Run all trials and report."""
     space = _checked(experiment, document, arguments)
-    checking.check_journals(experiment, document)
+    preflight.check_journals(experiment, document)
     if not disabled_by():
         choices(experiment)  # finds mistakes before anything starts
     where = records.SEARCH, records.is_search, searches.check_folder
-    folder, resume = several.folder_of(experiment.name, arguments, *where)
+    folder, resume = multi_run.folder_of(experiment.name, arguments, *where)
     prepare = functools.partial(searches.prepare, folder, experiment, document, resume=resume)
-    with several.only_writer(folder, resume, prepare) as search:
+    with multi_run.only_writer(folder, resume, prepare) as search:
         space.seed = search.seed if space.seed is None else space.seed
         return _Run(search, space, document, arguments).run()
 
 
-def check(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
+def check(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Check all that can be before the first trial, and explain what will run."""
     space = _checked(experiment, document, arguments)
     load_tensorflow()
     folder = records.next_folder(RUNS, experiment.name)
     found = runner.check(experiment.model_copy(update={"seeds": None}), document, folder)
-    checking.check_points(space, document, functools.partial(_open, document, arguments))
-    searched = checking.description(experiment, space, folder)
+    preflight.check_points(space, document, functools.partial(_open, document, arguments))
+    searched = preflight.description(experiment, space, folder)
     if arguments.json:
         print_json({**found, "seeds": searched["seeds"], "folder": searched["folder"], "search": searched})
         return DONE
@@ -73,25 +73,25 @@ def check(experiment: Experiment, document: Document, arguments: argparse.Namesp
     return DONE
 
 
-def _checked(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> Space:
+def _checked(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> Space:
     """The matrix, checked as far as it can be without TensorFlow; ``ExperimentError``."""
     space = Space(experiment, document, dict(arguments.params))
-    checking.check_points(space, document, functools.partial(_load, document, arguments))
+    preflight.check_points(space, document, functools.partial(_load, document, arguments))
     return space
 
 
-def _load(document: Document, arguments: argparse.Namespace, point: Point) -> tuple[Experiment, Document]:
+def _load(document: Document, arguments: argparse.Namespace, point: Point) -> tuple[ExperimentFile, Document]:
     """The experiment of a point, with its memory checked: what that loads is little."""
     params = {**dict(arguments.params), **as_text(point)}
     experiment, own = load(Path(document.file), params, dict(arguments.sets))
     if experiment.agent.memory is not None:
-        building.check_part("memory", experiment.agent.memory, ("agent", "memory"), own)
+        components.check_part("memory", experiment.agent.memory, ("agent", "memory"), own)
     return experiment, own
 
 
 def _open(document: Document, arguments: argparse.Namespace, point: Point) -> None:
     """Make all that a point's experiment names."""
-    with building.opened(*_load(document, arguments, point)):
+    with components.opened(*_load(document, arguments, point)):
         pass
 
 
@@ -134,7 +134,7 @@ class _Run:
     def _train(self, signals: StopOnSignal) -> None:
         search, space = self._search, self._space
         self._check_resource()
-        jobs = self._arguments.jobs or checking.jobs_of(space)
+        jobs = self._arguments.jobs or preflight.jobs_of(space)
         where = str(search.folder.absolute())
         files, command = self._document.files, self._arguments.command_line
         task = Task(where, search.name, search.identity, self._metric, search.seeds, files, command)
@@ -158,7 +158,7 @@ class _Run:
                     break
                 if not search.batches:
                     attempt = functools.partial(_load, self._document, self._arguments)
-                    checking.check_first(space, wanted.points, self._document, attempt)
+                    preflight.check_first(space, wanted.points, self._document, attempt)
                     self._tell_fewer(len(wanted.points))
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
@@ -221,13 +221,13 @@ class _Run:
     def _tell_failures(self) -> None:
         search = self._search
         for trial in report.failures(search)[:_SHOWN]:
-            several.tell_failure(f"Trial {trial}", search.outcomes[trial], search.output(trial))
+            multi_run.tell_failure(f"Trial {trial}", search.outcomes[trial], search.output(trial))
 
     def _command(self) -> str:
         """That continues the search."""
-        return several.command(self._search.folder, self._arguments)
+        return multi_run.command(self._search.folder, self._arguments)
 
     def _how_to_continue(self) -> str:
         search = self._search
         finished = sum(one.status in searches.COUNT for one in search.outcomes.values())
-        return several.how_to_continue(search.folder, finished, len(search.outcomes), "trials", self._arguments)
+        return multi_run.how_to_continue(search.folder, finished, len(search.outcomes), "trials", self._arguments)

@@ -15,37 +15,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import NotCompilableError
+from ...core.errors import NotCompilableError
+from ...core.tensorflow_import import load_tensorflow
 from ...policies import compiled
-from ...quiet import load_tensorflow
-from ...runs.learning_curves import CURVES
-from ...runs.provenance import processors
+from ...run_dir.learning_curves import CURVES
+from ...run_dir.provenance import processors
+from ..config.files import Document
+from ..config.schema import ExperimentFile
+from ..config.seeds import seed_ranges
 from ..console import DONE, TERMINATED, print_json, print_table, say
 from ..console import FAILED as FAILURE
 from ..errors import ExperimentError
-from ..language.files import Document
-from ..language.schema import Experiment
-from ..language.seeds import told
 from ..running import folder as records
 from ..running import runner
 from ..running.signals import StopOnSignal
 from ..seeds import group as groups
 from ..seeds import report
 from ..seeds.companion import Companion
+from ..seeds.display import SeedsView
 from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
-from ..seeds.scheduling import Scheduler
-from ..seeds.views import SeedsView
+from ..seeds.pool import Scheduler
 from ..tracking.trackers import choices, disabled_by
-from . import several
+from . import multi_run
 from .arguments import RUNS
+from .experiment_file import load
 from .failures import carry_out
-from .loading import load
 
 NOT_COMPILABLE: Final = 3
 """Exit code of the process that compiles: each seed's process is to load TensorFlow."""
 
 
-def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
+def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> bool:
     """Are many seeds asked for, or are such runs to be resumed?"""
     if experiment.seeds is not None:
         return True
@@ -57,17 +57,17 @@ def are_wanted(experiment: Experiment, arguments: argparse.Namespace) -> bool:
     return groups.is_group(RUNS / experiment.name if given is None else given)
 
 
-def run(experiment: Experiment, document: Document, arguments: argparse.Namespace) -> int:
+def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Train, evaluate and report, with many seeds."""
     if not disabled_by():
         choices(experiment)  # finds mistakes before anything starts
     where = groups.EXPERIMENT, groups.is_group, groups.check_folder
-    folder, resume = several.folder_of(experiment.name, arguments, *where)
+    folder, resume = multi_run.folder_of(experiment.name, arguments, *where)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
         what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
         raise ExperimentError("--seed", what)
     prepare = functools.partial(groups.prepare, folder, experiment, resume=resume)
-    with several.only_writer(folder, resume, prepare) as group:
+    with multi_run.only_writer(folder, resume, prepare) as group:
         return _run(group, document, arguments)
 
 
@@ -116,18 +116,18 @@ def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int
 
 
 def _counted(seeds: Sequence[int]) -> str:
-    return f"{len(seeds)} seeds, {told(list(seeds))}," if len(seeds) > 1 else f"seed {seeds[0]}"
+    return f"{len(seeds)} seeds, {seed_ranges(list(seeds))}," if len(seeds) > 1 else f"seed {seeds[0]}"
 
 
 def _tell_failures(group: Group) -> None:
     for seed, outcome in group.outcomes.items():
         if outcome.status in (FAILED, KILLED):
-            several.tell_failure(f"Seed {seed}", outcome, group.output(seed))
+            multi_run.tell_failure(f"Seed {seed}", outcome, group.output(seed))
 
 
 def _how_to_continue(group: Group, arguments: argparse.Namespace) -> str:
     finished = sum(outcome.status == FINISHED for outcome in group.outcomes.values())
-    return several.how_to_continue(group.folder, finished, len(group.seeds), "seeds", arguments)
+    return multi_run.how_to_continue(group.folder, finished, len(group.seeds), "seeds", arguments)
 
 
 # -- compiling --------------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _end_with_parent() -> None:
 
 
 def _compile_here(arguments: argparse.Namespace) -> int:
-    from ...estimators.compiling import add_seeds
+    from ...estimators.compilation import add_seeds
 
     experiment, document = load(arguments)
     load_tensorflow()

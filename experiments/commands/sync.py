@@ -8,7 +8,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ...errors import told
+from ...core.errors import message_of
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
@@ -70,13 +70,13 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
     except ExperimentError as error:
         code = USAGE
         for one in error.errors:
-            say(f"error: {told(one)}")
+            say(f"error: {message_of(one)}")
     except OSError as error:
         code = FAILED
         say(f"error: {error.filename or folder}: {error.strerror or error}")
     except Exception as error:  # whatever is wrong with one run, the others are synced
         code = FAILED
-        say(f"error: {folder}: {told(error)}")
+        say(f"error: {folder}: {message_of(error)}")
     return code
 
 
@@ -115,7 +115,7 @@ def sync(folder: Path, host: str | None = None, project: str | None = None) -> l
             try:
                 trackers = make_trackers(chosen)
             except Exception as error:
-                return [("", f"a tracker cannot be created: {told(error)}")]
+                return [("", f"a tracker cannot be created: {message_of(error)}")]
             if not trackers:
                 raise RunFolderError(folder, f"Run folder {folder} has no tracker to sync with. {_what_to_do()}")
             return [(name, _push(name, tracker, run)) for name, tracker in trackers]

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...errors import CheckpointError
-from ...runs.starts import read_starts
+from ...core.errors import CheckpointError
+from ...run_dir.starts import read_starts
+from ..config.shipped import SHIPPED
 from ..errors import RunFolderError
-from ..language.shipped import SHIPPED
 
 
 def make_importable(folders: Iterable[Path]) -> None:

@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..config.files import Document, ExperimentError, Keys, show
+from ..config.schema import ExperimentFile
 from ..errors import Findings
-from ..language.files import Document, ExperimentError, Keys, show
-from ..language.schema import Experiment
 from . import metrics
 from .matrix_values import AT, check_values
 
 
 def check_matrix(
-    matrix: Mapping[str, Any], experiment: Experiment, params: Mapping[str, str], document: Document
+    matrix: Mapping[str, Any], experiment: ExperimentFile, params: Mapping[str, str], document: Document
 ) -> Any:
     """Check a matrix.
 

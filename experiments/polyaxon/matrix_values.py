@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ..config.files import Document, Keys, show
 from ..errors import Findings
-from ..language.files import Document, Keys, show
 
 AT: Final[Keys] = ("matrix",)
 WITH_METRIC: Final = ("hyperband", "bayes", "tpe")

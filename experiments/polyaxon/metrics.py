@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ... import registry
+from ...core import registry
 from ...hooks.measures import ROLLOUT
+from ..config.files import Document, Keys
+from ..config.schema import ExperimentFile, Named
 from ..errors import Findings
-from ..language.files import Document, Keys
-from ..language.schema import Experiment, Named
 
 RETURN: Final = "return"
 """The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
@@ -48,7 +48,7 @@ def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
     return found
 
 
-def check(matrix: Mapping[str, Any], experiment: Experiment, document: Document) -> None:
+def check(matrix: Mapping[str, Any], experiment: ExperimentFile, document: Document) -> None:
     """Refuse a metric that no run of a valid matrix will have; ``ExperimentError``."""
     findings = Findings()
     for at, name in named(matrix):
@@ -60,7 +60,7 @@ def check(matrix: Mapping[str, Any], experiment: Experiment, document: Document)
     findings.raise_all()
 
 
-def names(experiment: Experiment) -> list[str]:
+def names(experiment: ExperimentFile) -> list[str]:
     """The metrics of its trials whose names are known."""
     acts = experiment.train is not None
     final = [] if experiment.evaluate is None else [f"{FINAL}{name}" for name in _EVALUATED]
@@ -71,7 +71,7 @@ def names(experiment: Experiment) -> list[str]:
     return [*has_return, *final, *rollout, *evaluated, "train/loss", "train/updates", *RESULTS, *time]
 
 
-def families(experiment: Experiment) -> list[str]:
+def families(experiment: ExperimentFile) -> list[str]:
     """The first parts of names that only a trial shows."""
     evaluates = any(hook.kwargs.get("eval_batches") or _is_own(hook) for hook in experiment.hooks)
     cluster = experiment.distributed is not None
@@ -91,7 +91,7 @@ def output_key(name: str) -> str:
     return re.sub("[^A-Za-z0-9]+", "_", name).strip("_")
 
 
-def on_server(matrix: Mapping[str, Any], experiment: Experiment, document: Document) -> dict[str, Any]:
+def on_server(matrix: Mapping[str, Any], experiment: ExperimentFile, document: Document) -> dict[str, Any]:
     """A valid matrix with the metrics' names among the outputs of a server's runs.
 
     Raises:

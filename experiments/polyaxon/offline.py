@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ...runs.files import replacing
+from ...run_dir.files import replacing
 from ..tracking.journal import ENDED, RUNNING, Point, TrackedRun
 from ..tracking.trackers import FILES
 from .client import silenced

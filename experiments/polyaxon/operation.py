@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...version import __version__
+from ..config.declared import declared_params
+from ..config.files import Document
+from ..config.schema import ExperimentFile
+from ..config.submission import Resources, Submit
+from ..config.yaml_writer import to_yaml
 from ..errors import Findings
-from ..language.declared import declared_params
-from ..language.files import Document
-from ..language.schema import Experiment
-from ..language.submission import Resources, Submit
-from ..language.writing import to_yaml
 from .matrix import check_matrix
 from .metrics import on_server
 
@@ -23,14 +23,14 @@ _RESERVED: Final = ("globals", "params", "connections")
 """Names that mean something else in Polyaxon's templates."""
 
 
-def operation(experiment: Experiment, document: Document, params: Mapping[str, str]) -> dict[str, Any]:
+def operation(experiment: ExperimentFile, document: Document, params: Mapping[str, str]) -> dict[str, Any]:
     """The operation that runs an experiment on a server.
 
     It contains the experiment file as it was written, merged with its includes and ``--set``. The file's ``params`` are
     the component's inputs, which the command gets by ``-P``.
 
     Args:
-        experiment: as :func:`axonrl.experiments.language.schema.load` returns it.
+        experiment: as :func:`axonrl.experiments.config.schema.load` returns it.
         document: likewise.
         params: those of ``-P``.
 
@@ -62,7 +62,7 @@ def operation(experiment: Experiment, document: Document, params: Mapping[str, s
     return {**made, "component": {**component, "run": _job(submit, experiment, document)}}
 
 
-def _job(submit: Submit, experiment: Experiment, document: Document) -> dict[str, Any]:
+def _job(submit: Submit, experiment: ExperimentFile, document: Document) -> dict[str, Any]:
     command = ["axonrl", "run", f"{{{{ globals.artifacts_path }}}}/{FILE}"]
     command += ["--model-dir", f"{{{{ globals.run_outputs_path }}}}/{experiment.name}", "--auto-resume"]
     for name in experiment.params:

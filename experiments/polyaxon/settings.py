@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from ..config.files import show
+from ..config.schema import ExperimentFile
+from ..config.sections import Section
 from ..errors import ExperimentError
-from ..language.files import show
-from ..language.schema import Experiment
-from ..language.sections import Section
 
 KIND: Final = "polyaxon"
 """The tracker's name in the registry."""
@@ -65,7 +65,7 @@ class PolyaxonSettings(Section):
     """The project that the run belongs to: OWNER/NAME, or NAME."""
 
 
-def settings_of(experiment: Experiment) -> PolyaxonSettings:
+def settings_of(experiment: ExperimentFile) -> PolyaxonSettings:
     """An experiment's settings; empty where its file has none."""
     return next((PolyaxonSettings(**one.kwargs) for one in experiment.tracker if one.kind == KIND), PolyaxonSettings())
 

@@ -11,15 +11,15 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 
-from ... import registry, schedules
-from ...contracts import Memory
+from ...core import registry, schedules
+from ...core.protocols import Memory
 from ...distributed.settings import Settings
-from ...estimators.limits import Schedule
+from ...estimators.limits import UpdateSchedule
 from ...estimators.run_summary import RunSummary
-from ...runs.provenance import processors
-from ..language.schema import Experiment, Named, Train
-from ..language.sections import whole
-from ..language.seeds import listed, told
+from ...run_dir.provenance import processors
+from ..config.schema import ExperimentFile, Named, Train
+from ..config.sections import whole
+from ..config.seeds import listed, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -27,7 +27,7 @@ _OVER_TIMESTEPS: Final = ("epsilon",)
 """Params of built-in models that follow timesteps. They are meant to end early; all others follow updates."""
 
 
-def explanation(experiment: Experiment, memory: Memory, summary: RunSummary, folder: Path) -> dict[str, Any]:
+def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary, folder: Path) -> dict[str, Any]:
     """Everything known about a run before its first timestep, as plain data.
 
     Args:
@@ -105,10 +105,10 @@ def _cluster(given: Mapping[str, Any], memory: Memory) -> dict[str, Any]:
 
 
 def _shards(settings: Settings, memory: Memory) -> int:
-    return 0 if memory.fills_and_empties else settings.replay_shards
+    return 0 if memory.is_rollout else settings.replay_shards
 
 
-def _warnings(experiment: Experiment, memory: Memory) -> list[dict[str, Any]]:
+def _warnings(experiment: ExperimentFile, memory: Memory) -> list[dict[str, Any]]:
     """What a run would say before it begins; of schedules with their numbers."""
     found = [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)]
     if experiment.distributed is not None:
@@ -123,7 +123,7 @@ def _cluster_told(found: Mapping[str, Any] | None) -> str:
         return ""
     where = found["backend"] if found["address"] is None else f"{found['backend']} at {found['address']}"
     actors = f"{found['actors']} actors of {found['envs_per_actor']} environments"
-    return f"{where}: {actors}, fragments of {found['fragment']} timesteps, {found['cpus']:g} processors in all"
+    return f"{where}: {actors}, unrolls of {found['unroll']} timesteps, {found['cpus']:g} processors in all"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,12 +149,12 @@ class EarlyEnd:
         )
 
 
-def early_ends(experiment: Experiment, memory: Memory) -> list[EarlyEnd]:
+def early_ends(experiment: ExperimentFile, memory: Memory) -> list[EarlyEnd]:
     """Schedules of a built-in model's params that end at 0 before the last update, or in the first half of the run."""
     train = experiment.train
     if train is None or experiment.learn is not None:  # updates of both count
         return []
-    when = _updates(train, memory, experiment.environment.num_envs, Schedule(**train.schedule))
+    when = _updates(train, memory, experiment.environment.num_envs, UpdateSchedule(**train.schedule))
     first, every, updates = when["first_update_at"], when["timesteps_per_update"], when["updates"]
     if experiment.agent.model_fn not in registry.BUILT_IN["model_fn"] or first is None or every is None or not updates:
         return []
@@ -216,11 +216,11 @@ def _training(train: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _updates(train: Train, memory: Memory, num_envs: int, schedule: Schedule) -> dict[str, int | None]:
+def _updates(train: Train, memory: Memory, num_envs: int, schedule: UpdateSchedule) -> dict[str, int | None]:
     """When updates run, and the most there can be; None where unknown."""
     most, size = train.max_timesteps, getattr(memory, "size", None)
     timesteps = None if most is None else _up_to(most, num_envs)
-    if not memory.fills_and_empties:
+    if not memory.is_rollout:
         first, every = _up_to(schedule.first_update, num_envs), int(schedule.update_frequency)
         updates = None if timesteps is None else schedule.due(timesteps)
     elif isinstance(size, int):
@@ -232,7 +232,7 @@ def _updates(train: Train, memory: Memory, num_envs: int, schedule: Schedule) ->
     return {"first_update_at": first, "timesteps_per_update": every, "updates": min(at_most, default=None)}
 
 
-def _trackers(experiment: Experiment) -> list[dict[str, Any]]:
+def _trackers(experiment: ExperimentFile) -> list[dict[str, Any]]:
     """Those that will be pushed to."""
     return [{"kind": one.kind, **one.settings} for one in choices(experiment) if one.settings is not None]
 
@@ -243,7 +243,7 @@ def _tracked(trackers: Sequence[Mapping[str, Any]] | None) -> str:
     return ", ".join(["in the run folder", *map(_short, trackers)])
 
 
-def _seeds(experiment: Experiment) -> dict[str, Any] | None:
+def _seeds(experiment: ExperimentFile) -> dict[str, Any] | None:
     """Those of many runs, and how many run at the same time by default."""
     if experiment.seeds is None:
         return None
@@ -255,7 +255,7 @@ def _seeds_told(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     count = len(found["seeds"])
-    return f"{told(found['seeds'])}: {count} run{'s' if count > 1 else ''}, {found['jobs']} at the same time"
+    return f"{seed_ranges(found['seeds'])}: {count} run{'s' if count > 1 else ''}, {found['jobs']} at the same time"
 
 
 def _folders(folder: str, found: Mapping[str, Any] | None) -> str:

@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...checks import did_you_mean
-from ...errors import CheckpointError
-from ...runs import record
-from ...runs.checkpoints import CheckpointStore
-from ...runs.files import make_folders, replacing, write_file
-from ...runs.seeding import draw_seed
-from ...runs.starts import began_in
+from ...core.checks import did_you_mean
+from ...core.errors import CheckpointError
+from ...run_dir import record
+from ...run_dir.checkpoints import CheckpointStore
+from ...run_dir.files import make_folders, replacing, write_file
+from ...run_dir.generators import draw_seed
+from ...run_dir.starts import began_in
+from ..config.files import show
+from ..config.schema import AgentSection, Environment, Evaluate, ExperimentFile, load
+from ..config.values import flat
+from ..config.yaml_writer import to_yaml
 from ..errors import ChangedExperimentError, RunFolderError
-from ..language.files import show
-from ..language.schema import AgentSection, Environment, Evaluate, Experiment, load
-from ..language.values import flat
-from ..language.writing import to_yaml
 
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
@@ -46,7 +46,7 @@ MAY_CHANGE: Final = (
 """What may change when a run is resumed. Params are compared where they are used."""
 
 
-def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Experiment:
+def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> ExperimentFile:
     """Create the folder of a new run, or check that a run may be resumed; record the resolved experiment in it.
 
     Args:
@@ -159,7 +159,7 @@ def is_used(folder: Path) -> bool:
     return any(not (path.name.startswith(".") and path.name.endswith(".tmp")) for path in folder.iterdir())
 
 
-def read_experiment(folder: Path) -> Experiment:
+def read_experiment(folder: Path) -> ExperimentFile:
     """The experiment that is recorded in a run folder; of a Python program's run, what ``run.json`` says of it.
 
     Raises:
@@ -246,7 +246,7 @@ def is_of_python(folder: Path) -> bool:
     return (folder / record.FILE).is_file() and not (folder / EXPERIMENT).is_file()
 
 
-def _of_python(folder: Path) -> Experiment:
+def _of_python(folder: Path) -> ExperimentFile:
     try:
         found = record.read(folder)
     except CheckpointError as error:
@@ -261,7 +261,7 @@ def _of_python(folder: Path) -> Experiment:
         raise RunFolderError(folder, message)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:128] or "run"
     model_fn = found.model_fn or "unnamed"
-    return Experiment(
+    return ExperimentFile(
         name=name,
         seed=found.seed,
         environment=Environment.model_validate({"num_envs": found.num_envs, **known}),
@@ -270,7 +270,7 @@ def _of_python(folder: Path) -> Experiment:
     )
 
 
-def changes(before: Experiment, after: Experiment) -> list[str]:
+def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     """The keys in which two experiments differ, with both values, except those that may change."""
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
@@ -292,7 +292,7 @@ def _shown(values: Mapping[str, Any], key: str) -> str:
     return show(values[key]) if key in values else "absent"
 
 
-def _continued(folder: Path, experiment: Experiment) -> Experiment:
+def _continued(folder: Path, experiment: ExperimentFile) -> ExperimentFile:
     recorded = read_experiment(folder)
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": recorded.seed})

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ...runs.history import read_episodes
+from ...run_dir.history import read_episodes
 
 WINDOW: Final = 100
 """Episodes in the mean training return."""

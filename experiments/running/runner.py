@@ -10,28 +10,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...contracts import RunConfig
+from ...core.errors import CheckpointError, NotCompilableError
+from ...core.protocols import RunConfig
 from ...distributed import Cluster
-from ...errors import CheckpointError, NotCompilableError
 from ...hooks.evaluation import EvaluationHook
 from ...hooks.history import HistoryHook
-from ...runs.checkpoints import BEGINNING, CheckpointStore
-from ...runs.learning_curve import learning_curve
-from ...runs.starts import add_start
+from ...run_dir.checkpoints import BEGINNING, CheckpointStore
+from ...run_dir.learning_curve import learning_curve
+from ...run_dir.starts import add_start
+from ..config.files import Document
+from ..config.schema import Evaluate, ExperimentFile, Train
 from ..errors import RunFolderError
-from ..experiment import Experiment as Programmed
-from ..language.files import Document
-from ..language.schema import Evaluate, Experiment, Train
-from ..tracking.recording import Tracking, tracked
+from ..experiment import Experiment
+from ..tracking.producer import Tracking, tracked
 from . import folder as records
-from .building import Member, Parts, environment_of, opened, recipe_for
+from .components import Member, Parts, environment_of, opened, recipe_for
 from .explain import early_ends, explanation
 from .report import Result
 
 logger = logging.getLogger("axonrl")
 
 
-def check(experiment: Experiment, document: Document, folder: Path) -> dict[str, Any]:
+def check(experiment: ExperimentFile, document: Document, folder: Path) -> dict[str, Any]:
     """Check everything that a run checks before its first timestep, in a temporary folder.
 
     Args:
@@ -54,7 +54,7 @@ def check(experiment: Experiment, document: Document, folder: Path) -> dict[str,
     return explanation(experiment, agent.memory, summary, folder)
 
 
-def compile_experiment(experiment: Experiment, document: Document, directory: Path, seeds: Sequence[int]) -> Path:
+def compile_experiment(experiment: ExperimentFile, document: Document, directory: Path, seeds: Sequence[int]) -> Path:
     """Write an experiment's training program, with initial weights for some seeds.
 
     Args:
@@ -81,7 +81,7 @@ def compile_experiment(experiment: Experiment, document: Document, directory: Pa
 
 
 def run(
-    experiment: Experiment,
+    experiment: ExperimentFile,
     document: Document,
     folder: Path,
     *,
@@ -149,7 +149,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
 
 
 def _run(
-    experiment: Experiment,
+    experiment: ExperimentFile,
     parts: Parts,
     env: Any,
     folder: Path,
@@ -171,7 +171,7 @@ def _run(
         source = recipe_for(experiment.environment) if where else env
         limits = experiment.train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
         training: dict[str, Any] = {**experiment.train.schedule, **limits, **where}
-        Programmed(agent, source, train_hooks=given, **training).train()
+        Experiment(agent, source, train_hooks=given, **training).train()
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
@@ -191,7 +191,7 @@ def _run(
     return result
 
 
-def draw(folder: Path, experiment: Experiment, evaluation: Mapping[str, float] | None) -> None:
+def draw(folder: Path, experiment: ExperimentFile, evaluation: Mapping[str, float] | None) -> None:
     """Draw the learning curve of a run that was evaluated so; errors as for ``learning_curve``."""
     learning_curve(folder, evaluation, "last" if experiment.evaluate is None else experiment.evaluate.policy)
 
@@ -216,7 +216,7 @@ def evaluate(folder: Path, episodes: int | None = None, policy: str | None = Non
     return evaluated(agent, experiment, episodes or usual.episodes, policy or usual.policy)
 
 
-def trained(folder: Path) -> tuple[Experiment, Any]:
+def trained(folder: Path) -> tuple[ExperimentFile, Any]:
     """The experiment and the Agent of a run folder.
 
     Raises:
@@ -297,7 +297,7 @@ def record(
     return results
 
 
-def agent_of(experiment: Experiment, parts: Parts, folder: Path) -> Any:
+def agent_of(experiment: ExperimentFile, parts: Parts, folder: Path) -> Any:
     """The Agent of an experiment's run in this folder; errors as for ``Agent``."""
     from ...estimators.agent import Agent
     from ...estimators.warm_start import WarmStart
@@ -309,9 +309,9 @@ def agent_of(experiment: Experiment, parts: Parts, folder: Path) -> Any:
     return Agent(parts.model_fn, parts.memory, folder, config, params, warm_start=warm, compiled=parts.compiled)
 
 
-def evaluated(agent: Any, experiment: Experiment, episodes: int, policy: str | int) -> dict[str, float]:
+def evaluated(agent: Any, experiment: ExperimentFile, episodes: int, policy: str | int) -> dict[str, float]:
     """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
     from ...estimators.evaluation import COPIES
 
     with environment_of(experiment.environment, min(COPIES, episodes)) as env:
-        return Programmed(agent, env, eval_episodes=episodes).evaluate(policy)
+        return Experiment(agent, env, eval_episodes=episodes).evaluate(policy)

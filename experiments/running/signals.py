@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from ...facts import BeginFacts, EndFacts, Session
 from ...hooks import Hook
+from ...hooks.events import BeginFacts, EndFacts, Session
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

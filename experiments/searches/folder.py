@@ -23,16 +23,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ... import fields
-from ...checks import flag
-from ...runs.files import make_folders, replacing, write_file, write_json_atomically
-from ...runs.seeding import draw_seed
+from ...core import fields
+from ...core.checks import flag
+from ...run_dir.files import make_folders, replacing, write_file, write_json_atomically
+from ...run_dir.generators import draw_seed
+from ..config.files import Document, show
+from ..config.schema import ExperimentFile, load
+from ..config.seeds import listed
+from ..config.values import flat
+from ..config.yaml_writer import to_yaml
 from ..errors import RunFolderError
-from ..language.files import Document, show
-from ..language.schema import Experiment, load
-from ..language.seeds import listed
-from ..language.values import flat
-from ..language.writing import to_yaml
 from ..polyaxon.metrics import compared
 from ..running import folder as records
 from ..seeds.group import FINISHED, IDENTITY, OUTCOME, Outcome
@@ -180,7 +180,7 @@ class Search:
         write_json_atomically(self.folder / RESULTS, value)
 
 
-def prepare(folder: Path, experiment: Experiment, document: Document, *, resume: bool) -> Search:
+def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, resume: bool) -> Search:
     """Create the folder, or check that its search may be resumed.
 
     Raises:
@@ -210,7 +210,7 @@ def prepare(folder: Path, experiment: Experiment, document: Document, *, resume:
     return search
 
 
-def trial_experiment(folder: Path, point: Mapping[str, Any], seed: int) -> tuple[Experiment, Document]:
+def trial_experiment(folder: Path, point: Mapping[str, Any], seed: int) -> tuple[ExperimentFile, Document]:
     """The experiment of a trial; errors as for ``load``."""
     experiment, document = load(folder / EXPERIMENT, as_text(point))
     return experiment.model_copy(update={"seed": seed, "seeds": None, "matrix": None}), document
@@ -240,7 +240,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         raise RunFolderError(folder, what)
 
 
-def _new(folder: Path, experiment: Experiment) -> Search:
+def _new(folder: Path, experiment: ExperimentFile) -> Search:
     first = experiment.seed
     if experiment.seeds is not None:
         seeds = listed(experiment.seeds, first)

@@ -12,16 +12,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...runs.provenance import processors
+from ...run_dir.provenance import processors
 from ..seeds.children import ONE_THREAD, Child
 from ..seeds.companion import Companion
 from ..seeds.group import FAILED, KILLED, STOPPED
-from ..seeds.scheduling import GRACE_SECS, TICK_SECS, View
+from ..seeds.pool import GRACE_SECS, TICK_SECS, View
 from ..tracking.messages import STOP, Message
 from . import worker
 from .folder import EARLY, OUTPUT, Search, TrialOutcome
 from .programs import Keys
-from .watching import Watch
+from .trial_metrics import Watch
 
 FAILING: Final = (FAILED, KILLED)
 

@@ -1,8 +1,8 @@
 """Which trials share a program: those whose experiments differ in nothing that makes another one.
 
 Two keys tell that. Trials with the same *own* key have the same program. Those of one *family* differ only in numbers
-among the model function's params: a program may leave these open (``policies/varying.py``), which is known once it is
-compiled. So the first trial of a family compiles its program, and the others look whether it serves them.
+among the model function's params: a program may leave these open (``policies/free_params.py``), which is known once it
+is compiled. So the first trial of a family compiles its program, and the others look whether it serves them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ... import registry
-from ...errors import ArgumentError
-from ...policies import varying
+from ...core import registry
+from ...core.errors import ArgumentError
+from ...policies import free_params
+from ..config.schema import ExperimentFile
 from ..errors import ExperimentError
-from ..language.schema import Experiment
 from .folder import PROGRAMS, Search, trial_experiment
 
 NOT_SEEN: Final = {
@@ -38,14 +38,14 @@ class Keys:
     own: str = ""
 
 
-def keys(experiment: Experiment) -> Keys:
+def keys(experiment: ExperimentFile) -> Keys:
     """Both keys of an experiment."""
     values = experiment.model_dump(exclude=NOT_SEEN)
     memory = values["agent"]["memory"]
     if isinstance(memory, dict):
         memory |= dict.fromkeys(_open(memory), None)
     own = _digest(values)
-    values["agent"]["params"] = varying.family(values["agent"]["params"])
+    values["agent"]["params"] = free_params.family(values["agent"]["params"])
     return Keys(_digest([values, "family"]), own)
 
 
@@ -88,10 +88,10 @@ class Sharing:
 
 def _open(memory: Mapping[str, Any]) -> Sequence[str]:
     try:
-        fills_and_empties = getattr(registry.find("memory", memory["kind"]), "fills_and_empties", False)
+        is_rollout = getattr(registry.find("memory", memory["kind"]), "is_rollout", False)
     except ArgumentError:  # the trial will say so
         return ()
-    return ON_THE_HOST[1:] if fills_and_empties else ON_THE_HOST
+    return ON_THE_HOST[1:] if is_rollout else ON_THE_HOST
 
 
 def _digest(values: Any) -> str:

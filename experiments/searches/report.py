@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ...widths import Column
+from ...core.text_columns import Column
+from ..config.seeds import seed_ranges
 from ..console import Table
-from ..language.seeds import told
 from ..seeds.group import FAILED, KILLED
 from .folder import Search
 
@@ -101,10 +101,10 @@ def table(search: Search, metric: str, minimize: bool) -> Table:
 
 
 def described(found: Mapping[str, Any]) -> dict[str, str]:
-    """What :func:`.checking.description` has found, as labels and texts."""
+    """What :func:`.preflight.description` has found, as labels and texts."""
     points, seeds = found["points"], found["seeds"]
     fewer = "" if points == found["wanted"] else f" of {found['wanted']:,}: there are only {points:,}"
-    each = "" if seeds is None else f", with seeds {told(seeds)} for each point"
+    each = "" if seeds is None else f", with seeds {seed_ranges(seeds)} for each point"
     return {
         "search": f"{found['kind']}, {points:,} point{'s' if points > 1 else ''}{fewer}",
         "varies": ", ".join(found["params"]),

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..language.declared import typed
-from ..language.files import Document, Keys, show
-from ..language.schema import Experiment
+from ..config.declared import typed
+from ..config.files import Document, Keys, show
+from ..config.schema import ExperimentFile
 from ..polyaxon.matrix import check_matrix
 
 GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
@@ -77,7 +77,7 @@ class Space:
         ExperimentError: the matrix is invalid, or cannot be run here.
     """
 
-    def __init__(self, experiment: Experiment, document: Document, given: Mapping[str, str]) -> None:
+    def __init__(self, experiment: ExperimentFile, document: Document, given: Mapping[str, str]) -> None:
         matrix = _with_defaults(experiment.matrix or {})
         self.experiment, self._document, self._declared = experiment, document, experiment.params
         _check(matrix, document)

@@ -24,14 +24,14 @@ from typing import Any
 
 from filelock import FileLock
 
-from ...errors import ArgumentError, NotCompilableError
+from ...core.errors import ArgumentError, NotCompilableError
+from ...core.tensorflow_import import load_tensorflow
 from ...policies import compiled
-from ...quiet import load_tensorflow
-from ..language.files import Document
-from ..language.schema import Experiment
+from ..config.files import Document
+from ..config.schema import ExperimentFile
 from ..running import folder as records
 from ..running import runner
-from ..running.building import Member
+from ..running.components import Member
 from ..running.signals import StopOnSignal
 from ..seeds.group import FINISHED, STOPPED
 from ..seeds.process import StopOnRequest, Teller, attempted, final_return, telling, wait_for_writer
@@ -181,7 +181,7 @@ def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: 
     return dataclasses.replace(outcome, metric=measured(task.metric, outcome, folder))
 
 
-def _program(task: Task, keys: Keys, experiment: Experiment, document: Document) -> Path | None:
+def _program(task: Task, keys: Keys, experiment: ExperimentFile, document: Document) -> Path | None:
     """Where the program is that the trial shares with others; None where there is none for it."""
     for name in dict.fromkeys(filter(None, (keys.family, keys.own))):
         place = _compiled(task, name, experiment, document)
@@ -193,7 +193,7 @@ def _program(task: Task, keys: Keys, experiment: Experiment, document: Document)
     return None
 
 
-def _compiled(task: Task, name: str, experiment: Experiment, document: Document) -> Path | None:
+def _compiled(task: Task, name: str, experiment: ExperimentFile, document: Document) -> Path | None:
     """A program, compiled by the first trial that needs it; None where it cannot be compiled."""
     place = Path(task.folder, PROGRAMS, name)
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, TextIO, TypeAlias, cast
 
-from ...errors import told
-from ...runs.learning_curve import CURVE, learning_curve
+from ...core.errors import message_of
+from ...run_dir.learning_curve import CURVE, learning_curve
+from ..config.schema import ExperimentFile, load
 from ..console import say
-from ..language.schema import Experiment, load
 from ..tracking.journal import ENDED, JOURNAL, TrackedRun
 from ..tracking.messages import Message
 from . import group as groups
@@ -180,7 +180,7 @@ class _Runs:
     """
 
     def __init__(
-        self, folder: Path, experiment: Experiment, what: str, tell: Callable[[int | None, Message], None]
+        self, folder: Path, experiment: ExperimentFile, what: str, tell: Callable[[int | None, Message], None]
     ) -> None:
         from ..tracking.trackers import choices, disabled_by, pushes
 
@@ -262,4 +262,4 @@ class _Runs:
         try:
             yield
         except Exception as error:
-            self._tell(seed, Message(TROUBLE, told(error)))
+            self._tell(seed, Message(TROUBLE, message_of(error)))

@@ -21,12 +21,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ... import fields
-from ...runs.files import make_folders, replacing, write_file, write_json_atomically
+from ...core import fields
+from ...run_dir.files import make_folders, replacing, write_file, write_json_atomically
+from ..config.schema import ExperimentFile, load
+from ..config.seeds import listed
+from ..config.yaml_writer import to_yaml
 from ..errors import ChangedExperimentError, ExperimentError, RunFolderError
-from ..language.schema import Experiment, load
-from ..language.seeds import listed
-from ..language.writing import to_yaml
 from ..running import folder as records
 
 EXPERIMENT: Final = records.MANY
@@ -91,7 +91,7 @@ class Group:
     def __init__(
         self,
         folder: Path,
-        experiment: Experiment,
+        experiment: ExperimentFile,
         identity: str,
         outcomes: Mapping[int, Outcome],
         not_compiled: str = "",
@@ -148,7 +148,7 @@ def is_group(folder: Path) -> bool:
     return records.is_of_many(folder)
 
 
-def prepare(folder: Path, experiment: Experiment, *, resume: bool) -> Group:
+def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Group:
     """Create the folder, or check that its runs may be resumed; record the experiment in it.
 
     Args:
@@ -190,12 +190,12 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         raise RunFolderError(folder, what)
 
 
-def run_of(experiment: Experiment, seed: int) -> Experiment:
+def run_of(experiment: ExperimentFile, seed: int) -> ExperimentFile:
     """The experiment of one seed."""
     return experiment.model_copy(update={"seed": seed, "seeds": None})
 
 
-def _without_seeds(experiment: Experiment) -> Experiment:
+def _without_seeds(experiment: ExperimentFile) -> ExperimentFile:
     return experiment.model_copy(update={"seed": None, "seeds": None})
 
 

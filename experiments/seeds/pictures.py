@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...runs.learning_curve import caption
-from ...runs.learning_curves import CURVES, learning_curves
-from ..language.seeds import told
+from ...run_dir.learning_curve import caption
+from ...run_dir.learning_curves import CURVES, learning_curves
+from ..config.seeds import seed_ranges
 
 
 def draw_all(folder: Path, name: str, finished: list[int]) -> None:
@@ -21,5 +21,5 @@ def draw_all(folder: Path, name: str, finished: list[int]) -> None:
         CheckpointError, ValueError: a record or a CSV file of a run is damaged.
     """
     folders = [folder / f"seed-{seed}" for seed in finished]
-    seeds = f"{len(finished)} seeds, {told(finished)}" if len(finished) > 1 else f"seed {finished[0]}"
+    seeds = f"{len(finished)} seeds, {seed_ranges(finished)}" if len(finished) > 1 else f"seed {finished[0]}"
     learning_curves(folders, folder / CURVES, caption(folders[0], name, seeds))

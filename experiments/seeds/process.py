@@ -23,17 +23,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...errors import told
-from ...facts import BeginFacts, EndFacts, Session
+from ...core.errors import message_of
 from ...hooks import Hook
+from ...hooks.events import BeginFacts, EndFacts, Session
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
+from ..config.files import Document
+from ..config.schema import load
 from ..errors import ExperimentError, RunFolderError
-from ..language.files import Document
-from ..language.schema import load
 from ..running import folder as records
 from ..running import runner
-from ..running.building import Member
+from ..running.components import Member
 from ..running.report import last_returns
 from ..running.signals import StopOnSignal
 from ..tracking.journal import Group as TrackedGroup
@@ -101,7 +101,7 @@ def attempted(attempt: Callable[[], _Outcome], made: Callable[..., _Outcome], si
             print(error, file=sys.stderr)
         else:
             traceback.print_exception(error)
-        return made(FAILED, message=told(error))
+        return made(FAILED, message=message_of(error))
 
 
 def run(task: Task, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...runs.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
-from ...widths import Column
+from ...core.text_columns import Column
+from ...run_dir.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
 from ..console import Table
 from .group import FINISHED, Group
 

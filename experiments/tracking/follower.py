@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ...errors import place_of, told
+from ...core.errors import message_of, place_of
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
 from .messages import STOP, WAIT, WARNING, Message, Tell, write
@@ -136,11 +136,11 @@ def follow(
     pushers = _pushers(chosen, run, tell)
     for pusher in pushers:
         pusher.start()
-    told = len(run.statuses)
+    message_of = len(run.statuses)
     while not ended.wait(LOCAL_SECS):
         files.update()
-        if len(run.statuses) > told:
-            told = len(run.statuses)
+        if len(run.statuses) > message_of:
+            message_of = len(run.statuses)
             for pusher in pushers:
                 pusher.wake()
     seconds = EXIT_SECS if seconds is None else seconds
@@ -238,7 +238,7 @@ def _pushers(chosen: Sequence[Choice], run: TrackedRun, tell: Tell) -> list[Push
     try:
         return [Pusher(name, tracker, run, tell) for name, tracker in make_trackers(chosen)]
     except Exception as error:  # a user's tracker may raise anything
-        tell(Message(WARNING, f"a tracker cannot be created, and none is used: {told(error)}"))
+        tell(Message(WARNING, f"a tracker cannot be created, and none is used: {message_of(error)}"))
         return []
 
 

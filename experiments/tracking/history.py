@@ -12,13 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
-from ...runs.files import replacing, write_file
-from ...runs.history import Evaluation, read_episodes, read_evaluations
-from ...runs.starts import read_starts
-from ..language.schema import Experiment
+from ...hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
+from ...run_dir.files import replacing, write_file
+from ...run_dir.history import Evaluation, read_episodes, read_evaluations
+from ...run_dir.starts import read_starts
+from ..config.schema import ExperimentFile
 from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
-from .recording import inputs
+from .producer import inputs
 
 _MADE: Final = "made_from_history"
 """Marks such a journal: it is made anew when the run has gone on."""
@@ -49,7 +49,7 @@ def is_from_history(folder: Path) -> bool:
         return False
 
 
-def write_journal(folder: Path, experiment: Experiment) -> None:
+def write_journal(folder: Path, experiment: ExperimentFile) -> None:
     """Write the journal of a run that was not tracked: its episodes and evaluations. Updates are not in the history.
 
     Args:

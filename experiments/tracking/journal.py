@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from ...contracts import State
-from ...facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ...core.protocols import State
 from ...hooks import Hook
+from ...hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ...hooks.measures import Scalars, evaluation_values
-from ...runs import final
+from ...run_dir import final
 
 JOURNAL: Final = final.JOURNAL
 CREATED, RUNNING, RESUMING = "created", "running", "resuming"

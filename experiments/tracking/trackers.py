@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
-from ... import registry
-from ..language.schema import DEFAULT_TRACKER, Experiment
-from ..language.sections import Section
+from ...core import registry
+from ..config.schema import DEFAULT_TRACKER, ExperimentFile
+from ..config.sections import Section
 from .journal import TrackedRun
 
 FILES: Final = ("experiment.yml", "record.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
@@ -102,7 +102,7 @@ def disabled_by() -> str:
     return _kind(DEFAULT_TRACKER).disabled_by()
 
 
-def choices(experiment: Experiment, replaced: Mapping[str, dict[str, Any] | None] | None = None) -> list[Choice]:
+def choices(experiment: ExperimentFile, replaced: Mapping[str, dict[str, Any] | None] | None = None) -> list[Choice]:
     """The trackers of an experiment; the last one is of the default kind, which every run has.
 
     Args:

@@ -20,8 +20,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from ... import explorations
-from ...contracts import ACTION_MASK, Exploration
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
+from ...core.protocols import ACTION_MASK, Exploration
 from ...explorations.squashed import is_bounded_box
 from . import masks, squashed, state_dependent
 from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical, SquashedGaussian

@@ -15,8 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ...contracts import EstimatorSpec, Modes
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
+from ...core.protocols import EstimatorSpec, Modes
 from . import rollouts
 from .actions import Actions, StateDependentBox
 from .actor_critic_params import PolicyParams

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...schedules import ScheduleLike
+from ...core.schedules import ScheduleLike
 from .actions import BOX_POLICIES
 from .networks import NetworkParams
 from .observations import MaskParams

@@ -7,9 +7,9 @@ import dataclasses
 from gymnasium import spaces
 
 from ... import explorations
-from ...contracts import Exploration
-from ...errors import ArgumentError
-from ...schedules import Constant, Linear, ScheduleLike, make_schedule
+from ...core.errors import ArgumentError
+from ...core.protocols import Exploration
+from ...core.schedules import Constant, Linear, ScheduleLike, make_schedule
 from .params import Params, one_of, param, real, schedule
 
 _BEHAVIOURS = ("epsilon_greedy", "constant", "decay", "random_decay", "boltzmann", "greedy", "random")

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from . import masks
 
 Tensor: TypeAlias = Any

@@ -18,17 +18,17 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from ...contracts import EstimatorSpec, Exploration, Modes, RunConfig
-from ...schedules import ScheduleLike
+from ...core.protocols import EstimatorSpec, Exploration, Modes, RunConfig
+from ...core.schedules import ScheduleLike
 from . import losses
 from .actions import SquashedBox, flat
 from .behaviour import NoiseParams
 from .conditional import run_if
-from .learning import check_transitions, mean_error, means, minimize, parts
 from .networks import DenseParams, Network
 from .observations import Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
 from .params import optional, param, real, schedule, whole
+from .train_step import check_transitions, mean_error, means, minimize, parts
 
 Tensor: TypeAlias = Any
 Batch: TypeAlias = Mapping[str, Tensor]

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ...contracts import Array
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
+from ...core.protocols import Array
 
 Tensor: TypeAlias = Any
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ...checks import choice
+from ...core.checks import choice
 from . import masks
 
 Tensor: TypeAlias = Any

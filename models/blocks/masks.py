@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ...contracts import NO_LEGAL_ACTION
+from ...core.protocols import NO_LEGAL_ACTION
 
 Tensor: TypeAlias = Any
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import keras
 
-from ...checks import choice
-from ...errors import ArgumentError
-from .encoding import JoinedShape
+from ...core.checks import choice
+from ...core.errors import ArgumentError
+from .input_tensors import JoinedShape
 from .params import Params, one_of, optional, param, sizes
 
 Tensor: TypeAlias = Any
@@ -214,8 +214,8 @@ def nature_cnn(
     Source: Mnih et al. 2015, https://doi.org/10.1038/nature14236, Methods, "Model architecture".
 
     Args:
-        shape: height, width and channels of one input, at least 36 x 36; or a :class:`.encoding.JoinedShape` with at
-            least one such part.
+        shape: height, width and channels of one input, at least 36 x 36; or a :class:`.input_tensors.JoinedShape`
+            with at least one such part.
         units: sizes of the dense layers; the paper's is (512,).
         activation: one of :data:`ACTIVATIONS`, after every layer.
         initializer: one of :data:`INITIALIZERS`.

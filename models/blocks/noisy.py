@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ... import noise
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from .networks import NetworkParams
 from .params import flag, param, real
 

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import Space, spaces
 
-from ...contracts import ACTION_MASK
-from ...errors import ArgumentError
-from .encoding import encode, encoded_shape, part_of
+from ...core.errors import ArgumentError
+from ...core.protocols import ACTION_MASK
+from .input_tensors import encode, encoded_shape, part_of
 from .params import Params, param, text
 
 Tensor: TypeAlias = Any

@@ -14,9 +14,9 @@ import keras
 import tensorflow as tf
 
 from ... import inputs
-from ...checks import choice
-from ...errors import ArgumentError
-from ...schedules import Constant, ScheduleLike, follows_run, make_schedule
+from ...core.checks import choice
+from ...core.errors import ArgumentError
+from ...core.schedules import Constant, ScheduleLike, follows_run, make_schedule
 from .params import Params, one_of, optional, param, real, schedule
 
 Tensor: TypeAlias = Any

@@ -18,8 +18,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from ... import checks, schedules
-from ...errors import ArgumentError
+from ...core import checks, schedules
+from ...core.errors import ArgumentError
 
 
 class Check(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ... import explorations
-from ...contracts import EstimatorSpec, Modes
+from ...core.protocols import EstimatorSpec, Modes
 from . import losses
 from .behaviour import BehaviourParams
 from .branches import Branches

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ...contracts import Array
-from ...schedules import Linear, ScheduleLike
+from ...core.protocols import Array
+from ...core.schedules import Linear, ScheduleLike
 from . import losses
 from .params import flag, param, real
 from .q_networks import QParams

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from .lstm import LSTM, State
 from .networks import DenseParams, NetworkParams, dense
 from .params import param, whole

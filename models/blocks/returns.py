@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from ...checks import number
-from ...errors import ArgumentError
+from ...core.checks import number
+from ...core.errors import ArgumentError
 
 Tensor: TypeAlias = Any
 

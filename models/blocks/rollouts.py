@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ... import noise
-from ...errors import ArgumentError
-from ...spread import varies
+from ...core.errors import ArgumentError
+from ...core.spread import varies
 
 Tensor: TypeAlias = Any
 

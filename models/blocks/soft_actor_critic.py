@@ -15,12 +15,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import tensorflow as tf
 
-from ...contracts import EstimatorSpec, Modes
-from ...schedules import ScheduleLike
+from ...core.protocols import EstimatorSpec, Modes
+from ...core.schedules import ScheduleLike
 from . import losses
 from .actions import flat
 from .critics import CriticEnsemble, TwinCritics
-from .learning import check_transitions, mean_error, means, minimize, parts
+from .encoders import Sight
 from .networks import DenseParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer
@@ -28,10 +28,10 @@ from .params import param, real, sizes, whole
 from .recurrent import Sequences
 from .returns import n_step_returns
 from .rollouts import rows
-from .sights import Sight
 from .soft_policies import SoftPolicy
 from .targets import update_target
 from .temperature import Temperature, TemperatureParams
+from .train_step import check_transitions, mean_error, means, minimize, parts
 
 Tensor: TypeAlias = Any
 Batch: TypeAlias = "Mapping[str, Any]"

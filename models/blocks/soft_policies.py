@@ -18,8 +18,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from ... import explorations, noise
-from ...contracts import Exploration
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
+from ...core.protocols import Exploration
 from .actions import Discrete, SquashedBox
 from .distributions import Categorical
 from .networks import DenseParams, Network

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ...contracts import Array
+from ...core.protocols import Array
 from ...explorations.squashed import NEAREST
 
 Tensor: TypeAlias = Any

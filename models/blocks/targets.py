@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
-from ...contracts import Modes
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
+from ...core.protocols import Modes
 from .optimizers import LARGE
 from .params import Params, optional, param, real, whole
 

@@ -17,10 +17,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.python.convert import convert_saved_model
 
+from ...core.tensorflow_import import stderr_aside, use_tensorflow
 from ...policies import reasons
-from ...quiet import stderr_aside, use_tensorflow
 from ..tracing import graphs
-from . import rewriting
+from . import op_rewrites
 from .loops import with_own_handles
 
 Function = Any
@@ -135,7 +135,7 @@ def _rewrite(path: Path) -> None:
     model = saved_model_pb2.SavedModel()
     model.ParseFromString(path.read_bytes())
     for graph in model.meta_graphs:
-        rewriting.rewrite(graph.graph_def.library)
+        op_rewrites.rewrite(graph.graph_def.library)
     path.write_bytes(model.SerializeToString())
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...core.tensorflow_import import use_tensorflow
 from ...policies.lite_executor import LiteRTExecutor
-from ...quiet import use_tensorflow
 from ..tracing.program import Program, Train
 
 

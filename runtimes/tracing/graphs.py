@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.ops import gradient_registry  # the public interface cannot take out what is in it
 
-from ...errors import Frame, place_in
+from ...core.errors import Frame, place_in
 
 _STATEFUL_RANDOM = frozenset(
     {
@@ -130,7 +130,7 @@ def constants_assigned(function: Any) -> dict[int, Any]:
 
 
 def place_of_op(op: Any) -> str | None:
-    """Where in a user's code an op of a graph was made, as :func:`axonrl.errors.place_of` has it."""
+    """Where in a user's code an op of a graph was made, as :func:`axonrl.core.errors.place_of` has it."""
     return place_in(Frame(one.filename, one.lineno, one.name) for one in reversed(op.traceback))
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
-from ...contracts import ArraySpec, EstimatorSpec
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
+from ...core.protocols import ArraySpec, EstimatorSpec
 
 Tensor: TypeAlias = Any
 

@@ -20,14 +20,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ... import inputs, noise
-from ...contracts import ArraySpec, EstimatorSpec, Modes, SpecTree
+from ...core.protocols import ArraySpec, EstimatorSpec, Modes, SpecTree
+from ...core.tensorflow_import import use_tensorflow
+from ...core.trace_inputs import Request, supply_noise, supply_numbers
 from ...policies.executors import action_names, leaves
 from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
-from ...quiet import use_tensorflow
 from . import graphs
 from .outputs import Tensor, check_next_state, eval_outputs, predictions, row_specs, tensors, train_outputs
-from .reading import OnlyRead
+from .read_params import OnlyRead
 from .signature import BoundModelFn
 from .variables import VariableStore
 
@@ -76,7 +76,7 @@ class Eval:
     function: Any
     batch: Mapping[str, SpecTree]
     metrics: tuple[str, ...]
-    noise: tuple[noise.Request, ...]
+    noise: tuple[Request, ...]
 
 
 class Program:
@@ -238,8 +238,8 @@ class Program:
         )
 
     def _predict_function(
-        self, features: Tree, state: Mapping[str, ArraySpec] | None, requests: Sequence[noise.Request]
-    ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
+        self, features: Tree, state: Mapping[str, ArraySpec] | None, requests: Sequence[Request]
+    ) -> tuple[Any, EstimatorSpec, list[Request]]:
         """Trace PREDICT; where the recurrent ``state`` is among the features, the next one must have its specs."""
         specs: list[EstimatorSpec] = []
         asked = _Asked(self.name, requests)
@@ -276,9 +276,7 @@ class Program:
 
     # -- TRAIN and EVAL -----------------------------------------------------------------------------------------------
 
-    def _trace_batch(
-        self, batch: Mapping[str, SpecTree], mode: str
-    ) -> tuple[Any, EstimatorSpec, Sequence[noise.Request]]:
+    def _trace_batch(self, batch: Mapping[str, SpecTree], mode: str) -> tuple[Any, EstimatorSpec, Sequence[Request]]:
         """Trace a mode that takes batches; returns its function, its spec and the noise that it requests."""
         _make_generator_of_keras()
         function, spec, requests = self._batch_function(batch, mode, [])
@@ -288,8 +286,8 @@ class Program:
         return function, spec, requests
 
     def _batch_function(
-        self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[noise.Request]
-    ) -> tuple[Any, EstimatorSpec, list[noise.Request]]:
+        self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[Request]
+    ) -> tuple[Any, EstimatorSpec, list[Request]]:
         """Trace a mode with an input for each of the noise ``requests``; also returns the noise it requested."""
         specs: list[EstimatorSpec] = []
         asked, numbers = _Asked(self.name, requests), self._model_fn.numbers
@@ -321,21 +319,21 @@ class Program:
 class _Asked:
     """The noise that a call of a ``model_fn`` requests; ``known`` requests have inputs already."""
 
-    def __init__(self, model: str, known: Sequence[noise.Request]) -> None:
+    def __init__(self, model: str, known: Sequence[Request]) -> None:
         self._model = model
         self._known = list(known)
-        self.found: list[noise.Request] = []
+        self.found: list[Request] = []
 
     @contextlib.contextmanager
     def supplying(self, draws: Sequence[Tensor]) -> Iterator[None]:
         """Noise is one of ``draws``, or zeros in a trace that only counts the requests."""
 
-        def supply(request: noise.Request) -> Tensor:
+        def supply(request: Request) -> Tensor:
             self.found.append(request)
             known = self._known[: len(self.found)] == self.found
             return draws[len(self.found) - 1] if known else tf.zeros(request.shape, request.dtype)
 
-        with noise.supplying(supply):
+        with supply_noise(supply):
             yield
 
     def check(self) -> None:
@@ -352,7 +350,7 @@ def _as_inputs(tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> c
     def supply(name: str, value: float) -> Any:
         return tensors[name] if name in tensors and numbers[name] == value else value
 
-    return inputs.supplying(supply)
+    return supply_numbers(supply)
 
 
 def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:

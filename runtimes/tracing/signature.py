@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...checks import FLOAT32_MAX, did_you_mean
-from ...contracts import EstimatorSpec, ModelFn, RunConfig
-from ...errors import ArgumentError, MissingKeyError
+from ...core.checks import FLOAT32_MAX, did_you_mean
+from ...core.errors import ArgumentError, MissingKeyError
+from ...core.protocols import EstimatorSpec, ModelFn, RunConfig
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")

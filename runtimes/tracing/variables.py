@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable asks the creators again
 
-from ...checks import physical_memory
-from ...contracts import Modes
+from ...core.checks import physical_memory
+from ...core.protocols import Modes
 from ...policies.modes import relative_name
 from . import graphs
 

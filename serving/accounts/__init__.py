@@ -3,11 +3,11 @@
 from .accounts import Accounts
 from .agents import AgentRows
 from .audit import Audit, By
+from .data_folder import open_service
 from .database import Database
 from .errors import RefusedError, UnusableError
 from .grants import Grant, Lifetimes
 from .idempotency import Idempotency
-from .opening import open_service
 
 __all__ = [
     "Accounts",

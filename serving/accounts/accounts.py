@@ -16,11 +16,11 @@ from . import names, tokens
 from .audit import SERVICE, Audit, By
 from .database import Database
 from .errors import RefusedError
-from .granting import Tokens, find_user, new_id, revoke_all
 from .grants import ADMIN, Lifetimes
 from .limits import LoginLimits
 from .passwords import Passwords, accept
 from .tables import Agent, Clock, User, WebLogin, now
+from .token_store import Tokens, find_user, new_id, revoke_all
 
 USER: Final = "user"
 REMOVING: Final = "removing"

@@ -10,15 +10,15 @@ from typing import Any, Final
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from ... import checks
-from ...errors import ArgumentError
+from ...core import checks
+from ...core.errors import ArgumentError
 from . import names
 from .accounts import REMOVING, marked
 from .audit import SERVICE, Audit, By
 from .database import Database
 from .errors import RefusedError
-from .granting import new_id
 from .tables import Agent, Clock, User, now
+from .token_store import new_id
 
 CREATING: Final = "creating"
 READY: Final = "ready"

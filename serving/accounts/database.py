@@ -85,7 +85,7 @@ class Database:
         Raises:
             RefusedError: ``database_unavailable``.
         """
-        with _told(), Session(self._engine, expire_on_commit=False) as session:
+        with _translate_errors(), Session(self._engine, expire_on_commit=False) as session:
             yield session
 
     @contextlib.contextmanager
@@ -95,7 +95,7 @@ class Database:
         Raises:
             RefusedError: ``database_unavailable``; nothing has changed.
         """
-        with _told(), Session(self._writing, expire_on_commit=False) as session, session.begin():
+        with _translate_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
     def check(self) -> list[str]:
@@ -228,7 +228,7 @@ def _how_to_migrate(url: URL, current: str | None, wanted: str) -> str:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:

@@ -7,8 +7,8 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ... import checks
-from ...errors import ArgumentError
+from ...core import checks
+from ...core.errors import ArgumentError
 
 ADMIN: Final = "admin"
 SCOPES: Final = ("read", "act", "learn", "manage", "metrics", ADMIN)

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, delete, exc, update
 
-from ... import checks
-from ...errors import ArgumentError
+from ...core import checks
+from ...core.errors import ArgumentError
 from .database import Database
 from .errors import RefusedError
 from .tables import Clock, IdempotencyKey, now

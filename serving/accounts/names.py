@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ... import checks
-from ...errors import ArgumentError
+from ...core import checks
+from ...core.errors import ArgumentError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_DESCRIPTION: Final = 2000

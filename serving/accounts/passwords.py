@@ -13,7 +13,7 @@ from typing import Any, Final
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from .errors import RefusedError
 
 PARAMETERS: Final[dict[str, Any]] = {"memory_cost": 19 * 1024, "time_cost": 2, "parallelism": 1}

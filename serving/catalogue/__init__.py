@@ -1,7 +1,7 @@
 """Which models a service hosts, and what their hyperparameters become."""
 
+from .configurations import FRESHNESS, described, recipe
 from .hosted import MODELS, NOT_HOSTED, OTHERS, SUPPORTED
-from .making import FRESHNESS, described, recipe
 from .recipes import Recipe
 
 SUPPORTED_MODELS = list(SUPPORTED)

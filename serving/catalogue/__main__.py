@@ -4,9 +4,9 @@ import dataclasses
 import json
 from typing import Any
 
+from ...core.registry import BUILT_IN
+from ...core.schedules import KINDS, as_value
 from ...models.blocks.params import Params, declared, params_of
-from ...registry import BUILT_IN
-from ...schedules import KINDS, as_value
 from .parameters import FILE
 
 

@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
-from ... import registry
-from ...contracts import ArraySpec
-from ...errors import ArgumentError
-from ...estimators.training import transition_specs
+from ...core import registry
+from ...core.errors import ArgumentError
+from ...core.protocols import ArraySpec
+from ...estimators.batch_layout import transition_specs
 from . import hosted, sizes
 
 MAX_BYTES: Final = 512 * 2**20

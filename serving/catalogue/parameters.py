@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ... import checks, schedules
-from ...errors import ArgumentError
+from ...core import checks, schedules
+from ...core.errors import ArgumentError
 
 FILE: Final = Path(__file__).with_name("parameters.json")
 MOST: Final = 2**31 - 1

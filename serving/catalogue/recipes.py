@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any, Final
 
-from ...checks import shortened
-from ...errors import ArgumentError
-from ...policies import varying
+from ...core.checks import shortened
+from ...core.errors import ArgumentError
+from ...policies import free_params
 
 _FORMAT: Final = 1
 """Raise it when the same recipe compiles to another program with the same versions of all packages."""
@@ -58,7 +58,7 @@ class Recipe:
     @property
     def family(self) -> str:
         """The same for recipes that differ only in numbers among the params: a program may leave some of these open."""
-        return _sha256(self._parts(varying.family(self.params)))[:24]
+        return _sha256(self._parts(free_params.family(self.params)))[:24]
 
     def _parts(self, params: Mapping[str, Any]) -> dict[str, Any]:
         batch = {

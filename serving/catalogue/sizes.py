@@ -11,9 +11,9 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from ... import checks
+from ...core import checks
+from ...core.errors import ArgumentError
 from ...environments import spaces
-from ...errors import ArgumentError
 from .hosted import Hosted
 
 MAX_NUMBERS: Final = 100_000

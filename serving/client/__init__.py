@@ -1,5 +1,6 @@
 """RemoteAgent: an agent that a service hosts, with nothing but the standard library."""
 
+from .agent_info import OTHER_MODELS, SUPPORTED_MODELS
 from .errors import (
     AuthenticationError,
     Conflict,
@@ -9,10 +10,9 @@ from .errors import (
     ServiceError,
     ServiceUnavailable,
 )
-from .known import OTHER_MODELS, SUPPORTED_MODELS
+from .readiness import wait_until_agent_exists, wait_until_agent_is_active
 from .remote_agent import RemoteAgent
 from .state import EncodedAgentState
-from .waiting import wait_until_agent_exists, wait_until_agent_is_active
 
 __all__ = [
     "OTHER_MODELS",

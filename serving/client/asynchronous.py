@@ -14,7 +14,7 @@ from .connections import tls_context
 from .credentials import Secret
 from .errors import AuthenticationError, ServiceError
 from .experience import Action
-from .messages import Answer, Flow, Lost, Request, advance, conclude, seconds
+from .messages import Flow, Lost, Request, Response, advance, conclude, seconds
 from .retries import attempts
 from .session import Settings
 from .state import EncodedAgentState
@@ -270,7 +270,7 @@ class AsyncRemoteAgent:
         result: _Result = found.value
         return result
 
-    async def _exchange(self, request: Request) -> Answer | ServiceError:
+    async def _exchange(self, request: Request) -> Response | ServiceError:
         """What comes of a request; with another token, where the first one has expired."""
         login, token = self._login, self._token
         if login is None:
@@ -289,7 +289,7 @@ class AsyncRemoteAgent:
             return error
         return outcome
 
-    async def _repeated(self, request: Request, token: Secret | None) -> Answer | ServiceError:
+    async def _repeated(self, request: Request, token: Secret | None) -> Response | ServiceError:
         """What comes of a request, which is repeated when that is right."""
         if request.after:
             await asyncio.sleep(request.after)
@@ -303,7 +303,7 @@ class AsyncRemoteAgent:
             except StopIteration as end:
                 return conclude(request, end.value, () if token is None else (token.reveal(),))
 
-    async def _send(self, request: Request, token: Secret | None) -> Answer | Lost:
+    async def _send(self, request: Request, token: Secret | None) -> Response | Lost:
         """The answer, whatever its status; or why there is none."""
         import aiohttp  # the only part that needs it
 
@@ -327,7 +327,9 @@ class AsyncRemoteAgent:
         except (aiohttp.ClientError, OSError) as error:
             return Lost("unreachable", f"{type(error).__name__}: {error}")
         header = response.headers.get
-        return Answer(response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location"))
+        return Response(
+            response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location")
+        )
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

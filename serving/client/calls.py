@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from . import known, state, values
+from . import agent_info, state, values
+from .agent_info import OTHER_MODELS, SUPPORTED_MODELS, Known
 from .credentials import Secret
 from .errors import ArgumentError, AuthenticationError, NotFound, ServiceError
-from .known import OTHER_MODELS, SUPPORTED_MODELS, Known
-from .messages import Answer, Flow, Request, content, unexpected
+from .messages import Flow, Request, Response, content, unexpected
 from .state import EncodedAgentState
 from .values import Size
 
@@ -45,7 +45,7 @@ class Calls:
         state_size, obs_size = config.pop("state_size", None), config.pop("obs_size", None)
         state_size = values.either(state_size, obs_size, "state_size", "obs_size")
         action_size, model = config.pop("action_size", None), config.pop("agent_model", None)
-        self._first = known.from_arguments(
+        self._first = agent_info.from_arguments(
             _model(model) if model is not None else None,
             None if state_size is None else values.size(state_size, "state_size"),
             None if action_size is None else values.size(action_size, "action_size"),
@@ -82,7 +82,7 @@ class Calls:
         """Hyperparameters and sizes."""
         if not self.known.config and not self.given:
             yield from self.info()
-        return known.hparams(self.known.config or self.given)
+        return agent_info.hparams(self.known.config or self.given)
 
     def exists(self) -> Flow[bool]:
         """Whether it is there, and its creation is finished."""
@@ -209,7 +209,7 @@ class Calls:
         return self.known
 
     def _learned(self, agent: dict[str, Any]) -> dict[str, Any]:
-        self.known = known.from_agent(agent, self.known)
+        self.known = agent_info.from_agent(agent, self.known)
         self._may_ask = False
         return agent
 
@@ -260,7 +260,7 @@ def _one(size: Size, where: str) -> int:
     raise ArgumentError(f"{where} must be a positive integer, got {size!r}", where)
 
 
-def _object(value: Any, request: Request, answer: Answer) -> dict[str, Any]:
+def _object(value: Any, request: Request, answer: Response) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise unexpected(request, answer, "the answer is not an object")

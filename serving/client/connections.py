@@ -18,7 +18,7 @@ from typing import Final
 from .address import Address
 from .credentials import Secret
 from .errors import ArgumentError, ServiceError
-from .messages import Answer, Lost, Request, conclude, seconds
+from .messages import Lost, Request, Response, conclude, seconds
 from .retries import attempts
 
 _KEPT: Final = 16
@@ -41,7 +41,7 @@ class Connections:
 
     def exchange(
         self, request: Request, token: Secret | None, timeout: float, deadline: float, hide: Secret | None = None
-    ) -> Answer | ServiceError:
+    ) -> Response | ServiceError:
         """What comes of a request, which is repeated when that is right.
 
         Args:
@@ -64,7 +64,7 @@ class Connections:
             except StopIteration as end:
                 return conclude(request, end.value, hidden)
 
-    def send(self, request: Request, token: Secret | None, timeout: float) -> Answer | Lost:
+    def send(self, request: Request, token: Secret | None, timeout: float) -> Response | Lost:
         """The answer, whatever its status; or why there is none. Redirects are answers."""
         if self._process != os.getpid():  # a fork: these are the parent's connections
             self.close()
@@ -88,7 +88,9 @@ class Connections:
             else:
                 connection.close()
         header = response.headers.get
-        return Answer(response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location"))
+        return Response(
+            response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location")
+        )
 
     def _write(self, connection: http.client.HTTPConnection, request: Request, token: Secret | None) -> bool:
         """Send it; False if the service stopped reading, as it may once it has answered that it is too large."""

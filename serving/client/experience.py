@@ -6,10 +6,10 @@ import urllib.parse
 from typing import Any, Final, TypeAlias
 
 from . import values
+from .agent_info import Known
 from .calls import Calls, checked_environment, checked_key, new_key
 from .errors import ArgumentError
-from .known import Known
-from .messages import Answer, Flow, Request, content, unexpected
+from .messages import Flow, Request, Response, content, unexpected
 
 Action: TypeAlias = "int | list[float]"
 """An integer, or the numbers of an action: in lists of lists where ``action_size`` is a shape."""
@@ -153,5 +153,5 @@ def _with_explore(body: dict[str, Any], explore: bool | None) -> bytes:
     return values.encode(body)
 
 
-def _no_action(request: Request, answer: Answer) -> Exception:
+def _no_action(request: Request, answer: Response) -> Exception:
     return unexpected(request, answer, "the answer holds no action")

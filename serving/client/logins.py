@@ -13,7 +13,7 @@ from .calls import login
 from .connections import Connections
 from .credentials import Login, Secret
 from .errors import AuthenticationError, ServiceError
-from .messages import Answer, Request, carried_out
+from .messages import Request, Response, carried_out
 
 Verify: TypeAlias = "bool | str | os.PathLike[str]"
 
@@ -113,7 +113,7 @@ def log_in(address: Address, verify: Verify, account: Login, timeout: float, dea
     """
     connections = Connections(address, verify)
 
-    def exchange(request: Request) -> Answer | ServiceError:
+    def exchange(request: Request) -> Response | ServiceError:
         return connections.exchange(request, None, timeout, deadline, hide=account.password)
 
     try:

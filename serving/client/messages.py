@@ -71,7 +71,7 @@ class Request:
         return found
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What came back. ``again``: an earlier attempt may have been done as well, since its answer was lost."""
 
     status: int
@@ -91,7 +91,7 @@ class Lost(NamedTuple):
 
 
 Result = TypeVar("Result")
-Flow: TypeAlias = Generator[Request, Answer, Result]
+Flow: TypeAlias = Generator[Request, Response, Result]
 """A call without input and output: it yields requests, is sent their successful answers, or an error is thrown in."""
 
 
@@ -101,7 +101,7 @@ class Done(NamedTuple):
     value: Any
 
 
-def advance(flow: Flow[Any], outcome: Answer | ServiceError | None = None) -> Request | Done:
+def advance(flow: Flow[Any], outcome: Response | ServiceError | None = None) -> Request | Done:
     """What a flow asks for next, or its result; it may raise the error that it is given, or another one.
 
     Args:
@@ -111,12 +111,12 @@ def advance(flow: Flow[Any], outcome: Answer | ServiceError | None = None) -> Re
     try:
         if outcome is None:
             return next(flow)
-        return flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
+        return flow.send(outcome) if isinstance(outcome, Response) else flow.throw(outcome)
     except StopIteration as end:
         return Done(end.value)
 
 
-def carried_out(flow: Flow[Result], exchange: Callable[[Request], Answer | ServiceError]) -> Result:
+def carried_out(flow: Flow[Result], exchange: Callable[[Request], Response | ServiceError]) -> Result:
     """The result of a flow, or what it raised.
 
     Args:
@@ -136,7 +136,7 @@ def seconds(text: str | None) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def content(request: Request, answer: Answer) -> Any:
+def content(request: Request, answer: Response) -> Any:
     """The JSON of a successful answer.
 
     Raises:
@@ -149,15 +149,15 @@ def content(request: Request, answer: Answer) -> Any:
     raise unexpected(request, answer, "the answer is not JSON; is this the URL of an axonrl service?")
 
 
-def unexpected(request: Request, answer: Answer, detail: str) -> ServiceError:
+def unexpected(request: Request, answer: Response, detail: str) -> ServiceError:
     """For a successful answer that is not what the API says."""
     message = f"{_asked(request)}: {answer.status}, but {detail}"
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
 
 
-def conclude(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> Answer | ServiceError:
+def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> Response | ServiceError:
     """The answer, if it is a success, else its error; see :func:`failure`."""
-    if isinstance(outcome, Answer):
+    if isinstance(outcome, Response):
         # An earlier attempt may have removed it, with its answer lost.
         gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
         if 200 <= outcome.status < 300 or gone:
@@ -165,7 +165,7 @@ def conclude(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ())
     return failure(request, outcome, hide)
 
 
-def failure(request: Request, outcome: Answer | Lost, hide: Iterable[str] = ()) -> ServiceError:
+def failure(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> ServiceError:
     """The error of an answer that is no success, or of none.
 
     Args:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Final
 
-from .messages import Answer, Lost
+from .messages import Lost, Response
 
 _REPEATED: Final = frozenset({429, 502, 503, 504})
 _FIRST: Final = 0.05
 _LONGEST: Final = 2.0
 
 
-def pause(outcome: Answer | Lost, attempt: int, left: float, draw: float) -> float | None:
+def pause(outcome: Response | Lost, attempt: int, left: float, draw: float) -> float | None:
     """Seconds to wait before the request is repeated; None if it is not.
 
     Args:
@@ -37,7 +37,7 @@ def pause(outcome: Answer | Lost, attempt: int, left: float, draw: float) -> flo
 
 def attempts(
     deadline: float, clock: Callable[[], float], draw: Callable[[], float]
-) -> Generator[float, Answer | Lost, Answer | Lost]:
+) -> Generator[float, Response | Lost, Response | Lost]:
     """Yields the seconds to wait before each attempt, is sent its outcome, and returns the last one.
 
     Args:
@@ -51,6 +51,6 @@ def attempts(
         made += 1
         again = pause(outcome, made, ends - clock(), draw())
         if again is None:
-            return outcome._replace(again=True) if lost and isinstance(outcome, Answer) else outcome
+            return outcome._replace(again=True) if lost and isinstance(outcome, Response) else outcome
         lost = lost or isinstance(outcome, Lost) or outcome.status in (502, 504)
         wait = again

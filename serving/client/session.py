@@ -13,9 +13,9 @@ from .connections import Connections
 from .credentials import Login, Secret
 from .errors import AuthenticationError, ServiceError
 from .experience import Experience
+from .fair_lock import Turns
 from .logins import SharedLogin
-from .messages import Answer, Flow, Request, carried_out
-from .turns import Turns
+from .messages import Flow, Request, Response, carried_out
 
 _Result = TypeVar("_Result")
 _Self = TypeVar("_Self", bound="Session")
@@ -189,7 +189,7 @@ class Session:
         deadline = self._settings.retry_deadline if retry_deadline is None else retry_deadline
         return carried_out(flow, lambda request: self._exchange(request, timeout, deadline))
 
-    def _exchange(self, request: Request, timeout: float | None, deadline: float) -> Answer | ServiceError:
+    def _exchange(self, request: Request, timeout: float | None, deadline: float) -> Response | ServiceError:
         """What comes of a request; with another token, where the first one has expired."""
         seconds = self._settings.timeout_of(request) if timeout is None else timeout
         login, token = self._login, self._token

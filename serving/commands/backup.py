@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from ...policies import compiled
-from ...runs.files import sync_folder
+from ...run_dir.files import sync_folder
 from ..accounts import AgentRows, Database, RefusedError, UnusableError, folder
 from ..accounts.accounts import REMOVING
 from ..accounts.tables import Agent
-from ..hosting.copying import MovedError, copy_agent, link_tree
+from ..hosting.folder_copy import MovedError, copy_agent, link_tree
 from ..hosting.programs import PROGRAMS, use, used_by
 from .context import DONE, FAILED, Service, for_nobody_else
 from .output import print_done
-from .verifying import damages_of, say
+from .verify import damages_of, say
 
 _FILES: Final = ("identity.json", "audit.jsonl")
 Rows = Sequence[tuple[str, Agent]]

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...widths import Column, fitted, room_of
+from ...core.text_columns import Column, fitted, room_of
 
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?\+00:00")
 """A time as JSON has it; a table has its seconds."""

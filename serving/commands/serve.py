@@ -15,17 +15,17 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from .. import catalogue
 from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, RefusedError, UnusableError, open_service
 from ..accounts import folder as folders
-from ..accounts.opening import described
+from ..accounts.data_folder import described
 from ..gateway.gateway import Rooms
 from ..gateway.leases import LeasedPool
 from ..gateway.page import Page
-from ..gateway.reading import SettingsError
 from ..gateway.server import serve
 from ..gateway.settings import Settings, load
+from ..gateway.yaml_lines import SettingsError
 from ..hosting.programs import PROGRAMS, nbytes_for
 from ..workers.pool import Pool, default_workers
 from ..workers.settings import WorkerSettings

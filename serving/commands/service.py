@@ -11,29 +11,29 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from ..accounts import (
     Database,
     RefusedError,
     UnusableError,
     agents,
     audit,
+    data_folder,
     folder,
     open_service,
-    opening,
     passwords,
     schema,
     tokens,
 )
 from ..accounts import accounts as users
-from ..accounts.granting import to_json as token_json
+from ..accounts.token_store import to_json as token_json
 from ..hosting.programs import PROGRAMS, nbytes_for
 from .backup import backup
 from .context import DONE, FAILED, USAGE, Service
-from .exporting import export_policy
-from .importing import import_run
+from .export_policy import export_policy
+from .import_run import import_run
 from .output import print_done, print_rows
-from .verifying import verify
+from .verify import verify
 
 _CREATES: Final = ("add-user", "migrate")
 """Commands that may come first: they create the data folder."""
@@ -74,7 +74,7 @@ def _opened(arguments: argparse.Namespace) -> Iterator[Database]:
 
 def _migrate(arguments: argparse.Namespace) -> int:
     path = folder.prepare(arguments.data)
-    with folder.holding(path, "axonrl service migrate", opening.described(path, arguments.database)):
+    with folder.holding(path, "axonrl service migrate", data_folder.described(path, arguments.database)):
         database = open_service(path, arguments.database, migrate=True, serving=True)
         database.close()
     version = schema.head()
@@ -205,7 +205,7 @@ def _remove_marked(service: Service, ids: list[str]) -> bool:
     with contextlib.ExitStack() as stack:
         try:
             what, database = f"axonrl service {service.arguments.service_command}", service.arguments.database
-            described = opening.described(service.folder, database)
+            described = data_folder.described(service.folder, database)
             stack.enter_context(folder.holding(service.folder, what, described))
         except UnusableError:
             return False

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
 from .calls import Call, Called

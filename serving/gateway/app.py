@@ -12,9 +12,9 @@ from starlette.types import ASGIApp
 
 from . import administration, agents, reference, service, states, users
 from .calls import KEY
-from .describing import described
 from .edge import Edge
 from .gateway import API, Gateway
+from .openapi import described
 from .problems import MEDIA_TYPE, ProblemError, of_status
 
 _MODULES: Final = (users, agents, states, service, administration)

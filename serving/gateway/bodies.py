@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from starlette.types import Message, Receive
 
 from ..hosting.requests import values_in
-from .incoming import DisconnectedError, Head
+from .http_messages import DisconnectedError, Head
 from .problems import ProblemError, invalid
 from .settings import Limits
 

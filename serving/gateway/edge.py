@@ -19,9 +19,9 @@ from . import replays
 from .bodies import checked_json
 from .calls import KEY, Call
 from .cookies import SECURE, cookie_of
+from .fast_path import HOT, done
 from .gateway import API, Gateway
-from .hot import HOT, done
-from .incoming import DisconnectedError, Head, adding, address_of, replaying, send_answer, send_problem, trusted
+from .http_messages import DisconnectedError, Head, adding, address_of, replaying, send_answer, send_problem, trusted
 from .problems import ProblemError, invalid, not_found
 from .replays import Answered
 from .routes import PUBLIC, Body, found

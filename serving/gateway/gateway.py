@@ -23,11 +23,11 @@ from ..accounts.tables import Agent
 from ..hosting.requests import most_values
 from ..logs import LOGGER
 from .bodies import FEW, Bodies
-from .incoming import Head, Network, address_of
+from .http_messages import Head, Network, address_of
 from .limits import Buckets, PerMinute, beyond
-from .meters import Gauges, Meters
 from .ports import Answer, Catalogue, Pool
 from .problems import ProblemError, being_created, not_found, of_failure
+from .prometheus import Gauges, Meters
 from .settings import Settings
 from .threads import Threads
 from .tokens import Tokens

@@ -17,7 +17,7 @@ import time
 from typing import Any, Final
 
 from ..accounts import AgentRows, RefusedError
-from ..workers.pool import Answer, Pool
+from ..workers.pool import Pool, WorkerResponse
 
 _RENEWALS: Final = 3
 """In the time that a lease lasts."""
@@ -49,7 +49,7 @@ class LeasedPool:
         self._pool, self._rows, self._seconds = pool, rows, seconds
         self.home = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._held: dict[str, _Held] = {}
-        self._taking: dict[str, asyncio.Task[_Held | Answer]] = {}
+        self._taking: dict[str, asyncio.Task[_Held | WorkerResponse]] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -67,16 +67,16 @@ class LeasedPool:
         except RefusedError:
             logger.warning("the leases cannot be given back: others wait until they have run out")
 
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         """As of the pool; 503 while another server has the agent."""
         held = self._held.get(agent)
         if held is None or held.until <= _now():
             if do == "close":  # nothing to do here
-                return Answer(200, b"{}")
+                return WorkerResponse(200, b"{}")
             if head.get("wake") is False:  # what its folder says is for all servers to read
                 return await self._pool.ask(agent, do, body, **head)
             found = await self._taken(agent)
-            if isinstance(found, Answer):
+            if isinstance(found, WorkerResponse):
                 return found
             held = found
         held.used = _now()
@@ -91,7 +91,7 @@ class LeasedPool:
             await self._give_back(agent, held)
         return answer
 
-    async def _taken(self, agent: str) -> _Held | Answer:
+    async def _taken(self, agent: str) -> _Held | WorkerResponse:
         """A new lease, once for all requests that wait for it; or why there is none."""
         task = self._taking.get(agent)
         if task is None:
@@ -99,7 +99,7 @@ class LeasedPool:
             task.add_done_callback(lambda _: self._taking.pop(agent, None))
         return await asyncio.shield(task)
 
-    async def _take(self, agent: str) -> _Held | Answer:
+    async def _take(self, agent: str) -> _Held | WorkerResponse:
         began = _now()
         try:
             lease = await asyncio.to_thread(self._rows.take, agent, self.home, self._seconds)
@@ -158,12 +158,12 @@ def _now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _refused(error: RefusedError) -> Answer:
+def _refused(error: RefusedError) -> WorkerResponse:
     status = 404 if error.code == "not_found" else 503
     body = json.dumps({"code": error.code, "detail": str(error), "errors": []}).encode()
-    return Answer(status, body, retry_after=1 if status == 503 else None)
+    return WorkerResponse(status, body, retry_after=1 if status == 503 else None)
 
 
-def _unavailable(detail: str, retry_after: int) -> Answer:
+def _unavailable(detail: str, retry_after: int) -> WorkerResponse:
     body = json.dumps({"code": "unavailable", "detail": detail, "errors": []}).encode()
-    return Answer(503, body, retry_after=retry_after)
+    return WorkerResponse(503, body, retry_after=retry_after)

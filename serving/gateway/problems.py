@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...errors import ArgumentError
+from ...core.errors import ArgumentError
 from ..accounts import RefusedError
 
 MEDIA_TYPE: Final = "application/problem+json"

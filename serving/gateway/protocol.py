@@ -16,11 +16,11 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .incoming import Network, trusted
-from .joining import JoiningTransport
-from .meters import Meters
+from .http_messages import Network, trusted
 from .problems import MEDIA_TYPE, ProblemError
+from .prometheus import Meters
 from .settings import Settings
+from .write_coalescing import JoiningTransport
 
 _MIB: Final = 2**20
 _AT_ONCE: Final = 8 * _MIB

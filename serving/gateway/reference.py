@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from .describing import LIMITS, WHOLE_ACCOUNT
 from .gateway import API
+from .openapi import LIMITS, WHOLE_ACCOUNT
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"

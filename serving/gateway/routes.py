@@ -13,7 +13,7 @@ from . import agents, states
 from .bodies import FEW
 from .calls import Call
 from .gateway import API
-from .incoming import FORM_TYPE, JSON_TYPE, STATE_TYPES
+from .http_messages import FORM_TYPE, JSON_TYPE, STATE_TYPES
 from .problems import ProblemError, not_found
 from .settings import Limits
 
@@ -27,7 +27,7 @@ class Body(NamedTuple):
     Args:
         types: media types; the first one where none is given.
         most: bytes, by the limits of the service; 0: no limit.
-        values: of JSON; 0: it is no JSON, or the agent's spaces say how many (:mod:`.hot`).
+        values: of JSON; 0: it is no JSON, or the agent's spaces say how many (:mod:`.fast_path`).
         is_state: it may be large, and the worker reads it.
     """
 

@@ -26,12 +26,12 @@ from ..logs import LOGGER
 from .app import application
 from .edge import ALWAYS, METRICS_TYPE
 from .gateway import Gateway, Rooms
-from .housekeeping import housekeeping
-from .incoming import send_answer, send_problem
+from .http_messages import send_answer, send_problem
+from .maintenance import housekeeping
 from .problems import not_found
 from .protocol import Guard, GuardedConfig, GuardedProtocol
-from .reading import SettingsError
 from .settings import Settings
+from .yaml_lines import SettingsError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 2048

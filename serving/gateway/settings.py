@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..accounts.names import QUOTAS
-from .reading import SettingsError, Source, override, read
+from .yaml_lines import SettingsError, Source, override, read
 
 _MIB = 2**20
 

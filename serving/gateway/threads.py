@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
-from .meters import Meters
 from .problems import ProblemError, of_error
+from .prometheus import Meters
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -9,21 +9,21 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from ...contracts import State
+from ...core.errors import ArgumentError, NonFiniteError
+from ...core.protocols import State
 from ...environments import spaces
-from ...errors import ArgumentError, NonFiniteError
-from ..catalogue.making import recipe as make_recipe
+from ..catalogue.configurations import recipe as make_recipe
 from ..catalogue.recipes import Recipe
-from .acting import Acting
-from .arriving import Arrived
+from .accepted_steps import AcceptedSteps
+from .agent_store import Folder
 from .durable import DurableAgent, StepperOf
 from .failures import RefusedError
-from .keeping import Folder
 from .keys import digest
-from .learning import Learning
+from .pending_actions import PendingActions
 from .records import END_EPISODE, NO_KEY, STEPS, Record
 from .requests import Bodies, Step, noise_of
 from .snapshots import finite, from_fields, from_file, snapshot, to_fields, to_file
+from .state_upload import Arrived
 from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
@@ -31,7 +31,7 @@ _MOST_SECONDS_OWED: Final = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class Reply:
     """What a request is answered. ``replayed``: it was accepted before, and this is that answer again."""
 
     value: Any
@@ -66,7 +66,7 @@ class HostedAgent(DurableAgent):
         self._actor = stepper_of(self.recipe, False) if self.relaxed else self._stepper
         self._actor_step: int | None = None
         """The ``global_step`` of its weights; None if they are others."""
-        self._acting = Acting(self._actor, self._bodies.actions, self.recipe.noise)
+        self._acting = PendingActions(self._actor, self._bodies.actions, self.recipe.noise)
         self.bring_up_to_date()
 
     def bring_up_to_date(self) -> None:
@@ -81,7 +81,7 @@ class HostedAgent(DurableAgent):
 
     # -- requests that change nothing ---------------------------------------------------------------------------------
 
-    def act(self, body: bytes, noise: float = 0.0) -> Answer:
+    def act(self, body: bytes, noise: float = 0.0) -> Reply:
         """``{"action": [...]}`` or ``{"actions": [...]}``."""
         self.bring_up_to_date()
         noise = noise_of(noise)
@@ -91,11 +91,11 @@ class HostedAgent(DurableAgent):
         except NonFiniteError as error:
             raise RefusedError("agent_failed", f"the agent cannot act: {error}") from None
         written = [self._bodies.actions.to_json(action) for action in sent]
-        return Answer({"action": written[0]} if request.single else {"actions": written})
+        return Reply({"action": written[0]} if request.single else {"actions": written})
 
-    def info(self) -> Answer:
+    def info(self) -> Reply:
         """What the service adds to an agent's row: counters, status, mean return."""
-        return Answer(
+        return Reply(
             {
                 "status": "ready" if self.failure is None else "failed",
                 "status_detail": self.failure,
@@ -107,30 +107,30 @@ class HostedAgent(DurableAgent):
             }
         )
 
-    def loss(self) -> Answer:
+    def loss(self) -> Reply:
         """Loss and metrics of the last update; null where not finite; ``{}`` before the first."""
         facts = self._learning.facts
         if facts is None:
-            return Answer({})
-        return Answer(finite({"loss": facts.loss, **facts.metrics}))
+            return Reply({})
+        return Reply(finite({"loss": facts.loss, **facts.metrics}))
 
-    def episodes(self, after: int = 0, limit: int = 100) -> Answer:
+    def episodes(self, after: int = 0, limit: int = 100) -> Reply:
         """Finished episodes with a number above ``after``, at most ``limit``: the newest if ``after`` is 0."""
         kept = [episode for episode in self._learning.streams.episodes if episode.episode > after]
         chosen = kept[:limit] if after else kept[-limit:]
-        return Answer([episode.to_json() for episode in chosen])
+        return Reply([episode.to_json() for episode in chosen])
 
     # -- requests that change something -------------------------------------------------------------------------------
 
-    def step(self, body: bytes, key: str | None, *, several: bool = False) -> Answer:
+    def step(self, body: bytes, key: str | None, *, several: bool = False) -> Reply:
         """``{"accepted": n, "seq": ...}``; to be acknowledged after :meth:`sync`."""
         return self._once(body, key, lambda: self._steps(body, several))
 
-    def end_episode(self, body: bytes, key: str | None) -> Answer:
+    def end_episode(self, body: bytes, key: str | None) -> Reply:
         """``{}``; likewise."""
         return self._once(body, key, lambda: (END_EPISODE, (self._bodies.end_episode(body),), ()))
 
-    def _once(self, body: bytes, key: str | None, read: Callable[[], tuple[int, tuple[str, ...], Any]]) -> Answer:
+    def _once(self, body: bytes, key: str | None, read: Callable[[], tuple[int, tuple[str, ...], Any]]) -> Reply:
         key_digest = NO_KEY if key is None else digest(key.encode())
         body_digest = digest(body)
         known = None if key is None else self._keys.find(key_digest)
@@ -138,13 +138,13 @@ class HostedAgent(DurableAgent):
             if known.body != body_digest:
                 detail = "this Idempotency-Key was used for another request: use a new key for each request"
                 raise RefusedError("idempotency_key_reused", detail, [("Idempotency-Key", detail)])
-            return Answer(_accepted(known.steps, known.seq), replayed=True)
+            return Reply(_accepted(known.steps, known.seq), replayed=True)
         self._refuse_steps()
         kind, environments, steps = read()
         record = Record(kind, self._number + 1, time.time(), environments, steps, key_digest, body_digest)
         self._append(record)
         self._accept(record)
-        return Answer(_accepted(len(steps), self._seq))
+        return Reply(_accepted(len(steps), self._seq))
 
     def _refuse_steps(self) -> None:
         if self.failure is not None:
@@ -175,7 +175,7 @@ class HostedAgent(DurableAgent):
             **recorded,
         }
 
-    def get_state(self, *, as_file: bool = False, has_obs: bool = False) -> Answer:
+    def get_state(self, *, as_file: bool = False, has_obs: bool = False) -> Reply:
         """The six fields of its state, or one safetensors file; ``has_obs``: with ``obs_size`` for ``state_size``.
 
         Raises:
@@ -186,9 +186,9 @@ class HostedAgent(DurableAgent):
             detail = f"the agent has failed, and is between two states: {self.failure}"
             raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
         state = snapshot(self.recipe, self._learning, self._seq, self._specs)
-        return Answer(to_file(state) if as_file else to_fields(state, has_obs=has_obs))
+        return Reply(to_file(state) if as_file else to_fields(state, has_obs=has_obs))
 
-    def put_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> Answer:
+    def put_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> Reply:
         """Become the agent of a state: weights, memory, counters and hyperparameters.
 
         Args:
@@ -206,9 +206,11 @@ class HostedAgent(DurableAgent):
         self.save()
         self.save()  # of the two checkpoints that are kept, none is of the agent before
         self._folder.describe(recipe, self._stepper)
-        return Answer(self.info().value)
+        return Reply(self.info().value)
 
-    def check_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> tuple[Recipe, Learning, int]:
+    def check_state(
+        self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False
+    ) -> tuple[Recipe, AcceptedSteps, int]:
         """As for :meth:`put_state`, but that nothing changes: recipe, learning and accepted steps of the state."""
         arrived = Arrived(from_file(body) if is_file else from_fields(body), self.recipe)
         try:
@@ -219,11 +221,11 @@ class HostedAgent(DurableAgent):
         if (recipe.observation, recipe.action) != (self.recipe.observation, self.recipe.action):
             what = "are of other sizes or bounds than this agent's"
             raise RefusedError("state_mismatch", f"the hyperparameters {what}", [("encoded_config", what)])
-        learning = Learning(stepper_of(recipe, False), recipe.gathers)
+        learning = AcceptedSteps(stepper_of(recipe, False), recipe.gathers)
         seq = arrived.load(learning, self._specs, self._bodies.integer_limits())
         return recipe, learning, seq
 
-    def patch(self, learning: bool | None, *, recover: bool) -> Answer:
+    def patch(self, learning: bool | None, *, recover: bool) -> Reply:
         """Switch learning on or off; let a failed agent go on.
 
         Returns:
@@ -237,7 +239,7 @@ class HostedAgent(DurableAgent):
         if learning is not None and learning != self._learns:
             self._learns = learning
             self.save()
-        return Answer({"lost": lost})
+        return Reply({"lost": lost})
 
     def work(self) -> None:
         """As of every durable agent."""

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from ...contracts import State
-from ...errors import CheckpointError, NonFiniteError
-from ...estimators.stepping import Stepper
+from ...core.errors import CheckpointError, NonFiniteError
+from ...core.protocols import State
+from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
+from .accepted_steps import AcceptedSteps
+from .agent_store import Folder, bring_back, service_part, transition_specs_of
 from .failures import RefusedError
 from .fencing import OutdatedError
 from .journal import DamagedJournalError
-from .keeping import Folder, bring_back, service_part, transition_specs_of
 from .keys import Keys
-from .learning import Learning
 from .records import Codec, Record
 from .segments import LARGEST
 
@@ -47,7 +47,7 @@ class DurableAgent:
         self._folder = folder
         self._gets_on = gets_on
         stepper = stepper_of(recipe, state is None)
-        self._use(recipe, Learning(stepper, recipe.gathers))
+        self._use(recipe, AcceptedSteps(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
         self._codec = Codec(self._specs, stepper.behaviour.recorded)
         self._keys = Keys()
@@ -70,7 +70,7 @@ class DurableAgent:
             folder.weigh()
             self._begin()
 
-    def _use(self, recipe: Recipe, learning: Learning) -> None:
+    def _use(self, recipe: Recipe, learning: AcceptedSteps) -> None:
         self.recipe = recipe
         self._learning = learning
         self._stepper = learning.stepper

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...errors import CheckpointError
+from ...core.errors import CheckpointError
 
 STATUS: Final = {
     "invalid_json": 400,

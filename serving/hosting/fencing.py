@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from ...runs.files import make_folders, sync_folder
+from ...run_dir.files import make_folders, sync_folder
 
 _FOLDER: Final = "epochs"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ...runs.files import make_folders, sync_folder
+from ...run_dir.files import make_folders, sync_folder
 from .fencing import OutdatedError
 from .segments import BEGIN, RECORD_BYTES, Segment, framed, head_of, path_of, read_records, segments_of
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...contracts import State
+from ...core.protocols import State
 from .records import NO_KEY, Record
 
 REMEMBERED: Final = 100_000

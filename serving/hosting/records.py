@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...contracts import ArraySpec, SpecTree
+from ...core.protocols import ArraySpec, SpecTree
 from ...memories.columns import FLAGS
 
 STEPS: Final = 0

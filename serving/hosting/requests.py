@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
-from ...checks import shortened
-from ...contracts import Array, ArrayTree
+from ...core.checks import shortened
+from ...core.protocols import Array, ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace
 from ..catalogue import sizes

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...contracts import Array, SpecTree
+from ...core.protocols import Array, SpecTree
 from ..catalogue.recipes import Recipe
+from .accepted_steps import AcceptedSteps
 from .failures import RefusedError, invalid
-from .learning import Learning
 from .requests import parsed
 from .tensors import encoded, joined, parted
 from .values import fields
@@ -43,7 +43,7 @@ WAITING: Final = "waiting/"
 ENVIRONMENT: Final = ("environment", "running", "episode_return", "length", "waiting")
 
 
-def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, SpecTree]) -> State:
+def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> State:
     """The state of an agent to which nothing is left to do."""
     stepper, streams = learning.stepper, learning.streams
     memory: Any = stepper.memory  # the catalogue has axonrl's own
@@ -53,7 +53,7 @@ def snapshot(recipe: Recipe, learning: Learning, seq: int, specs: Mapping[str, S
     config = {
         "hyperparameters": recipe.config,
         "counters": dict(zip(COUNTERS, (seq, stepper.counters.global_step, streams.finished), strict=True)),
-        "owed": stepper.owed,
+        "owed": stepper.pending_updates,
         "generators": {name: stepper.generators[name].bit_generator.state for name in GENERATORS},
         "sampler": sampler,
         "environments": [

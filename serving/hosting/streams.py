@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...contracts import State
-from ...runs import history
+from ...core.protocols import State
+from ...run_dir import history
 
 FRAGMENT: Final = 32
 """Steps of one environment that are stored together at most, where several environments feed one agent."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors.numpy import save
 
-from ...contracts import Array, ArraySpec
+from ...core.protocols import Array, ArraySpec
 from .failures import RefusedError
 
 _ABOUT: Final = "axonrl"

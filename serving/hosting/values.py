@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from gymnasium.spaces import Box, Dict, Tuple
 
-from ...checks import FLOAT32_MAX, shortened
-from ...contracts import Array, ArrayTree
+from ...core.checks import FLOAT32_MAX, shortened
+from ...core.protocols import Array, ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace, Leaf
 from .failures import RefusedError, invalid

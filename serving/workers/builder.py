@@ -26,14 +26,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import ArgumentError, CheckpointError
-from ...quiet import load_tensorflow
-from ...runs.programs import VARIABLE
+from ...core.errors import ArgumentError, CheckpointError
+from ...core.tensorflow_import import load_tensorflow
+from ...run_dir.programs import VARIABLE
 from .. import logs
 from ..catalogue.recipes import Recipe
-from . import building
-from .ending import wait_for
+from . import program_builder
 from .messages import Frame, encode, read
+from .parent_death import wait_for
 
 IDLE_SECONDS: Final = 60.0
 logger = logging.getLogger("axonrl.serving")
@@ -80,22 +80,22 @@ class Builder:
                     body = {"digest": value["digest"]}
                 case other:
                     raise ArgumentError(f"do must be build or refill, got {other!r}", "do", other)
-            self._spares[body["digest"]] = int(frame.head.get("spares", building.SPARES))
+            self._spares[body["digest"]] = int(frame.head.get("spares", program_builder.SPARES))
             status = 200
         except Exception as error:  # TensorFlow raises errors of its own; none may end the builder
-            status, body = building.failure(recipe, error)
+            status, body = program_builder.failure(recipe, error)
         return encode({"id": frame.head.get("id"), "status": status}, json.dumps(body).encode())
 
     def _build(self, recipe: Recipe) -> dict[str, Any]:
         began = time.monotonic()
-        built, digest = building.build(recipe, self._programs)
+        built, digest = program_builder.build(recipe, self._programs)
         return {"digest": digest, "built": built, "seconds": round(time.monotonic() - began, 3)}
 
     def _make_spares(self) -> None:
         """Some for one program; then whoever waits comes first."""
         digest, wanted = next(iter(self._spares.items()))
         try:
-            done = building.add_spares(self._programs, digest, wanted)
+            done = program_builder.add_spares(self._programs, digest, wanted)
         except (ValueError, CheckpointError, OSError) as error:
             logger.warning("there are no spare seeds for %s: %s", digest, error)
             done = True

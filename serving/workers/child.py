@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from .looking import LOOK_SECONDS, LoopLooks
 from .messages import BEAT, Head, cut, encode
+from .spin_wait import LOOK_SECONDS, LoopLooks
 
 
 class Child(asyncio.Protocol):
@@ -99,7 +99,7 @@ async def start(name: str, module: str, arguments: Iterable[str], number: int | 
     child = Child(name, number)
     with theirs:
         descriptor = theirs.fileno()
-        command = [sys.executable, "-m", "axonrl.serving.workers.ending", str(descriptor), module, *arguments]
+        command = [sys.executable, "-m", "axonrl.serving.workers.parent_death", str(descriptor), module, *arguments]
         # A session of its own: Ctrl-C in a terminal is meant for the gateway.
         child.process = subprocess.Popen(
             command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True

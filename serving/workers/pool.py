@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from ..catalogue.recipes import Recipe
 from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of, remove_unused
-from . import spares
+from . import seed_pool
 from .child import Child, ended, start
+from .hang_detection import watched
 from .messages import Head
 from .settings import WorkerSettings
-from .watching import watched
 
 _ASK_SECONDS: Final = 10.0
 """After which the gateway gives up; the request may still be carried out."""
@@ -42,7 +42,7 @@ logger = logging.getLogger("axonrl.serving")
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class WorkerResponse:
     """What came back: an HTTP status, and a body of JSON (or of bytes, where that was asked for)."""
 
     status: int
@@ -164,7 +164,7 @@ class Pool:
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         """What the worker of an agent answers. Trouble with a worker is an answer as well: 503.
 
         Args:
@@ -223,7 +223,7 @@ class Pool:
             digest = program_of(recipe, programs).directory.name
         except (ProgramMissingError, ValueError):  # the builder will make one
             return body
-        seed = spares.claim(programs, digest)
+        seed = seed_pool.claim(programs, digest)
         return body if seed is None else json.dumps(recipe.with_seed(seed).to_json()).encode()
 
     def _home_of(self, agent: str) -> str:
@@ -269,7 +269,7 @@ class Pool:
             return False
         return True
 
-    async def build(self, recipe: bytes) -> Answer | None:
+    async def build(self, recipe: bytes) -> WorkerResponse | None:
         """Have the builder make what a recipe needs; None when it is there, else why it cannot be."""
         async with self._building:
             try:
@@ -296,14 +296,14 @@ class Pool:
         return self._builder
 
 
-def _as_answer(head: Head, content: bytes) -> Answer:
+def _as_answer(head: Head, content: bytes) -> WorkerResponse:
     more = bool(head.get("replayed")), head.get("retry_after"), bool(head.get("outdated"))
-    return Answer(head["status"], content, *more)
+    return WorkerResponse(head["status"], content, *more)
 
 
-def _unavailable(code: str, detail: str) -> Answer:
+def _unavailable(code: str, detail: str) -> WorkerResponse:
     body = json.dumps({"code": code, "detail": detail, "errors": []}).encode()
-    return Answer(503, body, retry_after=1)
+    return WorkerResponse(503, body, retry_after=1)
 
 
 def default_workers() -> int:

@@ -13,18 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from ...estimators.stepping import Stepper
+from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
 from ..hosting.agent import HostedAgent
 from ..hosting.failures import RefusedError
 from ..hosting.fencing import OutdatedError
-from ..hosting.opening import discard_weights, open_stepper
+from ..hosting.program_stepper import discard_weights, open_stepper
 from ..hosting.programs import PROGRAMS
 from ..logs import SERVING
+from .counters import Tally
 from .messages import Head
 from .settings import WorkerSettings
 from .slot import Slot
-from .tally import Tally
 
 AGENTS: Final = "agents"
 logger = logging.getLogger("axonrl.serving")
@@ -95,7 +95,7 @@ class Slots:
         return self._folder / AGENTS / name
 
     def stepper_of(self, recipe: Recipe, fresh: bool) -> Stepper:
-        """See :func:`~axonrl.serving.hosting.opening.open_stepper`."""
+        """See :func:`~axonrl.serving.hosting.program_stepper.open_stepper`."""
         return open_stepper(recipe, self._folder / PROGRAMS, fresh)
 
     def follow(self, slot: Slot, head: Head) -> None:

@@ -22,19 +22,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from ...runs.files import make_folders
+from ...run_dir.files import make_folders
 from .. import logs
 from ..hosting.agent import HostedAgent, to_bytes
-from ..hosting.allocating import keep_large_arrays_apart
+from ..hosting.malloc import keep_large_arrays_apart
 from ..logs import SERVING
-from .answering import Answering, not_kept
-from .ending import wait_for
-from .looking import LOOK_SECONDS, look
+from .counters import Tally
 from .messages import BEAT, Head, cut, encode
+from .parent_death import wait_for
+from .responses import Answering, not_kept
 from .settings import WorkerSettings
 from .slot import ACT, KEEPS_ORDER, Slot
 from .slots import AGENTS, Slots
-from .tally import Tally
+from .spin_wait import LOOK_SECONDS, look
 
 _TURN_SECONDS: Final = 0.002
 """How long an agent may apply what it accepted before it is another one's turn; an update is never cut."""
@@ -196,7 +196,7 @@ class Worker:
             del self._out[:sent]
 
     def _beat(self) -> None:
-        """Once a second, from what gets on: see :mod:`.watching`."""
+        """Once a second, from what gets on: see :mod:`.hang_detection`."""
         now = time.monotonic()
         if now - self._beaten >= _BEAT_SECONDS:
             self._beaten = now

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from axonrl.distributed import Cluster, driver, on_ray
-from axonrl.distributed.connecting import Connection
 from axonrl.distributed.planner import Planner
+from axonrl.distributed.ray_connection import Connection
 
 from .agents import QUICK
 

@@ -45,18 +45,18 @@ class Broken(gymnasium.Env[Any, Any]):
 
 
 def damaging() -> Any:
-    """In an actor: the third fragment of its first incarnation has a NaN."""
+    """In an actor: the third unroll of its first incarnation has a NaN."""
     if "tensorflow" not in sys.modules:
-        from axonrl.distributed import collecting
+        from axonrl.distributed import actor
 
-        kind: Any = collecting.Collector
+        kind: Any = actor.Collector
         collect = kind.collect
 
         def spoiled(self: Any, request: Any) -> Any:
-            fragment = collect(self, request)
+            unroll = collect(self, request)
             if request.id[1:] == (0, 2):
-                fragment.columns["reward"][3, 0] = np.nan
-            return fragment
+                unroll.columns["reward"][3, 0] = np.nan
+            return unroll
 
         if collect.__name__ == "collect":
             kind.collect = spoiled

@@ -1,4 +1,4 @@
-"""Training by fragments, with every role in this process."""
+"""Training by unrolls, with every role in this process."""
 
 import functools
 import itertools
@@ -12,17 +12,17 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster, driver
-from axonrl.distributed.collecting import Collector
+from axonrl.distributed.actor import Collector
+from axonrl.distributed.environment_recipes import EnvironmentRecipe
 from axonrl.distributed.events import Collected, Emptied
 from axonrl.distributed.inline import Inline
-from axonrl.distributed.measuring import Measures
+from axonrl.distributed.measurements import Measures
 from axonrl.distributed.planner import FAILED, READY
-from axonrl.distributed.recipes import Recipe
 from axonrl.environments import make
-from axonrl.environments.merging import learnt, merged
+from axonrl.environments.merged_statistics import learnt, merged
 from axonrl.errors import ArgumentError, ClusterError
-from axonrl.facts import EpisodeStats
 from axonrl.hooks import Hook
+from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
 from axonrl.models import ppo
 from axonrl.tests.estimators.fakes import At
@@ -33,7 +33,7 @@ from .for_actors import broken
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
-INLINE: dict[str, Any] = {"backend": "inline", "actors": 2, "envs_per_actor": 2, "fragment": 10}
+INLINE: dict[str, Any] = {"backend": "inline", "actors": 2, "envs_per_actor": 2, "unroll": 10}
 replay = functools.partial(agents.replay, size=200)
 
 
@@ -159,7 +159,7 @@ def test_in_lockstep_a_run_that_is_resumed_ends_the_same(make_agent: Any, tmp_pa
 def test_in_lockstep_a_shard_that_is_lost_in_a_round_is_known_to_be_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of actor 0, after it has stored the tenth fragment and before that of actor 1 has come."""
+    """That of actor 0, after it has stored the tenth unroll and before that of actor 1 has come."""
     wait = Inline.wait
 
     def losing(self: Any, timeout: float) -> Any:
@@ -176,7 +176,7 @@ def test_in_lockstep_a_shard_that_is_lost_in_a_round_is_known_to_be_empty(
     assert (agent.global_timestep, agent.global_step) == (600, 1 + (600 - 60) // 8)
 
 
-def test_fragments_with_a_recurrent_state(tmp_path: Path) -> None:
+def test_unrolls_with_a_recurrent_state(tmp_path: Path) -> None:
     agent = rollouts(tmp_path, lstm=4, shared=True)
     agent.train("CartPole-v1", cluster=Cluster(**INLINE), max_timesteps=80)
     assert agent.global_step == 2
@@ -301,13 +301,13 @@ def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.
     heard = Watch()
     agent = replay(tmp_path)
     agent.train("CartPole-v1", 60, 8, cluster=Cluster(**INLINE, replay_shards=2), max_timesteps=600, hooks=heard)
-    last = seen[-1]  # of what was before the last fragment's updates
+    last = seen[-1]  # of what was before the last unroll's updates
     assert last["replay_size"] == 200
     drawn = 8 * (1 + (580 - 60) // 8)
     assert last["samples_per_insert"] == pytest.approx(drawn / 580)
     assert last["samples_per_second"] / last["inserts_per_second"] == pytest.approx(8 * 2.5 / 20, rel=0.3)
     assert 0 <= last["weights_version"] <= agent.global_step
-    assert (last["timesteps_lost"], last["fragments_damaged"]) == (0, 0)
+    assert (last["timesteps_lost"], last["unrolls_damaged"]) == (0, 0)
     least = [one.episode_return for one in heard.episodes if one.environment in (2, 3)]  # of rungs 0 .. 3
     assert any(
         last["return_mean_least_exploring"] == pytest.approx(np.mean(least[:n])) for n in range(1, len(least) + 1)
@@ -318,14 +318,14 @@ def test_what_is_measured_of_shards_adds_up(tmp_path: Path, monkeypatch: pytest.
 def test_an_actor_that_sends_what_is_damaged_is_given_up(
     make_agent: Any, tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Actor 1 sends NaN from its second fragment on: its first is learned from, and three incarnations end."""
+    """Actor 1 sends NaN from its second unroll on: its first is learned from, and three incarnations end."""
     collect = Collector.collect
 
     def spoiled(self: Collector, request: Any) -> Any:
-        fragment = collect(self, request)
+        unroll = collect(self, request)
         if request.id.actor == 1 and request.id[1:] != (0, 0):
-            np.asarray(fragment.columns["reward"])[3, 0] = np.nan
-        return fragment
+            np.asarray(unroll.columns["reward"])[3, 0] = np.nan
+        return unroll
 
     monkeypatch.setattr(Collector, "collect", spoiled)
     agent = make_agent(tmp_path)
@@ -366,7 +366,7 @@ def test_what_a_cluster_cannot_use_is_refused(
         ({"backend": "inline", "address": "auto"}, "address"),
         ({"ladder": (0.4,)}, "ladder"),
         ({"lockstep": 1}, "lockstep"),
-        ({"fragment_timeout_s": 0}, "fragment_timeout_s"),
+        ({"unroll_timeout_s": 0}, "unroll_timeout_s"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], argument: str) -> None:
@@ -386,7 +386,7 @@ def test_what_actors_learn_of_observations_is_put_together(tmp_path: Path) -> No
         def after_timestep(self, session: Any, facts: Any) -> None:
             seen.append(facts.observation)
 
-    agent.train(Recipe("CartPole-v1", wrappers=wrappers), cluster=cluster, max_timesteps=400, hooks=Watch())  # type: ignore[arg-type]
+    agent.train(EnvironmentRecipe("CartPole-v1", wrappers=wrappers), cluster=cluster, max_timesteps=400, hooks=Watch())  # type: ignore[arg-type]
     state: Any = agent._trainer.state().statistics
     assert [one["kind"] for one in state.values()] == ["NormalizeObservation", "NormalizeReward"]
     moments = state["0"]["obs_rms"]

@@ -12,7 +12,7 @@ import pytest
 
 from axonrl.distributed import Cluster
 from axonrl.distributed.guardian import descendants
-from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.run_dir.checkpoints import CheckpointStore
 
 from .agents import remaining, rollouts
 
@@ -48,7 +48,7 @@ def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(tmp_path: Path)
     again = rollouts(tmp_path / "run")
     before: Any = again.global_step
     assert before >= 3
-    settings = Cluster(actors=2, envs_per_actor=2, fragment=10, backend="inline")
+    settings = Cluster(actors=2, envs_per_actor=2, unroll=10, backend="inline")
     again.train("CartPole-v1", steps=1, cluster=settings)
     assert again.global_step == before + 1
 
@@ -61,7 +61,7 @@ FILE = """
 environment: {id: "beside_the_file:Beside-v0"}
 agent: {model_fn: dqn, params: {hidden: [4]}, memory: {kind: replay, size: 2000, batch_size: 8}}
 config: {save_checkpoints_secs: 0.1}
-distributed: {actors: 2, envs_per_actor: 2, fragment: 10, actor_cpus: 0.5, shard_cpus: 0.5}
+distributed: {actors: 2, envs_per_actor: 2, unroll: 10, actor_cpus: 0.5, shard_cpus: 0.5}
 train: {first_update: 200, update_frequency: 8, max_timesteps: 10000000}
 """
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from axonrl import Agent, RunConfig
-from axonrl.distributed import Cluster, on_ray, parts
-from axonrl.distributed.connecting import Connection
+from axonrl.distributed import Cluster, message_chunks, on_ray
+from axonrl.distributed.ray_connection import Connection
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
@@ -67,7 +67,7 @@ def test_actors_load_tensorflow_for_a_model_that_litert_does_not_run(cluster: Pa
 def test_ape_x_learns_from_two_shards_and_saves_them(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 5000)
+    monkeypatch.setattr(message_chunks, "PART_BYTES", 5000)
     agent = replay(tmp_path)
     settings = Cluster(**QUICK, replay_shards=2)
     agent.train("CartPole-v1", 200, 8, cluster=settings, max_timesteps=1000)
@@ -109,7 +109,7 @@ def test_too_small_clusters_and_other_versions_are_told_before_training(
     assert small.value.argument == "Cluster.min_actors"
     with pytest.raises(ArgumentError, match="object store") as store:
         Connection(Cluster(**QUICK), 0, nbytes=200 * 2**20)
-    assert store.value.argument == "Cluster.fragment"
+    assert store.value.argument == "Cluster.unroll"
     monkeypatch.setattr(on_ray, "versions", lambda: {"axonrl": "0.0.0", "ai-edge-litert": "9"})
     with pytest.raises(ClusterError, match=r"'axonrl': '0\.0\.0'"):
         rollouts(tmp_path / "versions").train("CartPole-v1", cluster=Cluster(**QUICK), timesteps=40)
@@ -188,7 +188,7 @@ class Reaches(Hook):
 def test_impala_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
     reaches, params = Reaches(set(range(32))), {"hidden": (64, 64), "learning_rate": 1e-3}
     agent = Agent(impala.model_fn, BatchMemory(320), tmp_path, CONFIG, params)
-    settings = Cluster(**{**QUICK, "envs_per_actor": 16, "fragment": 20})
+    settings = Cluster(**{**QUICK, "envs_per_actor": 16, "unroll": 20})
     agent.train("CartPole-v1", cluster=settings, hooks=reaches, max_timesteps=150_000)
     assert reaches.mean > 150
 
@@ -200,7 +200,7 @@ def test_ape_x_learns_cartpole(cluster: Path, tmp_path: Path) -> None:
     learns = {"learning_rate": 1e-3, "double": True, "dueling": "mean", "target_update_rate": 0.01}
     memory = ReplayMemory(32_000, 64, n_step=3, sampler=Prioritized())
     agent = Agent(dqn.model_fn, memory, tmp_path, CONFIG, {"hidden": (64, 64), **learns})
-    settings = Cluster(**{**QUICK, "envs_per_actor": 8, "fragment": 25})
+    settings = Cluster(**{**QUICK, "envs_per_actor": 8, "unroll": 25})
     agent.train("CartPole-v1", 1000, 8, cluster=settings, hooks=reaches, max_timesteps=150_000)
     assert reaches.mean > 150
 
@@ -252,7 +252,7 @@ def test_two_trainings_in_one_cluster_do_not_disturb_each_other(cluster: Path, s
 JOINING = """
 import sys
 from axonrl.distributed import Cluster
-from axonrl.distributed.connecting import Connection
+from axonrl.distributed.ray_connection import Connection
 from axonrl.errors import ArgumentError
 try:
     Connection(Cluster(address=sys.argv[1]), 0).close()
@@ -304,7 +304,7 @@ def test_a_killed_actor_is_replaced(
                 os.kill(pid, how)
         return len(new) == 2 + number
 
-    agent, settings = rollouts(tmp_path), Cluster(**QUICK, fragment_timeout_s=60 if how == signal.SIGKILL else 3)
+    agent, settings = rollouts(tmp_path), Cluster(**QUICK, unroll_timeout_s=60 if how == signal.SIGKILL else 3)
     agent.train(factory("reporting"), cluster=settings, hooks=Once(lambda: None, replaced), max_timesteps=10**7)
     counts = seen[0].counts
     assert counts["restarts"] == number
@@ -349,16 +349,16 @@ def test_actors_wait_for_a_slow_learner(cluster: Path, seen: list[Any], tmp_path
             waiting.append((running.planner.in_flight(), running.learning.waiting()))
 
     rollouts(tmp_path).train("CartPole-v1", cluster=settings, hooks=Slow(), max_steps=30)
-    assert max(fragments for fragments, _ in waiting) <= 4  # 2 of each actor
-    assert max(20 * fragments + timesteps for fragments, timesteps in waiting) <= 2 * 40  # queue + 1 batches
+    assert max(unrolls for unrolls, _ in waiting) <= 4  # 2 of each actor
+    assert max(20 * unrolls + timesteps for unrolls, timesteps in waiting) <= 2 * 40  # queue + 1 batches
 
 
 def test_nobody_waits_for_a_slow_actor(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
-    """Its first fragment comes after 100 of the other one's. There are no more updates than are due."""
+    """Its first unroll comes after 100 of the other one's. There are no more updates than are due."""
     for name in ("slow", "fast"):
         (cluster / name).unlink(missing_ok=True)
     agent = replay(tmp_path)
-    patient = Cluster(**QUICK | {"fragment_timeout_s": 240})
+    patient = Cluster(**QUICK | {"unroll_timeout_s": 240})
     agent.train(factory("slow"), 200, 8, cluster=patient, max_timesteps=4000)
     slow, fast = sorted(actor.answered for actor in seen[0].actors)
     assert slow + fast == seen[0].counts["accepted"] == 200

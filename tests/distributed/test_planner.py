@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from axonrl.distributed.fragments import FragmentId
 from axonrl.distributed.planner import DAMAGED, DIED, FAILED, RAISED, READY, SILENT, Death, Planner, Rules, Window
+from axonrl.distributed.unrolls import UnrollId
 
 
 def ready(rules: Rules, now: float = 0.0) -> Planner:
@@ -15,7 +15,7 @@ def ready(rules: Rules, now: float = 0.0) -> Planner:
 
 
 def test_the_window_grows_while_the_learner_lacks_a_batch_and_shrinks_while_too_many_wait() -> None:
-    """Batches of 2, two of which may wait: 6 fragments, as long as nobody lacks any."""
+    """Batches of 2, two of which may wait: 6 unrolls, as long as nobody lacks any."""
     window = Window(batch=2, queue=2)
     assert window.room(waiting=0, in_flight=0, most=7) == 6
     assert window.room(waiting=0, in_flight=6, most=7) == 0  # none has come yet
@@ -35,9 +35,9 @@ def test_the_window_grows_while_the_learner_lacks_a_batch_and_shrinks_while_too_
 def test_requests_go_to_those_with_the_fewest_in_flight() -> None:
     planner = ready(Rules(actors=2, in_flight=2))
     first = planner.requests(3, 0.0)
-    assert first == [FragmentId(0, 0, 0), FragmentId(1, 0, 0), FragmentId(0, 0, 1)]
-    assert planner.answered(FragmentId(0, 0, 0), 1.0)
-    assert planner.requests(9, 1.0) == [FragmentId(0, 0, 2), FragmentId(1, 0, 1)]  # one in flight each
+    assert first == [UnrollId(0, 0, 0), UnrollId(1, 0, 0), UnrollId(0, 0, 1)]
+    assert planner.answered(UnrollId(0, 0, 0), 1.0)
+    assert planner.requests(9, 1.0) == [UnrollId(0, 0, 2), UnrollId(1, 0, 1)]  # one in flight each
     assert planner.requests(9, 1.0) == []
     assert planner.in_flight() == 4
 
@@ -54,8 +54,8 @@ def test_an_actor_comes_back_later_and_later_until_it_works_again() -> None:
         assert actor.incarnation == incarnation + 1
         planner.started(0, actor.incarnation, now)
     assert waits == [1, 2, 4, 4, 4]
-    (fragment,) = planner.requests(1, now)
-    planner.answered(fragment, now)
+    (unroll,) = planner.requests(1, now)
+    planner.answered(unroll, now)
     planner.ended(0, 5, Death(DIED, "killed", now))
     assert planner.actors[0].start_at - now == 1
 
@@ -85,7 +85,7 @@ def test_three_in_a_row_are_too_many(kind: str) -> None:
     assert planner.hopeless(500.0 + 1) is None  # one is enough
 
 
-def test_an_error_that_all_have_before_any_fragment_ends_the_run() -> None:
+def test_an_error_that_all_have_before_any_unroll_ends_the_run() -> None:
     planner = ready(Rules(actors=2))
     planner.ended(0, 0, Death(RAISED, "CartPole-v1.step raised ValueError: no", 1.0))
     assert planner.hopeless(1.0) is None
@@ -94,7 +94,7 @@ def test_an_error_that_all_have_before_any_fragment_ends_the_run() -> None:
 
 
 def test_a_silent_actor_is_overdue_by_its_own_measure() -> None:
-    planner = ready(Rules(actors=1, in_flight=2, fragment_timeout_s=10.0))
+    planner = ready(Rules(actors=1, in_flight=2, unroll_timeout_s=10.0))
     now = 0.0
     for _ in range(3):  # each takes 4 s
         asked = planner.requests(2, now)
@@ -125,9 +125,9 @@ def test_a_stall_and_too_few_actors_say_who_waits() -> None:
 def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
     """Answers in any order, deaths, silence: never too many in flight, nothing twice, and what was asked adds up."""
     rng = np.random.default_rng(seed)
-    rules = Rules(actors=3, in_flight=2, max_restarts=10_000, fragment_timeout_s=20.0)
+    rules = Rules(actors=3, in_flight=2, max_restarts=10_000, unroll_timeout_s=20.0)
     planner, now, asked, used = Planner(rules, 0.0), 0.0, 0, set()
-    flying: list[FragmentId] = []
+    flying: list[UnrollId] = []
     for _ in range(2_000):
         now += float(rng.exponential(0.5))
         for actor in planner.to_start(now):

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.distributed import roles
-from axonrl.distributed.collecting import Collecting, Collector
-from axonrl.distributed.fragments import Fragment, FragmentId, Request, nbytes_of, side_by_side, why_damaged
-from axonrl.distributed.parts import leaves_of, messages
-from axonrl.distributed.recipes import Recipe
+from axonrl.distributed.actor import Collecting, Collector
+from axonrl.distributed.environment_recipes import EnvironmentRecipe
+from axonrl.distributed.message_chunks import leaves_of, messages
 from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
+from axonrl.distributed.unrolls import Request, Unroll, UnrollId, nbytes_of, side_by_side, why_damaged
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import Prioritized, ReplayMemory
-from axonrl.memories.dealing import deal
+from axonrl.memories.resharding import deal
 from axonrl.policies.modes import PredictMode
 
 F32 = np.float32
@@ -53,7 +53,7 @@ class Linear:
 
 
 def collector(length: int, actor: int = 0, n_step: int | None = 3, time_limit: int = 32) -> Collector:
-    recipe = Recipe("CartPole-v1", {"max_episode_steps": time_limit})
+    recipe = EnvironmentRecipe("CartPole-v1", {"max_episode_steps": time_limit})
     program: Any = Linear()
     made = Collecting(
         actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step=n_step, discount=GAMMA
@@ -61,8 +61,8 @@ def collector(length: int, actor: int = 0, n_step: int | None = 3, time_limit: i
     return Collector(made)
 
 
-def fragments(collector: Collector, number: int) -> list[Fragment]:
-    return [collector.collect(Request(FragmentId(0, 0, i), 0, 0, 0.0)) for i in range(number)]
+def unrolls(collector: Collector, number: int) -> list[Unroll]:
+    return [collector.collect(Request(UnrollId(0, 0, i), 0, 0, 0.0)) for i in range(number)]
 
 
 def memory(size: int, n_step: int = 3) -> ReplayMemory:
@@ -72,13 +72,13 @@ def memory(size: int, n_step: int = 3) -> ReplayMemory:
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -> None:
     """Of two actors. Episodes end by falling and by a limit of time; each n-step return is worked out anew."""
-    actors = [fragments(collector(10, actor=actor, n_step=n_step), 10) for actor in (0, 1)]
-    sent = [fragment for both in zip(*actors, strict=True) for fragment in both]
+    actors = [unrolls(collector(10, actor=actor, n_step=n_step), 10) for actor in (0, 1)]
+    sent = [unroll for both in zip(*actors, strict=True) for unroll in both]
     shard = Shard(memory(400, n_step), TRANSITION, [0, 1], N, 0, 0, 5, 10)
-    for fragment in sent:
-        assert why_damaged(fragment, TRANSITION, 10, N) is None
-        assert fragment.head.nbytes == nbytes_of(TRANSITION, 10, N)
-        shard.insert(fragment)
+    for unroll in sent:
+        assert why_damaged(unroll, TRANSITION, 10, N) is None
+        assert unroll.head.nbytes == nbytes_of(TRANSITION, 10, N)
+        shard.insert(unroll)
     assert {end for one in sent for e in one.head.episodes for end in [(e.terminated, e.truncated)]} == {
         (True, False),
         (False, True),
@@ -94,9 +94,9 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
         np.testing.assert_allclose(priorities, np.abs(expected) + 1e-6, rtol=1e-4, atol=1e-5)
 
 
-def damaged(fragment: Fragment, part: str) -> Fragment:
+def damaged(unroll: Unroll, part: str) -> Unroll:
     """A copy in which one part is wrong."""
-    at, columns = fragment.at.copy(), dict(fragment.columns)
+    at, columns = unroll.at.copy(), dict(unroll.columns)
     changed: dict[str, Any] = {
         "reward": {"columns": {**columns, "reward": np.full((10, N), np.nan, F32)}},
         "action": {"columns": {**columns, "action": np.zeros((10, N), np.int64)}},
@@ -105,13 +105,13 @@ def damaged(fragment: Fragment, part: str) -> Fragment:
         "at": {"at": at + 10},
         "td_error": {"td_error": np.full((10, N), np.inf, F32)},
     }
-    return dataclasses.replace(fragment, **changed[part])
+    return dataclasses.replace(unroll, **changed[part])
 
 
 @pytest.mark.parametrize("part", ["reward", "action", "columns", "finals", "at", "td_error"])
-def test_a_shard_takes_nothing_of_a_damaged_fragment(part: str) -> None:
+def test_a_shard_takes_nothing_of_a_damaged_unroll(part: str) -> None:
     shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
-    whole = next(one for one in fragments(collector(10), 20) if len(one.at))
+    whole = next(one for one in unrolls(collector(10), 20) if len(one.at))
     answer = shard.insert(damaged(whole, part))
     assert isinstance(answer, Refused)
     assert answer.id == whole.head.id
@@ -127,12 +127,12 @@ def test_a_shard_holds_what_one_memory_would() -> None:
     for each in plain.values():
         each.build(TRANSITION, 1, np.random.default_rng(0))
     for made in (one, one, two, one, two, two, two, one):
-        fragment = fragments(made, 1)[0]
-        shard.insert(fragment)
-        rows = fragment.rows()
+        unroll = unrolls(made, 1)[0]
+        shard.insert(unroll)
+        rows = unroll.rows()
         for n in range(N):
             for t in range(10):
-                plain[fragment.head.id.actor * N + n].step(**{key: np.asarray(rows[key])[t, n] for key in rows})
+                plain[unroll.head.id.actor * N + n].step(**{key: np.asarray(rows[key])[t, n] for key in rows})
     stored = shard.stored()
     assert stored.timesteps == sum(map(len, plain.values())) == 160
     assert stored.drawable == sum(one.drawable() for one in plain.values()) == 160 - 4 * 2
@@ -150,8 +150,8 @@ def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypa
     plan = ShardPlan(memory(160), TRANSITION, [0, 1], N, 0, 5, 10)
     one, two = roles.ShardProcess(plan, 0), roles.ShardProcess(plan, 1)
     for made in (collector(10), collector(10, actor=1), collector(10)):
-        for fragment in fragments(made, 3 + made._made.actor):
-            one.insert(fragment)
+        for unroll in unrolls(made, 3 + made._made.actor):
+            one.insert(unroll)
     outline = one.outline()
     two.expect(outline)
     number = 0
@@ -274,13 +274,13 @@ def test_tickets_outlive_their_transitions() -> None:
         stored.prioritize(np.array([12, 13]), np.array([1.0]))
 
 
-def test_fragments_side_by_side_are_one_rollout() -> None:
-    sent = fragments(collector(10, n_step=None), 3)
+def test_unrolls_side_by_side_are_one_rollout() -> None:
+    sent = unrolls(collector(10, n_step=None), 3)
     rows = side_by_side(sent)
     assert rows["observation"].shape == (10, 3 * N, 4)
-    for i, fragment in enumerate(sent):
-        own: Any = fragment.rows()
-        assert fragment.td_error is None
+    for i, unroll in enumerate(sent):
+        own: Any = unroll.rows()
+        assert unroll.td_error is None
         np.testing.assert_array_equal(rows["reward"][:, i * N : (i + 1) * N], own["reward"])
         following, ended = own["next_observation"], own["terminated"] | own["truncated"]
         np.testing.assert_array_equal(following[:-1][~ended[:-1]], own["observation"][1:][~ended[:-1]])

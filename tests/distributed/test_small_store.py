@@ -1,4 +1,4 @@
-"""Fragments of images that do not all fit into Ray's object store at once."""
+"""Unrolls of images that do not all fit into Ray's object store at once."""
 
 import contextlib
 import functools
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from axonrl.distributed import Cluster, connecting
-from axonrl.distributed.connecting import Connection
+from axonrl.distributed import Cluster, ray_connection
 from axonrl.distributed.guardian import descendants
+from axonrl.distributed.ray_connection import Connection
 from axonrl.hooks import Hook
 
 from .agents import QUICK, factory, replay, rollouts
@@ -20,15 +20,15 @@ from .agents import QUICK, factory, replay, rollouts
 pytestmark = pytest.mark.ray
 
 MB = 2**20
-SHAPE: dict[str, Any] = {**QUICK, "envs_per_actor": 10, "fragment": 20, "queue": 20, "in_flight": 8, "prefetch": 32}
-"""A fragment has 21 * 10 * 28,224 bytes: 5.9 MB."""
+SHAPE: dict[str, Any] = {**QUICK, "envs_per_actor": 10, "unroll": 20, "queue": 20, "in_flight": 8, "prefetch": 32}
+"""An unroll has 21 * 10 * 28,224 bytes: 5.9 MB."""
 
 
 @pytest.fixture(scope="module")
 def store(notes: Path) -> Iterator[Path]:
     """A cluster with an object store of 80 MB; yields the folder of its files."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connecting, "_STORE", 80 * MB)
+        patch.setattr(ray_connection, "_STORE", 80 * MB)
         connection = Connection(Cluster(**QUICK), shards=1)
     assert connection._guardian is not None
     yield Path(connection._guardian.folder)
@@ -80,7 +80,7 @@ def bytes_below(folder: Path) -> int:
 def test_more_than_fits_goes_to_files_and_leaves_them(
     store: Path, seen: list[Any], tmp_path: Path, make_agent: Any, updates: int
 ) -> None:
-    """Of 590 MB in 100 fragments, 80 MB fit: nothing stands still, is lost, or is kept."""
+    """Of 590 MB in 100 unrolls, 80 MB fit: nothing stands still, is lost, or is kept."""
     agent, watch = make_agent(tmp_path), Watch(store)
     agent.train(factory("images"), 400, 200, cluster=Cluster(**SHAPE), hooks=watch, max_timesteps=20_000)
     assert (agent.global_timestep, agent.global_step) == (20_000, updates)

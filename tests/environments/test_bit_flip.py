@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from axonrl import environments
-from axonrl.environments.describing import arguments_of
-from axonrl.environments.view import EnvironmentView
+from axonrl.environments.description import arguments_of
+from axonrl.environments.memory_view import EnvironmentView
 from axonrl.errors import ArgumentError
 from axonrl.tests.raising import raised
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from axonrl.environments import make
-from axonrl.environments.describing import arguments_of as described
+from axonrl.environments.description import arguments_of as described
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import registered
 from axonrl.tests.estimators.fakes import Counting

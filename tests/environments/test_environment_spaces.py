@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments import spaces
 from axonrl.environments.actions import actions_for
 from axonrl.errors import ArgumentError

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, TimeAwareObservation, TransformReward
 
-from axonrl.environments import making
+from axonrl.environments import ids
 from axonrl.environments.minatar import FromSeed
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, registered, similar
@@ -53,7 +53,7 @@ def test_ids_without_a_namespace_are_looked_up_in_every_package(monkeypatch: pyt
     with registered("Elsewhere-v4", Bare):
         spec = gymnasium.registry.pop("Elsewhere-v4")
         register = {"other/": lambda: gymnasium.registry.__setitem__("Elsewhere-v4", spec)}
-        monkeypatch.setattr(making, "_REGISTER", register)
+        monkeypatch.setattr(ids, "_REGISTER", register)
         assert make("Elsewhere-v4").spec.id == "Elsewhere-v4"
         raised(ArgumentError, make, "Elsewere-v4", match="did you mean 'Elsewhere-v4'")
 

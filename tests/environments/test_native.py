@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl.environments.describing import arguments_of
+from axonrl.environments.description import arguments_of
 from axonrl.environments.native import IDS, NativeVectorEnv
 from axonrl.environments.native.elementwise import one_by_one, same_as_scalar
 from axonrl.environments.normalization import Wrapped
 from axonrl.environments.vectors import NativeVector
-from axonrl.environments.wrapping import WrapperError
+from axonrl.environments.wrappers import WrapperError
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, similar
 from axonrl.tests.raising import raised

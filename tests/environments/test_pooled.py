@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from axonrl.environments.describing import arguments_of
+from axonrl.environments.description import arguments_of
 from axonrl.environments.pooled import PooledEnv
 from axonrl.environments.vectors import NextStepVector, PooledVector
-from axonrl.environments.wrapping import WrapperError
+from axonrl.environments.wrappers import WrapperError
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.tests.environments.untyped import make, open_environment, opened, similar
 from axonrl.tests.raising import raised

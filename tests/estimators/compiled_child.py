@@ -22,7 +22,7 @@ class Refusing(importlib.abc.MetaPathFinder):
 
 def digest(agent: Any) -> str:
     """Of every variable in the newest checkpoint: network, target network, optimizer."""
-    from axonrl.runs.checkpoints import CheckpointStore
+    from axonrl.run_dir.checkpoints import CheckpointStore
 
     loaded = CheckpointStore(agent.model_dir).load()
     assert loaded is not None

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.memories import ReplayMemory
-from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.run_dir.checkpoints import CheckpointStore
 
 Reset = tuple[Any, dict[str, Any]]
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
@@ -171,12 +171,12 @@ class ListMemory:
 
     Args:
         batch_size: of a batch: the newest transitions.
-        fills_and_empties: is it to be sampled when it holds a batch, and then cleared?
+        is_rollout: is it to be sampled when it holds a batch, and then cleared?
     """
 
-    def __init__(self, batch_size: int = 2, fills_and_empties: bool = False) -> None:
+    def __init__(self, batch_size: int = 2, is_rollout: bool = False) -> None:
         self.batch_size = batch_size
-        self.fills_and_empties = fills_and_empties
+        self.is_rollout = is_rollout
         self.calls: list[str] = []
         self.rows: list[dict[str, Any]] = []
         """The transitions that it holds."""

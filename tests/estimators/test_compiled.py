@@ -18,9 +18,9 @@ from gymnasium.spaces import Box, Discrete
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig, memories, noise
 from axonrl.errors import ArgumentError
-from axonrl.estimators.compiling import add_seeds
-from axonrl.estimators.limits import Schedule
-from axonrl.estimators.stepping import Stepper
+from axonrl.estimators.compilation import add_seeds
+from axonrl.estimators.limits import UpdateSchedule
+from axonrl.estimators.stepper import Stepper
 from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.hooks import EvaluationHook, NaNGuard
 from axonrl.memories import Prioritized, ReplayMemory
@@ -28,7 +28,7 @@ from axonrl.models import dqn, ppo, sac
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
 from axonrl.policies.compiled import read, sealed
-from axonrl.runs.folders import only_writer
+from axonrl.run_dir.folders import only_writer
 from axonrl.schedules import Constant, Linear
 from axonrl.tests.estimators import compiled_child as child
 from axonrl.tests.estimators.fakes import Lazily, agent, linear_model
@@ -191,7 +191,7 @@ def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path]) -> None
     again = Learner.load(compiled["dqn"])
     assert [name for name in before if not np.array_equal(before[name], again.get_weights()[name])] != []
     steppers = [
-        Stepper.load(compiled["dqn"], ReplayMemory(500, 8), seed=5, schedule=Schedule(40, 2)),
+        Stepper.load(compiled["dqn"], ReplayMemory(500, 8), seed=5, schedule=UpdateSchedule(40, 2)),
         Stepper.make(
             dqn.model_fn,
             Box(-np.inf, np.inf, (4,), np.float32),
@@ -199,7 +199,7 @@ def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path]) -> None
             ReplayMemory(500, 8),
             params=SMALL,
             seed=5,
-            schedule=Schedule(40, 2),
+            schedule=UpdateSchedule(40, 2),
         ),
     ]
     for stepper in steppers:
@@ -209,9 +209,9 @@ def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path]) -> None
             transition = {"observation": observation, "action": stepper.act(observation)[0]}
             ends = dict.fromkeys(("terminated", "truncated"), np.zeros(1, bool))
             stepper.store({**transition, **ends, "reward": np.ones(1, np.float32), "next_observation": following})
-            while stepper.owed:
+            while stepper.pending_updates:
                 stepper.learn()
-                stepper.owed -= 1
+                stepper.pending_updates -= 1
     ours, theirs = (stepper.weights() for stepper in steppers)
     assert steppers[0].counters.global_step == 6
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)

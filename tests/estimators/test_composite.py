@@ -89,7 +89,7 @@ def test_a_caller_gets_nested_actions_and_trains_as_the_agent_does(tmp_path: Pat
 
 
 def _seeds(model_dir: Path) -> list[int]:
-    from axonrl.runs.seeding import episode_seed
+    from axonrl.run_dir.generators import episode_seed
 
     return [episode_seed(3, 0, index) for index in range(6)]
 

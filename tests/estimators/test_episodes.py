@@ -9,11 +9,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments import open_environment
 from axonrl.estimators.episodes import Episodes
-from axonrl.runs.arrays import join_state, split_state
-from axonrl.runs.seeding import episode_seed
+from axonrl.run_dir.arrays import join_state, split_state
+from axonrl.run_dir.generators import episode_seed
 
 DISCRETE = ArraySpec((), np.int32)
 RUN_SEED = 3

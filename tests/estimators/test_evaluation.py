@@ -14,7 +14,7 @@ from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
 from axonrl.environments import open_environment
 from axonrl.errors import BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
-from axonrl.facts import BeginFacts
+from axonrl.hooks.events import BeginFacts
 from axonrl.models import dqn
 from axonrl.tests.estimators.fakes import (
     At,

@@ -31,7 +31,7 @@ from axonrl.errors import CheckpointError
 from axonrl.hooks import CheckpointHook, EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn, td3
-from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.estimators import resume_child as child
 from axonrl.tests.estimators.fakes import Named, differences, record, snapshot, vector
 

@@ -20,8 +20,8 @@ from axonrl.explorations import EpsilonGreedy, Greedy
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn, r2d2
-from axonrl.runs import folders
-from axonrl.runs.arrays import encode_arrays
+from axonrl.run_dir import folders
+from axonrl.run_dir.arrays import encode_arrays
 from axonrl.runtimes import Policy, frozen
 from axonrl.tests.estimators import test_recurrent_agents
 from axonrl.tests.estimators.fakes import At, Counting, agent, linear_model, vector

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from gymnasium.spaces import Box, Discrete
 
-from axonrl.contracts import EstimatorSpec
+from axonrl.core.protocols import EstimatorSpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.estimators.interaction import Interaction
-from axonrl.runs.seeding import episode_seed
+from axonrl.run_dir.generators import episode_seed
 from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, saved, snapshot, vector
 from axonrl.tests.raising import raised
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.estimators.limits import Goal, Limits, Schedule
+from axonrl.estimators.limits import Goal, Limits, UpdateSchedule
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.runs.snapshot import Counters
+from axonrl.run_dir.snapshot import Counters
 from axonrl.tests.estimators.fakes import (
     Counting,
     ListMemory,
@@ -26,8 +26,10 @@ from axonrl.tests.raising import raised
 pytestmark = pytest.mark.usefixtures("traced_once")
 
 
-@pytest.mark.parametrize(("schedule", "num_envs"), [(Schedule(35, 10), 1), (Schedule(35, 10), 4), (Schedule(5, 3), 7)])
-def test_what_becomes_due_on_the_way_adds_up(schedule: Schedule, num_envs: int) -> None:
+@pytest.mark.parametrize(
+    ("schedule", "num_envs"), [(UpdateSchedule(35, 10), 1), (UpdateSchedule(35, 10), 4), (UpdateSchedule(5, 3), 7)]
+)
+def test_what_becomes_due_on_the_way_adds_up(schedule: UpdateSchedule, num_envs: int) -> None:
     timesteps = range(0, 84, num_envs)
     became = [schedule.due_between(before, before + num_envs) for before in timesteps]
     assert list(itertools.accumulate(became)) == [schedule.due(before + num_envs) for before in timesteps]
@@ -42,14 +44,14 @@ def test_what_becomes_due_on_the_way_adds_up(schedule: Schedule, num_envs: int) 
     ids=["one environment", "fifty"],
 )
 def test_updates_due_with_35_and_10(timesteps: range, expected: list[int]) -> None:
-    schedule = Schedule(35, 10)
+    schedule = UpdateSchedule(35, 10)
     pairs = itertools.pairwise(timesteps)
     assert [t1 for t0, t1 in pairs for _ in range(schedule.due(t1) - schedule.due(t0))] == expected
 
 
 def test_schedules_and_limits_are_of_integers_of_at_least_1(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"update_frequency must be an integer of at least 1, got 2\.5"):
-        Schedule(35, 2.5)  # type: ignore[arg-type]
+        UpdateSchedule(35, 2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_episodes must be an integer of at least 1, got 0"):
         agent(tmp_path).train(Counting(), max_episodes=0)
     with pytest.raises(ValueError, match=r"give timesteps=1 .* or max_timesteps=2 .* not both"):
@@ -199,7 +201,7 @@ def test_a_due_update_that_cannot_sample_is_skipped_and_said_once(
 
 @pytest.mark.parametrize(("own", "num_envs"), [(False, 2), (True, 1)], ids=["BatchMemory", "user's own"])
 def test_a_memory_that_fills_and_empties_sets_the_schedule(own: bool, num_envs: int, tmp_path: Path) -> None:
-    memory, notes = ListMemory(8, fills_and_empties=True) if own else BatchMemory(8), Notes()
+    memory, notes = ListMemory(8, is_rollout=True) if own else BatchMemory(8), Notes()
     env = vector(*(Counting() for _ in range(num_envs))) if num_envs > 1 else Counting()
     one = agent(tmp_path, memory, rollout_model)
     one.train(env, first_update=1, update_frequency=1, timesteps=20, hooks=[notes])

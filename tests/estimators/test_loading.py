@@ -14,9 +14,9 @@ from axonrl.environments import make
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, DemonstrationMemory, Prioritized, ReplayMemory
-from axonrl.memories.describing import arguments_of
+from axonrl.memories.description import arguments_of
 from axonrl.policies import Policy
-from axonrl.runs.history import read_episodes, read_evaluations
+from axonrl.run_dir.history import read_episodes, read_evaluations
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model
 from axonrl.tests.raising import raised

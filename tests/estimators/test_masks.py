@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.core.protocols import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError, BrokenEnvironmentError
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn, ppo

@@ -15,7 +15,7 @@ from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Categorical
 from axonrl.hooks import CheckpointHook, EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.runs.history import read_evaluations
+from axonrl.run_dir.history import read_evaluations
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import (
     Counting,

@@ -14,7 +14,7 @@ import tensorflow as tf
 from gymnasium.spaces import Box
 
 from axonrl import Agent, EstimatorSpec, RunConfig
-from axonrl.contracts import ACTION_MASK, Array
+from axonrl.core.protocols import ACTION_MASK, Array
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
 from axonrl.estimators import export as exporting

@@ -13,7 +13,7 @@ from axonrl.errors import ArgumentError
 from axonrl.estimators.limits import Limits
 from axonrl.models import dqn
 from axonrl.policies import Learner
-from axonrl.runs.snapshot import Counters
+from axonrl.run_dir.snapshot import Counters
 from axonrl.schedules import Linear
 from axonrl.tests.estimators.fakes import At, Counting, agent, differences, snapshot
 from axonrl.tests.test_schedules import VALUES

@@ -15,9 +15,9 @@ from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
 from axonrl.models import dqn, ppo, r2d2
 from axonrl.policies import Policy
-from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.runs.history import Evaluation, evaluations_of_policies
-from axonrl.runs.snapshot import Counters
+from axonrl.run_dir.checkpoints import CheckpointStore
+from axonrl.run_dir.history import Evaluation, evaluations_of_policies
+from axonrl.run_dir.snapshot import Counters
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, saved, snapshot
 from axonrl.tests.raising import raised
 

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import ACTION_MASK
+from axonrl.core.protocols import ACTION_MASK
 from axonrl.errors import ArgumentError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory

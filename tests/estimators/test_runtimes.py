@@ -17,8 +17,8 @@ from axonrl.errors import CheckpointError, NonFiniteError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.models import dqn
 from axonrl.policies.lite_executor import LiteRTExecutor
-from axonrl.runs.arrays import load_arrays
-from axonrl.runtimes import choosing
+from axonrl.run_dir.arrays import load_arrays
+from axonrl.runtimes import executor_choice
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.estimators.fakes import At, Counting, Notes, agent, differences, linear_model, record, saved, snapshot
 
@@ -81,7 +81,7 @@ def refuse_conversion(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None
         raise error
 
     monkeypatch.setenv("AXONRL_CACHE", "")
-    monkeypatch.setattr(choosing, "convert", convert)
+    monkeypatch.setattr(executor_choice, "convert", convert)
 
 
 def test_the_choice_is_said_once_and_recorded_with_its_reason(

@@ -10,7 +10,7 @@ import pytest
 from axonrl import Agent
 from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory
-from axonrl.runs import checkpoints
+from axonrl.run_dir import checkpoints
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")

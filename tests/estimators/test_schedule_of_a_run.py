@@ -11,11 +11,11 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.environments import make
-from axonrl.estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY, Schedule
+from axonrl.estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY, UpdateSchedule
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import ddpg, sac
-from axonrl.runs import sources
-from axonrl.runs.history import read_columns
+from axonrl.run_dir import sources
+from axonrl.run_dir.history import read_columns
 from axonrl.tests.estimators.fakes import Counting, ListMemory, Notes, agent, vector
 
 
@@ -25,10 +25,10 @@ def recorded(model_dir: Path) -> Any:
 
 
 def test_a_default_is_a_default_and_the_same_number_is_not() -> None:
-    assert Schedule() == Schedule(35, 10)
-    assert Schedule().given == {}
-    assert Schedule(35).given == {"first_update": 35}
-    assert Schedule(update_frequency=10).given == {"update_frequency": 10}
+    assert UpdateSchedule() == UpdateSchedule(35, 10)
+    assert UpdateSchedule().given == {}
+    assert UpdateSchedule(35).given == {"first_update": 35}
+    assert UpdateSchedule(update_frequency=10).given == {"update_frequency": 10}
     assert (FIRST_UPDATE, UPDATE_FREQUENCY) == (35, 10)
 
 
@@ -54,7 +54,7 @@ def test_a_check_records_nothing(tmp_path: Path) -> None:
     assert recorded(tmp_path) == (None, None)
     agent(tmp_path).train(Counting(), 6, 2, timesteps=10)
     before = (tmp_path / "run.json").read_bytes()
-    assert agent(tmp_path).check(gymnasium.wrappers.OrderEnforcing(Counting()), 7, 3).schedule == Schedule(7, 3)
+    assert agent(tmp_path).check(gymnasium.wrappers.OrderEnforcing(Counting()), 7, 3).schedule == UpdateSchedule(7, 3)
     assert (tmp_path / "run.json").read_bytes() == before
 
 

@@ -16,11 +16,11 @@ from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.estimators import monitor
 from axonrl.explorations import EpsilonGreedy, Linear
-from axonrl.facts import BeginFacts, EpisodeFacts
 from axonrl.hooks import Hook, LoggingHook, NaNGuard, SummaryHook
+from axonrl.hooks.events import BeginFacts, EpisodeFacts
 from axonrl.hooks.hook import by_the_clock
 from axonrl.memories import ReplayMemory
-from axonrl.runs.arrays import load_arrays
+from axonrl.run_dir.arrays import load_arrays
 from axonrl.tests.estimators.fakes import (
     At,
     Counting,
@@ -86,7 +86,7 @@ def test_every_event_in_order_with_two_environments_and_its_facts(tmp_path: Path
     fakes = "axonrl.tests.estimators.fakes"
     settings: dict[str, bool | float | str] = {"environment": "Counting", "model_fn": f"{fakes}:linear_model"}
     settings |= {"seed": 0, "num_envs": 2, "memory.kind": f"{fakes}:ListMemory", "memory.batch_size": 2}
-    settings |= {"memory.fills_and_empties": False}
+    settings |= {"memory.is_rollout": False}
     assert notes.facts["begin"] == [BeginFacts(2, False, {"episodes": 4}, settings)]
     seeds = [env.seeds[0] for env in envs] + [envs[0].seeds[1]]
     pairs = zip([(0, 0), (1, 0), (0, 1)], seeds, strict=True)

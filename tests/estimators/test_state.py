@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments import make, open_environment
 from axonrl.environments.batched import BatchedEnvironment
 from axonrl.estimators.episodes import Episodes
-from axonrl.estimators.limits import Schedule
+from axonrl.estimators.limits import UpdateSchedule
 from axonrl.estimators.state import TrainingState
-from axonrl.estimators.stepping import Stepper
+from axonrl.estimators.stepper import Stepper
 from axonrl.explorations import Greedy
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.policies.modes import PredictMode, TrainMode
-from axonrl.runs.arrays import join_state, split_state
-from axonrl.runs.seeding import episode_seed, generators
-from axonrl.runs.snapshot import Counters
+from axonrl.run_dir.arrays import join_state, split_state
+from axonrl.run_dir.generators import episode_seed, generators
+from axonrl.run_dir.snapshot import Counters
 
 ACTION = ArraySpec((), np.int32)
 SPECS = {
@@ -62,7 +62,7 @@ def fresh(num_envs: int = 2, names: tuple[str, ...] = ("kernel", "bias"), memory
     memory.build(SPECS, num_envs, rngs["memory"])
     predict = PredictMode(exploration=Greedy(), record=(), state=None, outputs={}, not_exact=(), evaluation_hooks=())
     train = TrainMode(batch={}, metrics=(), noise=(), reads=frozenset())
-    stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, Schedule(35, 10))
+    stepper = Stepper(predict, train, Weights(*names), memory, num_envs, rngs, UpdateSchedule(35, 10))
     return TrainingState(stepper, Episodes(num_envs, ACTION, 7))
 
 
@@ -86,7 +86,7 @@ def test_a_state_of_two_lanes_goes_on_in_three() -> None:
     """What belongs to a lane begins anew; all else is kept, and the memory has been dealt out."""
     state = fresh(memory=ReplayMemory(12, 2))
     fill(state)
-    state.stepper.counters, state.stepper.owed = Counters(11, 22, 33), 4
+    state.stepper.counters, state.stepper.pending_updates = Counters(11, 22, 33), 4
     state.episodes.begin(np.array([True, False]))
     state.episodes.begin(np.array([True, True]))
     state.observation = np.zeros((2, 2), np.float32)
@@ -96,7 +96,7 @@ def test_a_state_of_two_lanes_goes_on_in_three() -> None:
     other = fresh(3, memory=ReplayMemory(12, 2))
     other.stepper.behaviour.recurrent = {"hidden": np.ones((3, 1), np.float32)}  # of a session before
     assert (other.load_state_dict(content), other.stepper.lanes) == (2, 3)
-    assert (other.counters, other.stepper.owed, len(other.stepper.memory)) == (Counters(11, 22, 33), 4, 2)
+    assert (other.counters, other.stepper.pending_updates, len(other.stepper.memory)) == (Counters(11, 22, 33), 4, 2)
     assert other.stepper.behaviour.recurrent["hidden"].tolist() == [[0.0]] * 3
     assert (other.observation, other.episodes.running.tolist()) == (None, [False] * 3)
     assert other.episodes.begin(np.ones(3, np.bool_)) == [episode_seed(7, i, 2) for i in range(3)]  # none twice

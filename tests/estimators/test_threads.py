@@ -12,8 +12,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from axonrl import Agent
-from axonrl.estimators.limits import Schedule
-from axonrl.estimators.stepping import Stepper
+from axonrl.estimators.limits import UpdateSchedule
+from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 from axonrl.tests.estimators.fakes import At, Counting, agent, linear_model
@@ -80,7 +80,7 @@ def test_a_copy_has_weights_of_its_own(trained: Agent, tmp_path: Path) -> None:
 def test_threads_that_act_and_learn_with_one_stepper() -> None:
     """Updates are counted one by one, and every act sees the weights between two of them: its values are finite."""
     stepper = Stepper.make(
-        linear_model, Box(-9, 9, (2,)), Discrete(2), ReplayMemory(100, 4), schedule=Schedule(1000, 1), seed=1
+        linear_model, Box(-9, 9, (2,)), Discrete(2), ReplayMemory(100, 4), schedule=UpdateSchedule(1000, 1), seed=1
     )
     for k in range(50):
         action, recorded = stepper.act(np.full((1, 2), k, np.float32))

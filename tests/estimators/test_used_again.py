@@ -13,9 +13,9 @@ from gymnasium.wrappers import TimeLimit
 
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.environments import make
-from axonrl.environments.making import open_environment
+from axonrl.environments.ids import open_environment
 from axonrl.errors import ArgumentError, CheckpointError
-from axonrl.estimators import training
+from axonrl.estimators import batch_layout
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks import EvaluationHook, StopAtReturn
 from axonrl.memories import BatchMemory, ReplayMemory
@@ -173,7 +173,7 @@ def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
 def test_a_rollout_may_be_longer_than_most_memories_need_for_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "_PATIENCE", 32)
+    monkeypatch.setattr(batch_layout, "_PATIENCE", 32)
     assert agent(tmp_path, BatchMemory(64), rollout_model).check(vector(Counting(3), Counting(3))).num_envs == 2
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from axonrl.contracts import RunConfig
-from axonrl.experiments.commands import training
-from axonrl.experiments.language.schema import load
+from axonrl.core.protocols import RunConfig
+from axonrl.experiments.commands import single_run
+from axonrl.experiments.config.schema import load
 from axonrl.experiments.running import runner
 from axonrl.tests.experiments.fakes import FakeAgent, FakeSession
 from axonrl.tests.polyaxon_server import PolyaxonServer
@@ -32,7 +32,7 @@ def agents(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[F
         return made[-1]
 
     monkeypatch.setattr(runner, "agent_of", make)
-    monkeypatch.setattr(training, "load_tensorflow", lambda: None)
+    monkeypatch.setattr(single_run, "load_tensorflow", lambda: None)
     return made
 
 
@@ -76,7 +76,7 @@ def trained_run(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         (workplace / "run").mkdir()
         (workplace / "run" / "experiment.yml").write_text(experiment)
         monkeypatch.setattr(module, "trained", lambda folder: (load(folder / "experiment.yml")[0], agent))
-        monkeypatch.setattr(training, "load_tensorflow", lambda: None)
+        monkeypatch.setattr(single_run, "load_tensorflow", lambda: None)
 
     return make
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from axonrl.contracts import RunConfig
-from axonrl.estimators.limits import Schedule
+from axonrl.core.protocols import RunConfig
+from axonrl.estimators.limits import UpdateSchedule
 from axonrl.estimators.run_summary import Part, RunSummary
-from axonrl.facts import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts
 from axonrl.hooks import Hooks
+from axonrl.hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts
 from axonrl.tests.hooks.conftest import FakeSession as OfHooks
 
 
@@ -90,7 +90,9 @@ class FakeAgent:
         space, parts = spaces.Discrete(2), {"q": Part(1_234, 1_234, True), "slots": Part(2_468, 0, False)}
         runtimes = {"actor": "litert", "learner": "tensorflow"}
         why = {"actor": "it is small, and converts", "learner": "it is large"}
-        return RunSummary(space, space, 1, parts, 2_600_000, Schedule(first_update, update_frequency), runtimes, why)
+        return RunSummary(
+            space, space, 1, parts, 2_600_000, UpdateSchedule(first_update, update_frequency), runtimes, why
+        )
 
     def learn(self, data: str, env: Any, *, max_steps: int, hooks: Sequence[Any]) -> FakeAgent:
         """As many updates as are asked for, but none is told."""
@@ -128,7 +130,7 @@ class FakeAgent:
 
 def main_with_pauses(arguments: list[str]) -> int:
     """The command line with an Agent that trains slowly, for a process of its own."""
-    from axonrl.experiments.commands import cli, training
+    from axonrl.experiments.commands import cli, single_run
     from axonrl.experiments.running import runner
 
     def make(experiment: Any, parts: Any, folder: Path) -> FakeAgent:
@@ -137,7 +139,7 @@ def main_with_pauses(arguments: list[str]) -> int:
         return agent
 
     runner.agent_of = make
-    setattr(training, "load_tensorflow", lambda: None)  # noqa: B010 (imported there, not exported)
+    setattr(single_run, "load_tensorflow", lambda: None)  # noqa: B010 (imported there, not exported)
     return cli.main(arguments)
 
 

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import yaml
 
-from axonrl.runs.record import RunRecord
+from axonrl.run_dir.record import RunRecord
 
 EPISODES = "episode,global_timestep,episode_return,length,seconds\n"
 EVALUATIONS = "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from axonrl.experiments.tracking.journal import TrackedRun
-from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.run_dir.checkpoints import CheckpointStore
 
 
 def wait(condition: Callable[[], object], seconds: float = 120) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ClusterError
-from axonrl.experiments.commands import cli, training
+from axonrl.experiments.commands import cli, single_run
+from axonrl.experiments.config.shipped import shipped
 from axonrl.experiments.console import print_rows
-from axonrl.experiments.language.shipped import shipped
 from axonrl.experiments.running import runner
-from axonrl.runs.history import read_episodes, read_evaluations
+from axonrl.run_dir.history import read_episodes, read_evaluations
 from axonrl.tests.experiments.fakes import SLOW
 from axonrl.tests.experiments.sharing import Terminal, command, tracked_run, tracking, wait
 from axonrl.tests.raising import raised
@@ -35,7 +35,7 @@ COMMANDS = [
 @pytest.fixture(autouse=True)
 def tensorflow_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing needs it where the Agent is a fake."""
-    monkeypatch.setattr(training, "load_tensorflow", lambda: None)
+    monkeypatch.setattr(single_run, "load_tensorflow", lambda: None)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_the_log_and_warnings_go_to_standard_error_during_a_command(
         logging.getLogger("axonrl.hooks").info("hello %d", 5)
         sys.stderr.write(warnings.formatwarning("take care", UserWarning, "file", 1))
 
-    monkeypatch.setattr(training, "_report", lambda *_: None)
+    monkeypatch.setattr(single_run, "_report", lambda *_: None)
     monkeypatch.setattr("axonrl.hooks.history.HistoryHook.begin", talk)
     logger = logging.getLogger("axonrl")
     before = (logger.level, list(logger.handlers), warnings.formatwarning)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.comparing.finding import run_folders
-from axonrl.experiments.comparing.grouping import differences, grouped
-from axonrl.experiments.comparing.parallel import axes_of, searched
-from axonrl.experiments.comparing.reading import read_run
-from axonrl.experiments.comparing.study import Study, across, study
-from axonrl.experiments.comparing.tables import age, number
+from axonrl.experiments.comparison.groups import differences, grouped
+from axonrl.experiments.comparison.parallel import axes_of, searched
+from axonrl.experiments.comparison.run_digest import read_run
+from axonrl.experiments.comparison.run_folders import run_folders
+from axonrl.experiments.comparison.study import Study, across, study
+from axonrl.experiments.comparison.tables import age, number
 from axonrl.tests.experiments.made_runs import make_run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from axonrl.experiments.commands.completion import SHELLS, script
-from axonrl.experiments.language.shipped import shipped
+from axonrl.experiments.config.shipped import shipped
 
 MAIN = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"
 

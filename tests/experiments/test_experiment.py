@@ -10,8 +10,8 @@ from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.experiments import BestExport, Experiment, LatestExport
 from axonrl.experiments.arguments import training_of
-from axonrl.facts import Session, TimestepFacts
 from axonrl.hooks import Hook
+from axonrl.hooks.events import Session, TimestepFacts
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
 from axonrl.tests.raising import raised

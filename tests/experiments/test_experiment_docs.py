@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 
 from axonrl.estimators.limits import FIRST_UPDATE, UPDATE_FREQUENCY
-from axonrl.experiments.language.files import read
-from axonrl.experiments.language.json_schema import experiment_schema
-from axonrl.experiments.language.schema import Experiment, load
-from axonrl.experiments.searches import checking
+from axonrl.experiments.config.files import read
+from axonrl.experiments.config.json_schema import experiment_schema
+from axonrl.experiments.config.schema import ExperimentFile, load
+from axonrl.experiments.searches import preflight
 from axonrl.experiments.searches.space import Space, as_text
 
 pytestmark = pytest.mark.docs
@@ -40,18 +40,18 @@ def test_files_and_parts_of_files(page: str, index: int, tmp_path: Path) -> None
     if experiment.matrix is not None:
         space = Space(experiment, document, {})
         tried: list[Any] = []
-        checking.check_points(space, document, lambda point: tried.append(load(path, as_text(point))))
+        preflight.check_points(space, document, lambda point: tried.append(load(path, as_text(point))))
         assert tried
     assert (experiment.matrix is not None) == ("matrix:" in text or "include: poles.yml" in text)
 
 
 def test_every_key_is_in_the_table() -> None:
     keys = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
-    assert sorted(keys) == sorted([*Experiment.model_fields, "include"])
+    assert sorted(keys) == sorted([*ExperimentFile.model_fields, "include"])
 
 
 def test_the_defaults_are_those_of_the_schema() -> None:
-    fields: Any = Experiment.model_fields
+    fields: Any = ExperimentFile.model_fields
     train, evaluate = fields["train"].default, fields["evaluate"].default
     assert (train.first_update, train.update_frequency) == (None, None)  # then they are those of Agent.train
     assert f"`first_update` ({FIRST_UPDATE}, or when the memory can fill a batch)" in TEXT

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments.language.files import (
+from axonrl.experiments.config.files import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_VALUES,

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from axonrl import registry
-from axonrl.experiments.language.files import ExperimentError
-from axonrl.experiments.language.schema import Experiment, load
-from axonrl.experiments.language.shipped import shipped
+from axonrl.core import registry
+from axonrl.experiments.config.files import ExperimentError
+from axonrl.experiments.config.schema import ExperimentFile, load
+from axonrl.experiments.config.shipped import shipped
 from axonrl.tests.raising import raised
 
 MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"
@@ -42,7 +42,7 @@ submit: {resources: {cpu: 2}}
 
 def experiment(
     folder: Path, text: str, params: dict[str, str] | None = None, sets: dict[str, str] | None = None
-) -> Experiment:
+) -> ExperimentFile:
     file = folder / "my_run.yml"
     file.write_text(text)
     return load(file, params, sets)[0]

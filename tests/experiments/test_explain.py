@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl.estimators.limits import Schedule
+from axonrl.estimators.limits import UpdateSchedule
 from axonrl.estimators.run_summary import Part, RunSummary
-from axonrl.experiments.language.schema import Experiment, load
+from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.running import explain, runner
 from axonrl.experiments.running.explain import described, early_ends, explanation, rows
 from axonrl.experiments.running.report import Result
 from axonrl.experiments.running.report import rows as result_rows
 from axonrl.memories import BatchMemory, ReplayMemory
-from axonrl.runs.history import EPISODES
+from axonrl.run_dir.history import EPISODES
 
 FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: dqn, memory: {kind: replay, size: 100, batch_size: 10}}\n"
 
@@ -25,7 +25,7 @@ def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYAXON_NO_OP")
 
 
-def loaded(folder: Path, sets: dict[str, str]) -> Experiment:
+def loaded(folder: Path, sets: dict[str, str]) -> ExperimentFile:
     (folder / "file.yml").write_text(FILE)
     return load(folder / "file.yml", sets=sets)[0]
 
@@ -33,7 +33,7 @@ def loaded(folder: Path, sets: dict[str, str]) -> Experiment:
 def explained(folder: Path, memory: Any, num_envs: int = 1, *, cluster: str = "null", **train: Any) -> dict[str, Any]:
     sets = {f"train.{name}": str(value) for name, value in train.items()} | {"distributed": cluster}
     experiment = loaded(folder, sets)
-    schedule = Schedule() if experiment.train is None else Schedule(**experiment.train.schedule)
+    schedule = UpdateSchedule() if experiment.train is None else UpdateSchedule(**experiment.train.schedule)
     parts = {"q": Part(3, 2, True)}
     outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, schedule, {}, {})
     return explanation(experiment, memory, outline, folder / "run")
@@ -79,7 +79,7 @@ def test_a_memory_that_fills_sets_the_schedule(tmp_path: Path) -> None:
     assert (found["first_update_at"], found["timesteps_per_update"], found["updates"]) == (40, 40, 5)
 
     class Own:
-        fills_and_empties = True
+        is_rollout = True
 
     found = explained(tmp_path, Own(), max_timesteps=100)
     assert (found["train"]["first_update_at"], found["train"]["updates"]) == (None, None)

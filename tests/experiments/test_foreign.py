@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from axonrl import registry
+from axonrl.core import registry
 from axonrl.distributed.settings import Settings
+from axonrl.experiments.config.foreign import ELSEWHERE
+from axonrl.experiments.config.schema import CONFIG_FIELDS, ExperimentFile, load
+from axonrl.experiments.config.sections import keys_of
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.language.foreign import ELSEWHERE
-from axonrl.experiments.language.schema import CONFIG_FIELDS, Experiment, load
-from axonrl.experiments.language.sections import keys_of
-from axonrl.experiments.running.building import check_part
+from axonrl.experiments.running.components import check_part
 from axonrl.serving.catalogue import parameters
 from axonrl.tests.raising import raised
 
@@ -60,7 +60,7 @@ def test_what_the_table_names_is_there() -> None:
         for name in inspect.signature(registry.find("memory", kind)).parameters
     }
     known = {
-        *keys_of(Experiment),
+        *keys_of(ExperimentFile),
         *(f"agent.params.{name}" for name in params),
         *(f"agent.memory.{name}" for name in arguments),
         *(f"config.{name}" for name in CONFIG_FIELDS),

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.language.files import MAX_VALUES, ExperimentError
-from axonrl.experiments.language.including import MAX_INCLUDES
-from axonrl.experiments.language.modules import folders
-from axonrl.experiments.language.schema import load
+from axonrl.experiments.config.files import MAX_VALUES, ExperimentError
+from axonrl.experiments.config.includes import MAX_INCLUDES
+from axonrl.experiments.config.modules import folders
+from axonrl.experiments.config.schema import load
 from axonrl.tests.raising import raised
 
 BASE = """\

@@ -7,11 +7,11 @@ import jsonschema
 import pytest
 import yaml
 
-from axonrl import registry
-from axonrl.experiments.language.files import read
-from axonrl.experiments.language.json_schema import experiment_schema
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.language.shipped import shipped
+from axonrl.core import registry
+from axonrl.experiments.config.files import read
+from axonrl.experiments.config.json_schema import experiment_schema
+from axonrl.experiments.config.schema import load
+from axonrl.experiments.config.shipped import shipped
 
 MINIMAL: dict[str, Any] = {"environment": {"id": "CartPole-v1"}, "agent": {"model_fn": "dqn"}}
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from axonrl.experiments.commands.sync import sync, sync_all
+from axonrl.experiments.config.schema import load
 from axonrl.experiments.errors import ExperimentError, RunFolderError
-from axonrl.experiments.language.schema import load
 from axonrl.experiments.polyaxon.client import PolyaxonError
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
 from axonrl.experiments.polyaxon.tracker import PolyaxonServer as Tracker
-from axonrl.experiments.tracking import follower, recording
+from axonrl.experiments.tracking import follower, producer
 from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
-from axonrl.experiments.tracking.recording import tracked
+from axonrl.experiments.tracking.producer import tracked
 from axonrl.experiments.tracking.trackers import choices
 from axonrl.tests.experiments.sharing import files, tracked_run, wait
 from axonrl.tests.misbehaving_server import BREAKS_OFF, GARBAGE, PASSES_ON, REFUSES, SLOW, MisbehavingServer, Request
@@ -274,8 +274,8 @@ def test_syncing_sends_the_rest_and_again_changes_nothing(
 @pytest.fixture
 def quick_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that follows a run has a second after its end, and is waited for, however busy the machine is."""
-    monkeypatch.setattr(recording, "EXIT_SECS", 1.0)
-    monkeypatch.setattr(recording, "MARGIN_SECS", 120.0)
+    monkeypatch.setattr(producer, "EXIT_SECS", 1.0)
+    monkeypatch.setattr(producer, "MARGIN_SECS", 120.0)
 
 
 def track(folder: Path, until: Callable[[], object]) -> Path:
@@ -321,7 +321,7 @@ def test_a_server_that_is_too_slow_is_left_behind_when_the_run_ends(
 
 
 def test_what_trackers_may_delay_the_exit_of_a_run() -> None:
-    assert follower.EXIT_SECS + recording.MARGIN_SECS < 10
+    assert follower.EXIT_SECS + producer.MARGIN_SECS < 10
 
 
 def test_a_run_whose_server_fails_keeps_its_token_to_itself(

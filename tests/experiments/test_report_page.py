@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.comparing import output as output_of
-from axonrl.experiments.comparing import reading
+from axonrl.experiments.comparison import output as output_of
+from axonrl.experiments.comparison import run_digest
 from axonrl.tests.experiments.made_runs import make_run
 from axonrl.tests.serving.browser import browsing
 
@@ -120,7 +120,7 @@ def test_where_a_report_cannot_be_written(
         make(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", full)
-    monkeypatch.setattr(reading, "read_run", None)  # it is refused before any work
+    monkeypatch.setattr(run_digest, "read_run", None)  # it is refused before any work
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / output)]) == 2
     assert message.format(tmp_path) in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before

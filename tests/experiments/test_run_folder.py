@@ -5,23 +5,23 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.config.schema import ExperimentFile, load
+from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.errors import ChangedExperimentError
-from axonrl.experiments.language.schema import Experiment, load
-from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.running import folder as records
 from axonrl.experiments.running import runner
-from axonrl.experiments.tracking import recording
+from axonrl.experiments.tracking import producer
 from axonrl.experiments.tracking.mlflow import MLflowTracker
 from axonrl.tests.experiments.fakes import FakeAgent
 from axonrl.tests.raising import raised
 
 
-def make(**changes: Any) -> Experiment:
+def make(**changes: Any) -> ExperimentFile:
     values = {"name": "x", "environment": {"id": "CartPole-v1"}, "agent": {"model_fn": "dqn"}}
-    return Experiment.model_validate(values | changes)
+    return ExperimentFile.model_validate(values | changes)
 
 
-def changes(folder: Path, changed: Experiment) -> list[str]:
+def changes(folder: Path, changed: ExperimentFile) -> list[str]:
     """What is not allowed to change when the run is resumed."""
     return list(raised(ChangedExperimentError, records.prepare, folder, changed, resume=True).changes)
 
@@ -221,7 +221,7 @@ def test_relative_paths_mean_what_they_meant_where_the_run_began(
     monkeypatch.setattr(runner, "trained", lambda folder: (records.read_experiment(folder), agents[0]))
     monkeypatch.setattr(FakeAgent, "learn", learned)
     monkeypatch.setattr(MLflowTracker, "push", pushed)
-    monkeypatch.setattr(recording, "_Follower", lambda *_: None)
+    monkeypatch.setattr(producer, "_Follower", lambda *_: None)
     monkeypatch.delenv("POLYAXON_NO_OP")
 
     def found(here: Path, command: str, *arguments: str) -> dict[str, str]:

@@ -8,14 +8,14 @@ import gymnasium
 import pytest
 
 from axonrl.errors import ArgumentError, NonFiniteError
+from axonrl.experiments.config.schema import load
 from axonrl.experiments.errors import ExperimentError, RunFolderError
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.running import building, runner
+from axonrl.experiments.running import components, runner
 from axonrl.experiments.running.explain import rows
 from axonrl.hooks import HistoryHook, Hook, StopAtEpisode
 from axonrl.memories import ReplayMemory
-from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.runs.history import read_episodes
+from axonrl.run_dir.checkpoints import CheckpointStore
+from axonrl.run_dir.history import read_episodes
 from axonrl.tests.raising import raised
 
 MODEL = """
@@ -62,7 +62,7 @@ def run(file: Path, folder: str = "out", sets: dict[str, str] | None = None, **o
 
 def test_the_parts_of_an_experiment(file: Path) -> None:
     sets = {"agent.memory.size": "1e4", "hooks": "[{kind: stop_at_episode, episode: 2e0}, 'users_model:Free']"}
-    parts = building.build(*load(file, sets=sets))
+    parts = components.build(*load(file, sets=sets))
     assert getattr(parts.model_fn, "__name__", None) == "model_fn"
     assert isinstance(parts.memory, ReplayMemory)
     assert (parts.memory.size, type(parts.memory.size), parts.memory.batch_size) == (10_000, int, 10)
@@ -96,11 +96,11 @@ def test_check_names_the_key(file: Path, name: str, value: str, key: str, messag
 
 def test_an_argument_of_the_memory_that_is_refused_when_it_is_built_is_named(file: Path) -> None:
     experiment, document = load(file, sets={"agent.memory": "{kind: replay, size: 1e12, batch_size: 3}"})
-    with pytest.raises(ExperimentError) as caught, building.opened(experiment, document):
+    with pytest.raises(ExperimentError) as caught, components.opened(experiment, document):
         raise ArgumentError("too large", "size", 10**12)
     assert caught.value.key == "agent.memory.size"
     for other in (ArgumentError("elsewhere", "size", 3), ArgumentError("elsewhere", "policy", 3)):
-        with pytest.raises(ArgumentError) as passed, building.opened(experiment, document):
+        with pytest.raises(ArgumentError) as passed, components.opened(experiment, document):
             raise other
         assert passed.value is other
 
@@ -108,8 +108,8 @@ def test_an_argument_of_the_memory_that_is_refused_when_it_is_built_is_named(fil
 @pytest.mark.parametrize(
     ("distributed", "memory", "key"),
     [
-        ("{fragment: 10, envs_per_actor: 2}", "{kind: batch, size: 50}", "agent.memory"),
-        ("{fragment: 10, envs_per_actor: 2, max_lag: 1}", "{kind: batch, size: 20}", "distributed.max_lag"),
+        ("{unroll: 10, envs_per_actor: 2}", "{kind: batch, size: 50}", "agent.memory"),
+        ("{unroll: 10, envs_per_actor: 2, max_lag: 1}", "{kind: batch, size: 20}", "distributed.max_lag"),
         ("{replay_shards: 2}", "{kind: replay, size: 201, batch_size: 8}", "agent.memory"),
         ("{}", "{kind: sequence, size: 200, batch_size: 4, length: 4}", "agent.memory"),
     ],
@@ -144,10 +144,10 @@ def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) ->
         *("agent.memory.bach_size", "agent.memory.size", "environment.id", "environment.num_envs"),
         *("environment.wrappers.0.kind", "hooks.0", "hooks.1.every", "tracker.kind", "train.max_steps", "trian"),
     ]
-    caught = raised(ExperimentError, load, file, sets=sets, check_part=building.check_part)
+    caught = raised(ExperimentError, load, file, sets=sets, check_part=components.check_part)
     assert sorted(error.key for error in caught.errors) == wrong
     sets |= {"agent.model_fn": "dqn", "agent.params": "{lr: 1, sigma: 3}", "agent.params.double": "1e999"}
-    caught = raised(ExperimentError, load, file, sets=sets, check_part=building.check_part)
+    caught = raised(ExperimentError, load, file, sets=sets, check_part=components.check_part)
     params = [f"agent.params.{name}" for name in ("double", "lr", "sigma")]  # known without TensorFlow
     assert sorted(error.key for error in caught.errors) == sorted([*wrong, *params])
 

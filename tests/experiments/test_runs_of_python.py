@@ -15,7 +15,7 @@ from axonrl.experiments.running import folder as records
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
-from axonrl.runs.history import read_episodes
+from axonrl.run_dir.history import read_episodes
 from axonrl.tests.experiments.sharing import tracked_run
 from axonrl.tests.raising import raised
 

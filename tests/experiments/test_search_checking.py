@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.config.files import Document
+from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.errors import ExperimentError, RunFolderError
-from axonrl.experiments.language.files import Document
-from axonrl.experiments.language.schema import Experiment, load
 from axonrl.experiments.polyaxon.operation import operation
-from axonrl.experiments.searches import checking, metrics, report
+from axonrl.experiments.searches import metrics, preflight, report
+from axonrl.experiments.searches.early_stopping import Rules
 from axonrl.experiments.searches.folder import RESULTS, Search, TrialOutcome, prepare
 from axonrl.experiments.searches.programs import Keys, Sharing
 from axonrl.experiments.searches.space import Space
-from axonrl.experiments.searches.stopping import Rules
 from axonrl.experiments.searches.strategies import Next
-from axonrl.experiments.searches.watching import Watch
+from axonrl.experiments.searches.trial_metrics import Watch
 from axonrl.experiments.seeds.group import Outcome
 from axonrl.experiments.tracking.journal import JOURNAL
 from axonrl.tests.raising import raised
@@ -36,12 +36,12 @@ LINE = FILE.count("\n") + 1
 RATES = "params: {rate: {kind: choice, value: [0.1, 0.2]}}"
 EVALUATES = "hooks: [{kind: evaluation, every_timesteps: 9}]"
 TPE = f"kind: tpe, numRuns: 2, maxIterations: 1, {RATES}"
-Read = Callable[..., tuple[Experiment, Document]]
+Read = Callable[..., tuple[ExperimentFile, Document]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    def make(matrix: str, more: str = "", name: str = "search.yml") -> tuple[Experiment, Document]:
+    def make(matrix: str, more: str = "", name: str = "search.yml") -> tuple[ExperimentFile, Document]:
         path = tmp_path / name
         path.write_text(f"{FILE}matrix: {{{matrix}}}\n{more}")
         return load(path)
@@ -143,14 +143,14 @@ def test_which_points_are_tried(read: Read) -> None:
     matrix = "kind: grid, params: {wait: {kind: range, value: [1, 4, 1]}, size: {kind: choice, value: [8, 9]}}"
     experiment, document = read(matrix)
     tried: list[Any] = []
-    checking.check_points(Space(experiment, document, {}), document, tried.append)
+    preflight.check_points(Space(experiment, document, {}), document, tried.append)
     assert tried == [{"wait": 1, "size": 8}, {"wait": 2, "size": 9}, {"wait": 3, "size": 8}]
 
 
 def test_check_describes_the_search(read: Read, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     experiment, document = read(f"{TPE}, metric: {{name: rollout/length, optimization: minimize}}")
-    found = checking.description(experiment, Space(experiment, document, {}), Path("x"))
+    found = preflight.description(experiment, Space(experiment, document, {}), Path("x"))
     expected = {"kind": "tpe", "points": 2, "wanted": 4, "trials": 2, "metric": "rollout/length", "params": ["rate"]}
     assert {name: found[name] for name in expected} == expected
     read("kind: random, numRuns: 5, params: {rate: {kind: choice, value: [1e-3, 1e-2, 1e-2]}}", "seeds: 2")
@@ -204,11 +204,11 @@ def test_names_in_early_stopping(read: Read) -> None:
 
 def test_metrics_of_journals_need_journals(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYAXON_NO_OP", "1")
-    checking.check_journals(*read(f"{TPE}, metric: {{name: timesteps}}"))
+    preflight.check_journals(*read(f"{TPE}, metric: {{name: timesteps}}"))
     with pytest.raises(ExperimentError, match="POLYAXON_NO_OP turns tracking off, got 'train/loss'"):
-        checking.check_journals(*read(f"{TPE}, metric: {{name: train/loss}}"))
+        preflight.check_journals(*read(f"{TPE}, metric: {{name: train/loss}}"))
     monkeypatch.delenv("POLYAXON_NO_OP")
-    checking.check_journals(*read(f"{TPE}, metric: {{name: train/loss}}"))
+    preflight.check_journals(*read(f"{TPE}, metric: {{name: train/loss}}"))
 
 
 def journal(folder: Path, *metrics: dict[str, float]) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from axonrl.experiments.config.schema import load
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.language.schema import load
+from axonrl.experiments.searches.early_stopping import Rules
 from axonrl.experiments.searches.space import Point, Space
-from axonrl.experiments.searches.stopping import Rules
 from axonrl.experiments.searches.strategies import Batch, following, most_points
 from axonrl.tests.raising import raised
 

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.language.schema import load
+from axonrl.experiments.config.schema import load
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.signals import StopOnSignal
 from axonrl.experiments.searches import pool as pools
@@ -25,7 +25,7 @@ from axonrl.experiments.searches.pool import Pool
 from axonrl.experiments.searches.programs import keys
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
-from axonrl.runs.provenance import processors
+from axonrl.run_dir.provenance import processors
 from axonrl.tests.experiments.fakes import TROUBLE
 from axonrl.tests.experiments.sharing import command, tracked_run, wait, weights
 

@@ -18,14 +18,14 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands import seeds as commands
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.config.schema import load
+from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.language.writing import to_yaml
 from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.tracking.journal import KILLED
-from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.experiments.fakes import TROUBLE
 from axonrl.tests.experiments.sharing import command, tracked_run, tracking, wait, weights
 

@@ -9,21 +9,21 @@ from rich.console import Console
 
 from axonrl.experiments.commands import sync
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.config.schema import ExperimentFile, load
+from axonrl.experiments.config.seeds import as_yaml, listed, seed_ranges
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.language.schema import Experiment, load
-from axonrl.experiments.language.seeds import as_yaml, listed, told
 from axonrl.experiments.running import folder as records
 from axonrl.experiments.seeds import group as groups
 from axonrl.experiments.seeds import report
+from axonrl.experiments.seeds.display import SeedsView
 from axonrl.experiments.seeds.group import FAILED, FINISHED, Group, Outcome
-from axonrl.experiments.seeds.views import SeedsView
 from axonrl.tests.hooks.conftest import FakeClock
 
 DONE = Outcome(FINISHED, 12, 300, 130, 1.25, 21.5)
 BROKEN = Outcome(FAILED, message="the disk is on fire")
 
 
-def experiment(run_file: Path, seeds: str) -> Experiment:
+def experiment(run_file: Path, seeds: str) -> ExperimentFile:
     return load(run_file, sets={"seeds": seeds})[0]
 
 
@@ -119,7 +119,7 @@ def test_an_invalid_value_in_the_file(run_file: Path, value: str) -> None:
 
 
 def test_seeds_in_words() -> None:
-    assert [told(seeds) for seeds in ([3], [3, 4], [3, 4, 5], [3, 5, 4])] == ["3", "3, 4", "3 to 5", "3, 5, 4"]
+    assert [seed_ranges(seeds) for seeds in ([3], [3, 4], [3, 4, 5], [3, 5, 4])] == ["3", "3, 4", "3 to 5", "3, 5, 4"]
 
 
 def test_the_outcome_of_each_seed_is_kept_and_a_damaged_record_refused(tmp_path: Path, run_file: Path) -> None:

@@ -13,7 +13,7 @@ from axonrl.experiments.commands.failures import carry_out
 from axonrl.experiments.commands.terminal import messages
 from axonrl.experiments.console import tell
 from axonrl.experiments.running.signals import StopOnSignal
-from axonrl.facts import BeginFacts, EndFacts
+from axonrl.hooks.events import BeginFacts, EndFacts
 from axonrl.tests.experiments.sharing import Terminal
 from axonrl.tests.raising import raised
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.language.writing import to_yaml
+from axonrl.experiments.config.schema import load
+from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
-from axonrl.experiments.tracking import follower, recording
+from axonrl.experiments.tracking import follower, producer
 from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import KILLED, Group, Journal, TrackedRun
 from axonrl.experiments.tracking.messages import Message
-from axonrl.experiments.tracking.recording import tracked
+from axonrl.experiments.tracking.producer import tracked
 from axonrl.experiments.tracking.trackers import Choice, StopRequestedError, choices, make_trackers
 from axonrl.tests.experiments.sharing import tracked_run, wait
 
@@ -43,7 +43,7 @@ train: {max_timesteps: 50}
 def is_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is."""
     monkeypatch.delenv("POLYAXON_NO_OP")
-    monkeypatch.setattr(recording, "EXIT_SECS", 120.0)
+    monkeypatch.setattr(producer, "EXIT_SECS", 120.0)
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def finish(self) -> None: ...
 
-    monkeypatch.setattr(recording, "_Follower", Nobody)
+    monkeypatch.setattr(producer, "_Follower", Nobody)
 
 
 @pytest.mark.usefixtures("no_follower")
@@ -363,12 +363,12 @@ def test_a_process_that_says_that_it_will_be_late_is_waited_for(
         return real(process, 120)
 
     monkeypatch.setattr(subprocess.Popen, "wait", late)
-    monkeypatch.setattr(recording, "parse", lambda line: Message("wait", json.loads(line)["text"]))
+    monkeypatch.setattr(producer, "parse", lambda line: Message("wait", json.loads(line)["text"]))
     (folder / "experiment.yml").write_text(f"{EXPERIMENT}tracker: 'nowhere:Tracker'\n")  # of which there is much to say
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
     assert "Tracking is behind" not in caplog.text
-    assert waited == [120.0 + recording.MARGIN_SECS, follower.PREPARE_SECS + 120.0]
+    assert waited == [120.0 + producer.MARGIN_SECS, follower.PREPARE_SECS + 120.0]
 
 
 def test_the_follower_ends_though_somebody_else_holds_its_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,8 +428,8 @@ def test_the_data_of_a_run_is_replaced_whole(folder: Path, journal: Journal) -> 
 def test_the_follower_of_a_killed_process_finishes_the_run(folder: Path) -> None:
     program = (
         "import os, signal, sys, time; from pathlib import Path\n"
-        "from axonrl.experiments.language.schema import load\n"
-        "from axonrl.experiments.tracking.recording import tracked\n"
+        "from axonrl.experiments.config.schema import load\n"
+        "from axonrl.experiments.tracking.producer import tracked\n"
         "folder = Path(sys.argv[1])\n"
         "with tracked(folder, load(folder / 'experiment.yml')[0]):\n"
         "    while not list(folder.glob('polyaxon/runs/*/run.plx.json')): time.sleep(0.05)\n"

@@ -13,8 +13,8 @@ import pytest
 
 from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
 from axonrl.experiments.tracking.messages import Message, parse, write
-from axonrl.facts import BeginFacts, EndFacts, UpdateFacts
 from axonrl.hooks import Hooks
+from axonrl.hooks.events import BeginFacts, EndFacts, UpdateFacts
 from axonrl.tests.experiments.sharing import tracked_run
 
 BEGIN = BeginFacts(1, False, {})

@@ -15,13 +15,13 @@ import pytest
 from filelock import FileLock, Timeout
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.language.schema import load
+from axonrl.experiments.config.schema import load
 from axonrl.experiments.polyaxon.client import PolyaxonError
 from axonrl.experiments.polyaxon.metrics import on_server
 from axonrl.experiments.polyaxon.offline import OfflineRun
 from axonrl.experiments.polyaxon.tracker import SENDING
 from axonrl.experiments.polyaxon.tracker import PolyaxonServer as PolyaxonTracker
-from axonrl.experiments.tracking import recording
+from axonrl.experiments.tracking import producer
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.tests.experiments.fakes import SLOW
@@ -50,7 +50,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polyaxon_server: Polya
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POLYAXON_NO_OP")
     monkeypatch.setenv("POLYAXON_HOST", polyaxon_server.host)
-    monkeypatch.setattr(recording, "EXIT_SECS", 120.0)  # however busy the machine is
+    monkeypatch.setattr(producer, "EXIT_SECS", 120.0)  # however busy the machine is
     (tmp_path / "pole.yml").write_text(EXPERIMENT)
     return tmp_path / "pole.yml"
 

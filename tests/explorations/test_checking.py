@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
-from axonrl.explorations.checking import checked, level_of
+from axonrl.explorations.returned_actions import checked, level_of
 from axonrl.policies.behaviour import Behaviour
 from axonrl.policies.modes import PredictMode
 from axonrl.tests.raising import raised

@@ -26,7 +26,7 @@ from axonrl.explorations import (
     SquashedGaussian,
     StateDependent,
 )
-from axonrl.explorations.describing import arguments_of, describe, from_description, made_from, space_of
+from axonrl.explorations.description import arguments_of, describe, from_description, made_from, space_of
 from axonrl.policies.description import space_attributes
 
 DISCRETE = Discrete(3, start=2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete, MultiDiscrete
 
-from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.core.protocols import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Boltzmann, Categorical, EpsilonGreedy, Linear, MultiCategorical, Random
 from axonrl.tests.explorations.scripted import Scripted

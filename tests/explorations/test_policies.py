@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.core.protocols import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Constant, EpsilonGreedy, GaussianNoise, Greedy, Linear, Noisy, Random
 from axonrl.tests.explorations.scripted import Scripted

@@ -12,7 +12,7 @@ import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from axonrl.contracts import Exploration
+from axonrl.core.protocols import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical, SquashedGaussian
 from axonrl.models.blocks.actions import SquashedBox

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import RunConfig
-from axonrl.facts import EpisodeStats, EvaluationFacts, Timings
+from axonrl.core.protocols import RunConfig
+from axonrl.hooks.events import EpisodeStats, EvaluationFacts, Timings
 
 
 class FakeSession:

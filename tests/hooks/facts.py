@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from axonrl.facts import BeginFacts, EndFacts, TimestepFacts, UpdateFacts
+from axonrl.hooks.events import BeginFacts, EndFacts, TimestepFacts, UpdateFacts
 
 BEGIN = BeginFacts(num_envs=1, resumed=False, limits={})
 UPDATE = UpdateFacts(0.5, {})

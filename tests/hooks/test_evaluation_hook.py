@@ -2,8 +2,8 @@ import json
 import math
 from typing import Any
 
-from axonrl.facts import EndFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook
+from axonrl.hooks.events import EndFacts, UpdateFacts
 from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP, begun
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.facts import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import EvaluationHook, FinalValuesHook, Hooks
+from axonrl.hooks.events import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.tests.estimators.fakes import Counting, agent
 from axonrl.tests.hooks.facts import BEGIN, END, begun
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from axonrl.hooks import HistoryHook, Hooks
-from axonrl.runs.history import (
+from axonrl.run_dir.history import (
     EPISODES,
     EVAL,
     EVALUATIONS,

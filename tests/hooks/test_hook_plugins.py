@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from axonrl import registry
-from axonrl.experiments.language.files import ExperimentError
-from axonrl.experiments.language.schema import load
-from axonrl.experiments.running.building import build
+from axonrl.core import registry
+from axonrl.experiments.config.files import ExperimentError
+from axonrl.experiments.config.schema import load
+from axonrl.experiments.running.components import build
 from axonrl.tests.raising import raised
 
 MODULE = """

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.facts import HOOK_EVENTS, EndFacts, UpdateFacts
 from axonrl.hooks import CounterHook, HistoryHook, Hook, Hooks, LoggingHook, ProgressHook, SummaryHook
+from axonrl.hooks.events import HOOK_EVENTS, EndFacts, UpdateFacts
 from axonrl.hooks.hook import by_the_clock
 
 UPDATE = UpdateFacts(0.5, {})

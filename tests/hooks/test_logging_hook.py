@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.hooks import CounterHook, LoggingHook, Rates
+from axonrl.hooks.events import BeginFacts, EndFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.tests.hooks.facts import UPDATE, begun
 
 

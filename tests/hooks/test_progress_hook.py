@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from axonrl.facts import BeginFacts, EndFacts, EvaluationFacts
 from axonrl.hooks import Hooks, ProgressHook
+from axonrl.hooks.events import BeginFacts, EndFacts, EvaluationFacts
 from axonrl.hooks.progress import packed
 from axonrl.tests.hooks.facts import UPDATE, begun
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from axonrl.errors import NonFiniteError
-from axonrl.facts import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.hooks import NaNGuard, StopAfterNoImprovement, StopAtEpisode, StopAtReturn, StopAtStep, StopAtTimestep
+from axonrl.hooks.events import EndFacts, EvaluationFacts, UpdateFacts
 from axonrl.tests.hooks.facts import BEGIN, TIMESTEP, UPDATE, begun
 from axonrl.tests.raising import raised
 

@@ -13,8 +13,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.plugins.hparams import metadata as hparams
 from tensorboard.util.tensor_util import make_ndarray
 
-from axonrl.facts import BeginFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.hooks import EvaluationHook, Hooks, SummaryHook
+from axonrl.hooks.events import BeginFacts, EvaluationFacts, Timings, UpdateFacts
 from axonrl.hooks.summary import QUEUE_SIZE
 from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP, begun
 
@@ -215,7 +215,7 @@ def test_what_has_waited_long_enough_is_handed_to_the_writer(session: Any, clock
 def test_importing_the_hooks_loads_nothing_heavy_and_writing_no_tensorflow(tmp_path: Path) -> None:
     code = """
 import sys, types, pathlib
-from axonrl.facts import BeginFacts, Timings
+from axonrl.hooks.events import BeginFacts, Timings
 from axonrl.hooks import SummaryHook
 print(sorted({"tensorflow", "tensorboard", "rich"} & set(sys.modules)))
 counters = dict.fromkeys(("global_step", "global_timestep", "global_episode", "position"), 0)

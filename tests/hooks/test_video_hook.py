@@ -16,10 +16,10 @@ from PIL import Image, ImageSequence
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from axonrl.environments import make
-from axonrl.environments.recording import preview
+from axonrl.environments.rendering import preview
 from axonrl.errors import BrokenEnvironmentError
-from axonrl.facts import EndFacts
 from axonrl.hooks import EvaluationHook, VideoHook
+from axonrl.hooks.events import EndFacts
 from axonrl.tests.environments.untyped import registered
 from axonrl.tests.estimators.fakes import Counting, Notes, agent, differences, snapshot
 from axonrl.tests.hooks.facts import BEGIN, END, TIMESTEP

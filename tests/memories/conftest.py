@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.core.protocols import ArraySpec, SpecTree
 from axonrl.memories import Memory
 from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
 

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import Memory as MemoryProtocol
+from axonrl.core.protocols import Memory as MemoryProtocol
 from axonrl.memories import BatchMemory
 from axonrl.tests.raising import raised
 
 
 def test_a_rollout_of_two_environments(built: Any, extend: Any) -> None:
     memory = built(BatchMemory(6, discount=0.5), num_envs=2)
-    assert memory.fills_and_empties
+    assert memory.is_rollout
     assert memory.batch_size == 6
     extend(memory, [0, 100], [1, 101], reward=[1, 2])
     extend(memory, [1, 101], [2, 102], reward=[3, 4], terminated=[False, True])

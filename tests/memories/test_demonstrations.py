@@ -9,9 +9,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from axonrl import memories
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments import read_episodes, write_episodes
-from axonrl.environments.view import EnvironmentView
+from axonrl.environments.memory_view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import DemonstrationMemory, Prioritized, ReplayMemory
 from axonrl.tests.memories.transitions import numbers, refused, specs_of

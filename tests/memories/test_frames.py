@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.memories import Memory, ReplayMemory, ring
 from axonrl.tests.memories.transitions import NewestMemory, specs_of, timestep, timesteps
 

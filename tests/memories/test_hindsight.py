@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from axonrl.contracts import ArraySpec, SpecTree
-from axonrl.environments.view import EnvironmentView
+from axonrl.core.protocols import ArraySpec, SpecTree
+from axonrl.environments.memory_view import EnvironmentView
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import HindsightMemory
-from axonrl.memories.bounds import Bounds
+from axonrl.memories.episode_bounds import Bounds
 from axonrl.tests.memories.transitions import Draws, numbers, refused, specs_of, timestep, timesteps
 from axonrl.tests.raising import raised
 

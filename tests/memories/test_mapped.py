@@ -15,11 +15,11 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.chunked_arrays import as_views
+from axonrl.core.protocols import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.memories import Prioritized, ReplayMemory
-from axonrl.memories.describing import arguments_of
-from axonrl.streams import as_views
+from axonrl.memories.description import arguments_of
 from axonrl.tests.memories.test_memory_against_model import assert_same_state
 from axonrl.tests.memories.transitions import refused, specs_of, timestep
 from axonrl.tests.raising import raised
@@ -50,7 +50,7 @@ def test_files_take_space_only_where_something_is_stored(tmp_path: Path) -> None
 
 
 def test_a_memory_larger_than_the_machine(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("axonrl.checks.physical_memory", lambda: 100)
+    monkeypatch.setattr("axonrl.core.checks.physical_memory", lambda: 100)
     with pytest.raises(ArgumentError, match=r"needs 768 bytes, this machine has 100;"):
         ReplayMemory(16, 4).build(SPECS, 1, np.random.default_rng(0))
     mapped(tmp_path)

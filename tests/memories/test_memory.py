@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl import checks
-from axonrl.contracts import ArraySpec
+from axonrl.core import checks
+from axonrl.core.protocols import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory, ring
 from axonrl.tests.memories.transitions import NewestMemory, refused, specs_of, timestep, timesteps
@@ -28,7 +28,7 @@ def test_a_memory_of_ones_own(built: Any, step: Any) -> None:
         step(memory, t, t + 1)
     assert memory.can_sample()
     assert memory.sample()["observation"].tolist() == [[6], [7]]
-    assert not memory.fills_and_empties
+    assert not memory.is_rollout
     memory.update_priorities(np.ones(2))  # which it has not
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.memories import Prioritized, ReplayMemory, ring
 from axonrl.schedules import Linear
 from axonrl.tests.memories.transitions import specs_of

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl import streams
-from axonrl.contracts import ArraySpec
+from axonrl.core import chunked_arrays
+from axonrl.core.protocols import ArraySpec
 from axonrl.memories import ReplayMemory, SequenceMemory, ring
-from axonrl.runs import checkpoints, parts
-from axonrl.runs.checkpoints import CheckpointStore
+from axonrl.run_dir import checkpoint_parts, checkpoints
+from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.memories.test_memory_against_model import CASES, Case, assert_same_state, build, world_of
 from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
-from axonrl.tests.runs.states import flip
+from axonrl.tests.run_dir.states import flip
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: Any) -> None:
     """Small memories are saved as large ones are."""
     monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(parts, "MOST_PARTS", 4)
-    monkeypatch.setattr(streams, "CHUNK_BYTES", 24)
+    monkeypatch.setattr(checkpoint_parts, "MOST_PARTS", 4)
+    monkeypatch.setattr(chunked_arrays, "CHUNK_BYTES", 24)
 
 
 def folders(store: CheckpointStore) -> list[Path]:
@@ -32,7 +32,7 @@ def folders(store: CheckpointStore) -> list[Path]:
 
 def views(memory: Any) -> Any:
     """A memory's state as a checkpoint gets it."""
-    with streams.as_views():
+    with chunked_arrays.as_views():
         return memory.state_dict()
 
 
@@ -71,7 +71,7 @@ def test_a_memory_resumed_from_its_checkpoints_is_the_same(case: Case, tmp_path:
         if t % 7 in (0, 2) or t in (120, 121):
             folder = store.save({"memory": views(resumed)})
             linked += any(path.stat().st_nlink > 1 for path in folder.glob("part-*"))
-            assert len(list(folder.glob("part-*"))) <= parts.MOST_PARTS
+            assert len(list(folder.glob("part-*"))) <= checkpoint_parts.MOST_PARTS
             found = CheckpointStore(tmp_path).load()
             assert found is not None
             assert_same_state(found[1]["memory"], memory.state_dict())
@@ -110,7 +110,7 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     assert [whole.name, new.name] == ["part-00000001.safetensors", "part-00000002.safetensors"]
     assert whole.samefile(first / whole.name)
     # Two timesteps and two rows: action, reward, two flags, the row that it begins at, three float32.
-    held = parts.read_part(new, None)[0].stretches  # type: ignore[arg-type]
+    held = checkpoint_parts.read_part(new, None)[0].stretches  # type: ignore[arg-type]
     assert sum((one.end - one.begin) * one.item_bytes for one in held) == 2 * (4 + 4 + 4 + 4 + 8 + 12)
     assert {one.end - one.begin for one in held} == {2}
 
@@ -137,7 +137,7 @@ def test_of_sequences_only_what_is_new_is_written(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     loaded(store, built())  # links what it has read
     new = sorted(store.save({"memory": views(memory)}).glob("part-*"))[-1]
-    held = {one.series.partition("/")[2]: one for one in parts.read_part(new, None)[0].stretches}  # type: ignore[arg-type]
+    held = {one.series.partition("/")[2]: one for one in checkpoint_parts.read_part(new, None)[0].stretches}  # type: ignore[arg-type]
     of_state = [held[f"state['h']/{lane}"] for lane in (0, 1)]
     assert [(one.end - one.begin, one.item_bytes) for one in of_state] == [(2, 20), (1, 20)]
     other = loaded(CheckpointStore(tmp_path), built())
@@ -203,7 +203,7 @@ def test_small_and_unnamed_streams_are_plain_arrays(tmp_path: Path, monkeypatch:
     assert sorted(path.name for path in folder.iterdir()) == ["arrays.safetensors", "manifest.json", "state.json"]
     assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), memory.state_dict())
     monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
-    folder = CheckpointStore(tmp_path).save({"x": streams.Stream.of(np.arange(9))})
+    folder = CheckpointStore(tmp_path).save({"x": chunked_arrays.Stream.of(np.arange(9))})
     assert not list(folder.glob("part-*"))
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl import registry
-from axonrl.contracts import ArraySpec
+from axonrl.core import registry
+from axonrl.core.protocols import ArraySpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
-from axonrl.memories.describing import arguments_of
+from axonrl.memories.description import arguments_of
 from axonrl.tests.memories.transitions import in_order, refused, specs_of, timestep
 from axonrl.tests.raising import raised
 

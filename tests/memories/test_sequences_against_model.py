@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.core.protocols import ArraySpec, SpecTree
 from axonrl.memories import Prioritized, SequenceMemory
 from axonrl.tests.memories import test_memory_against_model
 from axonrl.tests.memories.test_memory_against_model import FRAMES, World

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec, SpecTree
+from axonrl.core.protocols import ArraySpec, SpecTree
 from axonrl.errors import ArgumentError
 from axonrl.memories import Memory
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from axonrl import RunConfig
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments.spaces import observation_spec
 from axonrl.policies.executors import Executor
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
+from axonrl.run_dir.programs import shared
+from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
 

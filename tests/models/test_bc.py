@@ -8,7 +8,7 @@ from gymnasium import spaces
 from scipy import stats
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import bc, ppo
 from axonrl.tests.estimators.fakes import Counting

@@ -7,7 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import RunConfig, explorations
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.models import c51, cql, ddpg, iqn, naf, qr_dqn, r2d2, rainbow, td3
 
 BOX = spaces.Box(-1, 1, (1,))

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl.contracts import Modes, RunConfig
+from axonrl.core.protocols import Modes, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.models import dqn
 from axonrl.models.dqn import DQNParams

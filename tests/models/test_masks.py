@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from axonrl import RunConfig
-from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.core.protocols import NO_LEGAL_ACTION
 from axonrl.models import c51, ppo
 from axonrl.tests.models.executed import LINEAR, WHOLE, Model, transitions
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import RunConfig
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.models import naf
 from axonrl.tests.models.executed import LINEAR, Model, transitions
 

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import ArraySpec, Modes
+from axonrl.core.protocols import ArraySpec, Modes
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
 from axonrl.memories import BatchMemory

@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import RunConfig, noise
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.params import params_of
 from axonrl.tests.raising import raised

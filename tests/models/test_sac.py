@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig, noise
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.explorations.squashed import SquashedGaussian
 from axonrl.memories import ReplayMemory
 from axonrl.models import sac

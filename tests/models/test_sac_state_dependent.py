@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import Agent, RunConfig
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.errors import ArgumentError
 from axonrl.explorations import StateDependent
 from axonrl.memories import ReplayMemory

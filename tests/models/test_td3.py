@@ -8,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from axonrl import RunConfig, noise
-from axonrl.contracts import Modes
+from axonrl.core.protocols import Modes
 from axonrl.models import td3
 from axonrl.tests.models.deterministic import ACTOR, BATCH, CONFIG, F32, ByHand
 from axonrl.tests.models.executed import LINEAR, Model, traced

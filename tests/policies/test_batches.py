@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec
+from axonrl.core.protocols import ArraySpec
 from axonrl.policies.batches import BatchBoundary
 
 SPECS: dict[str, Any] = {

@@ -16,7 +16,7 @@ import tensorflow as tf
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from axonrl import EstimatorSpec
-from axonrl.contracts import NO_LEGAL_ACTION, ArraySpec
+from axonrl.core.protocols import NO_LEGAL_ACTION, ArraySpec
 from axonrl.environments.actions import actions_for
 from axonrl.environments.spaces import to_json
 from axonrl.errors import ArgumentError, BrokenEnvironmentError

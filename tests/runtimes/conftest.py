@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import ArraySpec, RunConfig, SpecTree
+from axonrl.core.protocols import ArraySpec, RunConfig, SpecTree
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
 

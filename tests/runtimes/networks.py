@@ -4,7 +4,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.core.protocols import EstimatorSpec, Modes
 
 Make = Callable[..., Any]
 COUNTERS = {"global_step": 0, "global_timestep": 0, "progress": 0.0}

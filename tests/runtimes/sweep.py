@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from axonrl.policies.interpreter import LiteProgram
-from axonrl.runtimes.litert import listing
+from axonrl.runtimes.litert import op_allowlist
 from axonrl.runtimes.litert.conversion import convert
-from axonrl.runtimes.litert.listing import DOMAINS
+from axonrl.runtimes.litert.op_allowlist import DOMAINS
 
 Tensor = Any
 Array = Any
@@ -388,7 +388,7 @@ def _traced(make: Any, chosen: Mapping[str, Row], ops: dict[str, set[tuple[str, 
 
 
 def _kinds(graph: Any, node: Any) -> Iterator[tuple[str, str]]:
-    yield node.op, listing.type_of(node)
+    yield node.op, op_allowlist.type_of(node)
     for attribute in node.attr.values():
         for called in (attribute.func, *attribute.list.func):
             if called.name:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, RunConfig, SpecTree
+from axonrl.core.protocols import ArraySpec, RunConfig, SpecTree
 from axonrl.runtimes.tensorflow import TensorFlowExecutor, _has_one_thread
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import ActorAndLearner, Executor
 from axonrl.policies.lite_executor import LiteRTExecutor
 from axonrl.policies.reasons import Choice, Reason
-from axonrl.runs.programs import shared
-from axonrl.runtimes import choosing
-from axonrl.runtimes.choosing import choose
+from axonrl.run_dir.programs import shared
+from axonrl.runtimes import executor_choice
+from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.runtimes.tracing.program import Program, Train
@@ -181,7 +181,7 @@ def test_what_is_not_listed_is_not_tried(traced: Make, monkeypatch: pytest.Monke
         return convert(functions, variables)
 
     monkeypatch.setenv("AXONRL_CACHE", "")
-    monkeypatch.setattr(choosing, "convert", tried_with)
+    monkeypatch.setattr(executor_choice, "convert", tried_with)
     choice = chosen(traced(training=lambda y: y + tf.stop_gradient(tf.math.lgamma(y))))[1]
     assert (choice.runtimes, choice.why["learner"]) == (SPLIT, Reason("not_listed", "op Lgamma"))
     assert str(choice).endswith(
@@ -243,7 +243,7 @@ def test_a_conversion_that_went_wrong_is_not_used(traced: Make, monkeypatch: pyt
     content = convert(functions, list(other.store.variables().values()))
     monkeypatch.setenv("AXONRL_CACHE", "")
     monkeypatch.setattr(
-        choosing, "convert", lambda now, variables: content if "train" in now else convert(now, variables)
+        executor_choice, "convert", lambda now, variables: content if "train" in now else convert(now, variables)
     )
     cache = Keeping()
     choice = chosen(traced(), cache=cache)[1]
@@ -277,7 +277,7 @@ def test_the_key_is_another_with_any_change(traced: Make, monkeypatch: pytest.Mo
     assert key_of(traced(rate=0.2)) == keys["none"]  # Keras keeps it in a variable, and variables are set apart
     assert len(set(keys.values())) == len(keys), keys
     before = key_of(traced())
-    monkeypatch.setattr(choosing, "version", lambda package: "9.9")
+    monkeypatch.setattr(executor_choice, "version", lambda package: "9.9")
     after = key_of(traced())
-    monkeypatch.setattr(choosing, "_FORMAT", "other")
+    monkeypatch.setattr(executor_choice, "_FORMAT", "other")
     assert len({before, after, key_of(traced())}) == 3

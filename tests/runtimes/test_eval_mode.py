@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.core.protocols import EstimatorSpec, Modes
 from axonrl.runtimes.tensorflow import TensorFlowEval, TensorFlowExecutor
 from axonrl.tests.runtimes.networks import Make, minimize, predict
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import Executor, check_weights
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
+from axonrl.run_dir.programs import shared
+from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.litert.executor import lite_executor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor

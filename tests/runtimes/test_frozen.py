@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, EstimatorSpec
-from axonrl.policies.patching import FrozenActor, FrozenProgram
+from axonrl.core.protocols import ArraySpec, EstimatorSpec
+from axonrl.policies.weight_patches import FrozenActor, FrozenProgram
 from axonrl.runtimes import frozen
 from axonrl.runtimes.frozen import acting_program, freeze
 from axonrl.runtimes.litert.conversion import ConversionError

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl import noise
-from axonrl.contracts import EstimatorSpec, Modes
+from axonrl.core.protocols import EstimatorSpec, Modes
 from axonrl.policies.modes import relative_name
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.raising import raised

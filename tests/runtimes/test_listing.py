@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from axonrl.runtimes.litert import listing
-from axonrl.runtimes.litert.listing import LISTED, STRUCTURE
+from axonrl.runtimes.litert import op_allowlist
+from axonrl.runtimes.litert.op_allowlist import LISTED, STRUCTURE
 from axonrl.tests.runtimes.sweep import Swept, rows, sweep
 
 DOCS = Path(__file__).parents[2] / "docs" / "executors.md"
@@ -38,13 +38,13 @@ def test_the_list_is_what_the_sweep_has_proven() -> None:
 
 
 def test_the_docs_show_the_list() -> None:
-    print(listing.as_markdown())
-    assert listing.as_markdown() in DOCS.read_text(encoding="utf-8")
+    print(op_allowlist.as_markdown())
+    assert op_allowlist.as_markdown() in DOCS.read_text(encoding="utf-8")
 
 
 def unproven(function: Callable[..., Any], *dtypes: tf.DType) -> str | None:
     specs = [tf.TensorSpec([4], dtype) for dtype in dtypes]
-    return listing.unproven(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
+    return op_allowlist.unproven(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
 
 
 UNPROVEN: dict[str, tuple[Callable[[Any], Any], str]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, EstimatorSpec
+from axonrl.core.protocols import ArraySpec, EstimatorSpec
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.runtimes.networks import Make
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl.policies.interpreter import LiteProgram
-from axonrl.runtimes.litert import rewriting
+from axonrl.runtimes.litert import op_rewrites
 from axonrl.runtimes.litert.conversion import convert
 
 Make = Callable[..., Any]
@@ -29,7 +29,7 @@ def rewritten(function: Callable[..., Any], *specs: Any) -> tuple[set[str], Call
     inner = tf.function(function, autograph=False)
     outer = tf.function(lambda *inputs: inner(*inputs), autograph=False).get_concrete_function(*specs)  # noqa: PLW0108
     definition = outer.graph.as_graph_def()
-    rewriting.rewrite(definition.library)
+    op_rewrites.rewrite(definition.library)
     names = [tensor.name for tensor in outer.graph.inputs]
 
     def run(*inputs: Any) -> Any:
@@ -98,7 +98,7 @@ def test_an_op_whose_type_is_the_default_one_is_found_where_defaults_are_left_ou
     library = outer.graph.as_graph_def().library
     (node,) = [node for body in library.function for node in body.node_def if node.op == "LeakyReluGrad"]
     del node.attr["T"], node.attr["alpha"]
-    rewriting.rewrite(library)
+    op_rewrites.rewrite(library)
     assert node.op == "PartitionedCall"
     assert set(node.attr) == {"f", "Tin", "Tout"}
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from axonrl import noise
-from axonrl.contracts import ArraySpec, EstimatorSpec
+from axonrl.core.protocols import ArraySpec, EstimatorSpec
 from axonrl.policies.executors import leaves
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.litert.executor import lite_executor

@@ -10,7 +10,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import EstimatorSpec, Modes, RunConfig
+from axonrl.core.protocols import EstimatorSpec, Modes, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.runtimes.tracing.signature import EXPECTED, BoundModelFn, Labels, check_signature, describe
 from axonrl.tests.raising import raised

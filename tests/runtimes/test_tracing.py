@@ -18,11 +18,11 @@ import tensorflow as tf
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from axonrl import noise
-from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
-from axonrl.errors import ArgumentError, told
+from axonrl.core.errors import ArgumentError, message_of
+from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.noise import Request
-from axonrl.runs.programs import shared
-from axonrl.runtimes.choosing import choose
+from axonrl.run_dir.programs import shared
+from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.raising import raised, users_module
 from axonrl.tests.runtimes.networks import COUNTERS, START, Make, learning, linear, minimize, network, predict
@@ -420,7 +420,7 @@ def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make
 OWN = """
 import keras
 import tensorflow as tf
-from axonrl.contracts import EstimatorSpec
+from axonrl.core.protocols import EstimatorSpec
 
 @tf.function
 def rewritten(q):
@@ -473,7 +473,7 @@ def test_an_error_in_a_users_function_has_its_place(
         TensorFlowExecutor(trace(model_fn, params={"at": at})).act(np.ones((1, 4), np.float32))
 
     line = 1 + next(i for i, text in enumerate(OWN.splitlines()) if text.endswith(f"# place: {at}"))
-    said = told(raised(kind, traced_and_run))
+    said = message_of(raised(kind, traced_and_run))
     assert f"(own.py:{line}, in {function})" in said
 
 

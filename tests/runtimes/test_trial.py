@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl.contracts import ArraySpec, EstimatorSpec, Modes
+from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.runtimes.litert.conversion import ConversionError, convert
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.trial import try_out

@@ -22,7 +22,7 @@ from axonrl.serving.gateway.app import typed
 from axonrl.serving.gateway.edge import Edge
 from axonrl.serving.gateway.gateway import Gateway, Rooms
 from axonrl.serving.gateway.settings import Settings, load
-from axonrl.serving.workers.pool import Answer
+from axonrl.serving.workers.pool import WorkerResponse
 
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where nothing is waited for: SQLite syncs each of its transactions."""
@@ -32,9 +32,9 @@ AGENTS = "/api/v1/agents"
 STEP = {"step_data": {"state": [0, 0, 0, 0], "action": [1], "reward": 1, "next_state": [0, 0, 0, 0], "done": False}}
 
 
-def failure(status: int, code: str, where: str = "", retry_after: int | None = None) -> Answer:
+def failure(status: int, code: str, where: str = "", retry_after: int | None = None) -> WorkerResponse:
     errors = [{"where": where, "what": "is wrong"}] if where else []
-    return Answer(
+    return WorkerResponse(
         status, json.dumps({"code": code, "detail": f"{where} is wrong", "errors": errors}).encode(), False, retry_after
     )
 
@@ -44,7 +44,7 @@ class FakePool:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, bytes, dict[str, Any]]] = []
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, WorkerResponse] = {}
         self.steps: dict[str, int] = {}
         self.keys: dict[str, int] = {}
         self.held: asyncio.Event | None = None
@@ -57,7 +57,7 @@ class FakePool:
     async def stop(self, seconds: float) -> None:
         pass
 
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         self.asked.append((agent, do, body, head))
         self.asking.set()
         if self.held is not None:
@@ -72,24 +72,24 @@ class FakePool:
             del self.steps[agent]
         return self._answer(agent, do, body, head)
 
-    def _answer(self, agent: str, do: str, body: bytes, head: Mapping[str, Any]) -> Answer:
+    def _answer(self, agent: str, do: str, body: bytes, head: Mapping[str, Any]) -> WorkerResponse:
         if do == "act":
-            return Answer(200, b'{"action":[1]}')
+            return WorkerResponse(200, b'{"action":[1]}')
         if do in ("step", "steps"):
             if head.get("key") in self.keys:
-                return Answer(200, b'{"accepted":1,"seq":%d}' % self.keys[head["key"]], replayed=True)
+                return WorkerResponse(200, b'{"accepted":1,"seq":%d}' % self.keys[head["key"]], replayed=True)
             count = len(json.loads(body)["steps"]) if do == "steps" else 1
             self.steps[agent] += count
             if "key" in head:
                 self.keys[head["key"]] = self.steps[agent]
-            return Answer(200, b'{"accepted":%d,"seq":%d}' % (count, self.steps[agent]))
+            return WorkerResponse(200, b'{"accepted":%d,"seq":%d}' % (count, self.steps[agent]))
         if do in ("open", "info"):
-            return Answer(200, json.dumps(self._info(agent)).encode())
+            return WorkerResponse(200, json.dumps(self._info(agent)).encode())
         if do == "episodes":
-            return Answer(200, b"[]")
+            return WorkerResponse(200, b"[]")
         if do == "get_state":
-            return Answer(200, json.dumps({**dict.fromkeys(SIX, ""), "state_size": 4}).encode())
-        return Answer(200, b'{"lost":0}' if do == "patch" else b"{}")
+            return WorkerResponse(200, json.dumps({**dict.fromkeys(SIX, ""), "state_size": 4}).encode())
+        return WorkerResponse(200, b'{"lost":0}' if do == "patch" else b"{}")
 
     def _info(self, agent: str) -> dict[str, Any]:
         counters = {"global_timestep": self.steps[agent], "global_step": 0, "global_episode": 0}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from axonrl.serving.gateway.server import serve
 from axonrl.serving.gateway.settings import load
-from axonrl.serving.workers.pool import Answer
+from axonrl.serving.workers.pool import WorkerResponse
 
 from . import gateway_fakes
 from .gateway_fakes import FakePool, fake_rooms
@@ -19,7 +19,7 @@ from .gateway_fakes import FakePool, fake_rooms
 class Pool(FakePool):
     """Some agents that are there; an act with noise 1 takes a while."""
 
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> Answer:
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> WorkerResponse:
         self.steps.setdefault(agent, 0)
         if do == "act" and head.get("noise") == 1:
             await asyncio.sleep(0.4)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from axonrl.estimators.stepping import Stepper
+from axonrl.estimators.stepper import Stepper
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.failures import RefusedError
-from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.hosting.program_stepper import open_stepper
 from axonrl.tests.raising import raised
 
 from .experience import step
@@ -79,9 +79,9 @@ def feed(agent: HostedAgent, begin: int, end: int, environments: int = 1) -> Non
 def learn(stepper: Stepper, row: dict[str, Any]) -> None:
     """Store a transition, and do the updates that it brings."""
     stepper.store_one(row)
-    while stepper.owed:
+    while stepper.pending_updates:
         stepper.learn()
-        stepper.owed -= 1
+        stepper.pending_updates -= 1
 
 
 def refused(call: Callable[[], object]) -> RefusedError:

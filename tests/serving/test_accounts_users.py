@@ -60,6 +60,8 @@ def test_a_removed_user_leaves_agents_to_remove_and_nothing_else(database: Datab
     agents = AgentRows(database)
     agent = agents.add(accounts.user("alice").id, "cart", "dqn", "", {})
     assert accounts.remove_user("alice") == [agent.id]
+    for name in ("alice", "a\0"):
+        assert raised(RefusedError, accounts.login, name, PASSWORD, "").code == "invalid_credentials"
     assert accounts.users() == []
     assert accounts.tokens() == []
     (left,) = agents.all_unfinished()

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.contracts import Array
-from axonrl.estimators.stepping import Stepper
+from axonrl.core.protocols import Array
+from axonrl.estimators.stepper import Stepper
 from axonrl.policies import compiled
 from axonrl.serving.catalogue import Recipe, recipe
-from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.hosting.program_stepper import open_stepper
 from axonrl.serving.hosting.programs import ProgramMissingError, program_of
-from axonrl.serving.workers import building, spares
+from axonrl.serving.workers import program_builder, seed_pool
 from axonrl.serving.workers.builder import Builder
 from axonrl.serving.workers.messages import encode, read
 from axonrl.tests.experiments.sharing import wait
@@ -73,8 +73,8 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
 
 def wait_for_spares(builder: Connection, wanted: int) -> None:
     """They are made after the answer, while nobody asks for anything."""
-    wait(lambda: spares.count(builder.programs, small().digest) >= wanted)
-    assert spares.count(builder.programs, small().digest) == wanted
+    wait(lambda: seed_pool.count(builder.programs, small().digest) >= wanted)
+    assert seed_pool.count(builder.programs, small().digest) == wanted
 
 
 def test_spares_that_cannot_be_made_are_logged(builder: Connection, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +93,7 @@ def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_p
         program_of(small(lr=0), builder.programs)  # which may mean that a part is switched off
     status, body = builder.ask("build", other.to_json(), spares=0)
     assert (status, body["built"], body["digest"]) == (200, False, small().digest)
-    assert building.build(other, tmp_path) == (True, other.digest)
+    assert program_builder.build(other, tmp_path) == (True, other.digest)
     learned = [
         _learned(open_stepper(recipe, folder))
         for recipe, folder in ((other, builder.programs), (other, tmp_path), (small(), builder.programs))
@@ -118,7 +118,7 @@ def test_a_spare_seed_is_had_once(builder: Connection) -> None:
     assert builder.ask("refill", {"digest": digest}, spares=2)[0] == 200
     wait_for_spares(builder, 2)
     assert builder.ask("refill", {"digest": digest}, spares=0)[0] == 200  # or it may just be about to count them
-    claimed = [spares.claim(builder.programs, digest) for _ in range(3)]
+    claimed = [seed_pool.claim(builder.programs, digest) for _ in range(3)]
     assert claimed[2] is None
     assert None not in claimed[:2]
     assert claimed[0] != claimed[1]
@@ -148,8 +148,8 @@ def test_initial_weights_that_are_no_spares_are_bounded(builder: Connection, tmp
         program.weights_path(1000 + k).write_bytes(content)
         os.utime(program.weights_path(1000 + k), (k, k))
     os.utime(program.weights_path(program.seed), (0, 0))
-    spares.add(tmp_path, digest, 1003)
-    assert building.add_spares(tmp_path, digest, wanted=1)
+    seed_pool.add(tmp_path, digest, 1003)
+    assert program_builder.add_spares(tmp_path, digest, wanted=1)
     assert program.seeds() == [program.seed, 1003, *range(1008, 1040)]
 
 
@@ -167,7 +167,7 @@ time.sleep(600)
 """
 GATEWAY = """
 import subprocess, sys, time
-command = [sys.executable, "-m", "axonrl.serving.workers.ending", sys.argv[1], "stuck"]
+command = [sys.executable, "-m", "axonrl.serving.workers.parent_death", sys.argv[1], "stuck"]
 child = subprocess.Popen(command, pass_fds=[int(sys.argv[1])])
 print(child.pid, flush=True)
 time.sleep(600)

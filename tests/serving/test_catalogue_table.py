@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from axonrl import schedules
+from axonrl.core import schedules
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.params import declared, params_of
 from axonrl.serving.catalogue import MODELS, NOT_HOSTED, parameters
@@ -22,7 +22,7 @@ def test_the_table_is_up_to_date() -> None:
 
 
 def test_every_algorithm_is_hosted_or_refused_with_a_reason() -> None:
-    from axonrl import registry
+    from axonrl.core import registry
 
     assert {*MODELS, *NOT_HOSTED} == set(registry.BUILT_IN["model_fn"])
     assert set(MODELS) & set(NOT_HOSTED) == set()

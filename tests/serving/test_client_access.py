@@ -20,6 +20,7 @@ from .client_stub import AGENT, Reply, Stub, problem
 
 PASSWORD = "correct horse battery"
 TOKEN = "axp_0123456789secret"
+BOTH = {"AXONRL_URL": "one.example.org", "AGENTS_BAR_URL": "two.example.org"}
 VARIABLES = [
     "AXONRL_URL",
     "AGENTS_BAR_URL",
@@ -38,24 +39,19 @@ def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("given", "environ", "expected"),
     [
-        ("https://agents.example.org/api/v1/", "https://agents.example.org/api/v1"),
-        ("agents.example.org:8000/rl", "https://agents.example.org:8000/rl/api/v1"),
-        ("[::1]:8000", "http://[::1]:8000/api/v1"),
-        (" https://localhost ", "https://localhost/api/v1"),
-        (None, "http://127.0.0.1:8000/api/v1"),
+        ("https://agents.example.org/api/v1/", BOTH, "https://agents.example.org/api/v1"),
+        ("agents.example.org:8000/rl", BOTH, "https://agents.example.org:8000/rl/api/v1"),
+        ("[::1]:8000", {}, "http://[::1]:8000/api/v1"),
+        (" https://localhost ", {}, "https://localhost/api/v1"),
+        (None, {}, "http://127.0.0.1:8000/api/v1"),
+        (None, BOTH, "https://one.example.org/api/v1"),
+        (None, {**BOTH, "AXONRL_URL": ""}, "https://two.example.org/api/v1"),
     ],
 )
-def test_urls(given: str | None, expected: str) -> None:
-    assert address.find(given, {}).url == expected
-
-
-def test_urls_of_the_environment() -> None:
-    both = {"AXONRL_URL": "one.example.org", "AGENTS_BAR_URL": "two.example.org"}
-    assert address.find(None, both).host == "one.example.org"
-    assert address.find(None, {**both, "AXONRL_URL": ""}).host == "two.example.org"
-    assert address.find("three.example.org", both).host == "three.example.org"
+def test_urls(given: str | None, environ: dict[str, str], expected: str) -> None:
+    assert address.find(given, environ).url == expected
 
 
 @pytest.mark.parametrize(

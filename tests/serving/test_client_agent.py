@@ -23,7 +23,7 @@ from axonrl.serving import (
     wait_until_agent_is_active,
 )
 from axonrl.serving.catalogue import hosted
-from axonrl.serving.client import waiting
+from axonrl.serving.client import readiness
 from axonrl.serving.client.errors import ArgumentError
 from axonrl.tests.raising import raised
 
@@ -249,7 +249,7 @@ def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(waiting, "time", clock)
+    monkeypatch.setattr(readiness, "time", clock)
     return clock
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from axonrl.serving import InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
 from axonrl.serving.client import connections
-from axonrl.serving.client.messages import Answer, Lost
+from axonrl.serving.client.messages import Lost, Response
 from axonrl.serving.client.retries import attempts, pause
 from axonrl.tests.raising import raised
 
@@ -33,15 +33,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         (GONE, 5000, 30.0, 1.0, 2.0),
         (GONE, 7, 2.0, 1.0, None),  # would begin at the deadline
         (Lost("certificate", "", for_good=True), 1, 30.0, 0.0, None),
-        (Answer(503, b""), 1, 30.0, 1.0, 0.05),
-        (Answer(504, b""), 1, 30.0, 1.0, 0.05),
-        (Answer(429, b"", retry_after=3.0), 1, 30.0, 1.0, 3.0),
-        (Answer(429, b"", retry_after=60.0), 1, 30.0, 1.0, None),
-        *((Answer(status, b""), 1, 30.0, 0.0, None) for status in (200, 409, 500, 507)),
+        (Response(503, b""), 1, 30.0, 1.0, 0.05),
+        (Response(504, b""), 1, 30.0, 1.0, 0.05),
+        (Response(429, b"", retry_after=3.0), 1, 30.0, 1.0, 3.0),
+        (Response(429, b"", retry_after=60.0), 1, 30.0, 1.0, None),
+        *((Response(status, b""), 1, 30.0, 0.0, None) for status in (200, 409, 500, 507)),
     ],
 )
 def test_when_a_request_is_repeated(
-    outcome: Answer | Lost, attempt: int, left: float, draw: float, expected: float | None
+    outcome: Response | Lost, attempt: int, left: float, draw: float, expected: float | None
 ) -> None:
     assert pause(outcome, attempt, left, draw) == (pytest.approx(expected) if expected is not None else None)
 

@@ -19,9 +19,9 @@ from axonrl import Agent, RunConfig
 from axonrl.experiments.commands.cli import main
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
-from axonrl.runs import record
+from axonrl.run_dir import record
 from axonrl.serving.catalogue import Recipe, parameters, recipe
-from axonrl.serving.catalogue.reversing import config_of
+from axonrl.serving.catalogue.run_configuration import config_of
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.programs import program_of
 
@@ -92,12 +92,12 @@ def told_episodes(run: Path) -> int:
 
 def learned_alike(hosted: HostedAgent, run: Path, made: Recipe, programs: Path) -> bool:
     """The next 20 timesteps teach it what they teach the run: memory, generators and schedule have come along."""
-    from axonrl.estimators.limits import Schedule
-    from axonrl.estimators.stepping import Stepper
-    from axonrl.runs.checkpoints import CheckpointStore
+    from axonrl.estimators.limits import UpdateSchedule
+    from axonrl.estimators.stepper import Stepper
+    from axonrl.run_dir.checkpoints import CheckpointStore
 
     memory = ReplayMemory(500, batch_size=8)
-    stepper = Stepper.load(program_of(made, programs), memory, schedule=Schedule(20, 2))
+    stepper = Stepper.load(program_of(made, programs), memory, schedule=UpdateSchedule(20, 2))
     found = CheckpointStore(run).open()
     assert found is not None
     stepper.load_state_dict(found[1])
@@ -105,8 +105,8 @@ def learned_alike(hosted: HostedAgent, run: Path, made: Recipe, programs: Path) 
     for k in range(20):
         state, action, reward, after, done = step(k)
         hosted.step(body(k), None)
-        row = {"observation": np.float32(state), "action": np.int64(action), "reward": reward}
-        row |= {"next_observation": np.float32(after), "terminated": done, "truncated": False}
+        row = {"observation": np.asarray(state, np.float32), "action": np.int64(action), "reward": reward}
+        row |= {"next_observation": np.asarray(after, np.float32), "terminated": done, "truncated": False}
         learn(stepper, row)
     mine = safetensors.numpy.load(base64.b64decode(hosted.get_state().value["encoded_network"]))
     other = stepper.weights()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.serving.workers.pool import Answer
+from axonrl.serving.workers.pool import WorkerResponse
 
 from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Reply, Service, create, failure
 
@@ -96,7 +96,7 @@ def test_what_a_worker_refuses_is_a_problem(service: Service) -> None:
     service.pool.answers["info"] = failure(409, "agent_failed", "its folder")
     shown = service("GET", f"{AGENTS}/cart").json
     assert (shown["status"], shown["status_detail"]) == ("failed", "its folder is wrong")
-    service.pool.answers["step"] = Answer(500, b"not even JSON")
+    service.pool.answers["step"] = WorkerResponse(500, b"not even JSON")
     assert service("POST", f"{AGENTS}/cart/step", STEP).code == "internal"
 
 
@@ -152,7 +152,7 @@ def test_an_inactive_agent_that_was_read_or_changed_is_put_away_again(
 
 def test_going_on_after_a_failure_says_what_it_costs(service: Service) -> None:
     create(service)
-    service.pool.answers["patch"] = Answer(200, b'{"lost":2}')
+    service.pool.answers["patch"] = WorkerResponse(200, b'{"lost":2}')
     assert service("PATCH", f"{AGENTS}/cart", {"status": "ready", "learning": False}).json["lost"] == 2
     assert next(head for _, do, _, head in service.pool.asked if do == "patch") == {"learning": False, "recover": True}
     assert service("PATCH", f"{AGENTS}/cart", {"status": "failed"}).code == "invalid_value"

@@ -17,8 +17,8 @@ import pytest
 import trustme
 
 from axonrl.serving import ServiceUnavailable
-from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.server import listening
+from axonrl.serving.gateway.yaml_lines import SettingsError
 from axonrl.tests.experiments.sharing import free_port
 from axonrl.tests.raising import raised
 
@@ -110,6 +110,14 @@ def test_headers_have_a_deadline(server: Faked, first: bytes, byte: bytes) -> No
             except OSError:
                 closed = True
         assert time.monotonic() - begun > 0.3
+
+
+def test_bodies_have_a_deadline(server: Faked) -> None:
+    begun = time.monotonic()
+    with server.connect() as connection:
+        connection.sendall(server.request()[:-1])
+        assert read(connection) == b""
+        assert time.monotonic() - begun > 0.5
 
 
 @pytest.mark.parametrize("first", [b"", b"used"])
@@ -302,9 +310,8 @@ def test_over_tls_a_client_knows_the_server_by_its_authority(tmp_path: Path) -> 
 
 
 def test_a_port_in_use_says_so() -> None:
-    with listening("127.0.0.1", 0) as first, pytest.raises(SettingsError) as refused:
-        listening("127.0.0.1", first.getsockname()[1])
-    assert refused.value.key == "listen.port"
+    with listening("127.0.0.1", 0) as first:
+        assert raised(SettingsError, listening, "127.0.0.1", first.getsockname()[1]).key == "listen.port"
 
 
 def test_metrics_have_a_port_of_their_own(server: Faked) -> None:

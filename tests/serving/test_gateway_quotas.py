@@ -3,7 +3,7 @@
 import pytest
 
 from axonrl.serving.gateway import gateway as gateways
-from axonrl.serving.workers.pool import Answer
+from axonrl.serving.workers.pool import WorkerResponse
 
 from .client_stub import Clock
 from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Service, create, failure, gateway
@@ -70,7 +70,7 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     raw = {"Content-Type": "application/octet-stream"}
     service.rooms.accounts.set_quota("alice", {"bytes": 8})
     service.run(service.gateway.tokens.refresh)
-    service.pool.answers["put_state"] = Answer(200, b'{"bytes": 8}')
+    service.pool.answers["put_state"] = WorkerResponse(200, b'{"bytes": 8}')
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
     me = service("GET", "/api/v1/users/me").json
     assert (me["role"], me["usage"]) == ("user", {"agents": 1, "bytes": 8})

@@ -6,8 +6,8 @@ import pytest
 
 from axonrl.serving.gateway.limits import Bucket, Buckets
 from axonrl.serving.gateway.problems import ProblemError
-from axonrl.serving.gateway.reading import SettingsError
 from axonrl.serving.gateway.settings import Settings, load
+from axonrl.serving.gateway.yaml_lines import SettingsError
 from axonrl.tests.raising import raised
 
 

@@ -15,11 +15,11 @@ import pytest
 import safetensors.numpy
 
 from axonrl import Agent
-from axonrl.runs import history
-from axonrl.serving.hosting import asleep
+from axonrl.run_dir import history
+from axonrl.serving.hosting import unloaded_agents
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError, nbytes_for, remove_unused
-from axonrl.serving.workers import spares
+from axonrl.serving.workers import seed_pool
 from axonrl.tests.raising import raised
 
 from .experience import step
@@ -55,7 +55,7 @@ def test_programs_that_no_agent_uses_are_removed_after_a_time(built: Built, host
     for age, name in ((100.0, "old"), (50.0, "newer"), (1.0, "new")):
         shutil.copytree(kept / recipe.digest, kept / name)
         os.utime(kept / name / "program.json", times=(0, time.time() - age))
-    spares.add(kept, "old", 1)
+    seed_pool.add(kept, "old", 1)
 
     def there(seconds: float, most: int) -> list[str]:
         remove_unused(kept, seconds, most)
@@ -110,13 +110,13 @@ def test_a_folder_is_open_in_one_process_at_a_time(built: Built, host: Host) -> 
 def known(agent: HostedAgent, path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
     """What is known of an agent without opening it, the same of what it says itself, and the bytes of its files."""
     files = [one for one in path.rglob("*") if one.is_file() and not one.name.startswith("lock")]
-    found, info = asleep.known(path), agent.info().value
+    found, info = unloaded_agents.known(path), agent.info().value
     return found, {name: info[name] for name in found}, sum(one.stat().st_size for one in files)
 
 
 def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Built, host: Host) -> None:
     path, agent = host.folder / "a", host.open("a", built("dqn", DQN))
-    assert asleep.known(host.folder / "nosuch") == {}
+    assert unloaded_agents.known(host.folder / "nosuch") == {}
     feed(agent, 0, 45)
     agent.save()
     found, said, size = known(agent, path)
@@ -128,7 +128,7 @@ def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Buil
         found, said, size = known(agent, path)
         assert (found["bytes"], said["bytes"]) == (size, size)
         agent.abandon()
-        assert found == asleep.known(path)
+        assert found == unloaded_agents.known(path)
         assert found["counters"] == {"global_timestep": begin + 5, "global_step": 38, "global_episode": 2}
         agent = host.open("a")
         assert agent.info().value["bytes"] == size
@@ -175,7 +175,7 @@ def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, h
     info = agent.info().value
     before = info["counters"]["global_timestep"]
     assert (info["status"], 3 < before < 7) == ("failed", True)
-    unopened = asleep.known(host.folder / "a")
+    unopened = unloaded_agents.known(host.folder / "a")
     assert (unopened["status"], unopened["counters"]["global_timestep"]) == ("failed", before)
     assert unopened["status_detail"] == info["status_detail"]
     assert str(file) in info["status_detail"]
@@ -299,7 +299,7 @@ import json, pathlib, sys
 import axonrl.serving.workers.builder
 from axonrl.serving.catalogue import Recipe, described
 from axonrl.serving.hosting.agent import HostedAgent
-from axonrl.serving.hosting.opening import open_stepper
+from axonrl.serving.hosting.program_stepper import open_stepper
 described()
 recipe = Recipe.from_json(json.loads(pathlib.Path({str(recipe_file)!r}).read_text()))
 programs = pathlib.Path({str(host.programs)!r})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.serving.gateway import housekeeping
+from axonrl.serving.gateway import maintenance
 from axonrl.serving.gateway.problems import ProblemError
 
 Job = Callable[[], Awaitable[None]]
@@ -38,7 +38,7 @@ class _Selector(selectors.SelectSelector):
 
 
 def every_four_seconds(job: Job) -> list[Any]:
-    return [asyncio.ensure_future(housekeeping._repeated(4.0, job))]
+    return [asyncio.ensure_future(maintenance._repeated(4.0, job))]
 
 
 def begun(
@@ -91,7 +91,7 @@ def test_what_the_command_line_changes_is_known_within_five_seconds(name: str) -
         jobs = dict.fromkeys(("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing) | {name: job}
         tokens = types.SimpleNamespace(refresh=jobs.pop("refresh"))
         gateway: Any = types.SimpleNamespace(**jobs, threads=None, rooms=None, tokens=tokens)
-        return housekeeping.housekeeping(gateway)
+        return maintenance.housekeeping(gateway)
 
     times = begun(tasks, takes=takes, until=59.0)
     assert len(times) == 14

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from axonrl.serving.gateway.joining import JoiningTransport
+from axonrl.serving.gateway.write_coalescing import JoiningTransport
 
 
 class Recorded(asyncio.Transport):

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from axonrl.serving.workers import looking
+from axonrl.serving.workers import spin_wait
 from axonrl.serving.workers.child import Child
+from axonrl.serving.workers.hang_detection import watched
 from axonrl.serving.workers.messages import BEAT, encode, read
-from axonrl.serving.workers.watching import watched
 
 SECONDS = 0.2
 
@@ -23,20 +23,20 @@ class Clock:
         self._readings = itertools.count()
 
     def monotonic(self) -> float:
-        return 100.0 + next(self._readings) * looking.LOOK_SECONDS / 3
+        return 100.0 + next(self._readings) * spin_wait.LOOK_SECONDS / 3
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "time", Clock())
+    monkeypatch.setattr(spin_wait, "time", Clock())
 
 
 @pytest.mark.usefixtures("clock")
 def test_a_look_ends_with_what_is_found_or_after_its_time() -> None:
     found = iter(["", "", "it", "never"])
-    assert looking.look(lambda: next(found)) == "it"
+    assert spin_wait.look(lambda: next(found)) == "it"
     looks = itertools.count()
-    assert looking.look(lambda: next(looks) < 0) is False
+    assert spin_wait.look(lambda: next(looks) < 0) is False
     assert next(looks) == 3, "it looked at 1/3, 2/3 and 3/3 of its time"
 
 
@@ -45,7 +45,7 @@ def test_a_loop_looks_once_at_a_time_and_sleeps_afterwards() -> None:
     async def looks(wanted: int) -> int:
         asked = itertools.count()
         loop = asyncio.get_running_loop()
-        looks = looking.LoopLooks(lambda: next(asked) < wanted)
+        looks = spin_wait.LoopLooks(lambda: next(asked) < wanted)
         looks.begin(loop)
         looks.begin(loop)  # it goes on, and is not done twice
         for _ in range(10):

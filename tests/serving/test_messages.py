@@ -10,12 +10,9 @@ from axonrl.tests.raising import raised
 BYTES = b"\x0c\x00\x00\x00\x08\x00" + b'{"id":1}' + b"\x00\xff"
 
 
-def test_a_frame_as_bytes() -> None:
+def test_frames_are_bytes_that_are_cut_wherever_they_were_torn() -> None:
     assert encode({"id": 1}, b"\x00\xff") == BYTES
     assert decode(BYTES[4:]) == Frame({"id": 1}, b"\x00\xff")
-
-
-def test_frames_are_cut_wherever_they_were_torn() -> None:
     sent = BYTES + encode({"id": 2, "do": "act"}) + BYTES
     for size in range(1, len(sent) + 1):
         frames = Frames()

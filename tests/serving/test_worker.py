@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from axonrl.estimators.stepping import Stepper
-from axonrl.facts import UpdateFacts
+from axonrl.estimators.stepper import Stepper
+from axonrl.hooks.events import UpdateFacts
 from axonrl.policies import compiled
-from axonrl.serving.hosting import asleep
-from axonrl.serving.hosting.agent import Answer, HostedAgent
-from axonrl.serving.hosting.learning import Learning
-from axonrl.serving.workers import answering
-from axonrl.serving.workers.ending import hung_up, wait_for
+from axonrl.serving.hosting import unloaded_agents
+from axonrl.serving.hosting.accepted_steps import AcceptedSteps
+from axonrl.serving.hosting.agent import HostedAgent, Reply
+from axonrl.serving.workers import responses
 from axonrl.serving.workers.messages import BEAT, encode, read
+from axonrl.serving.workers.parent_death import hung_up, wait_for
 
 from .asked import ACT, STEP, Asked, statuses, working
 from .hosted import DQN, Built
@@ -54,14 +54,14 @@ def test_descriptors_may_be_large() -> None:
 
 def test_an_agent_that_cannot_learn_fails_alone(worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses([worker.ask(name, "open", recipe) for name in "ab"]) == [200, 200]
-    calls: list[Learning] = []
+    calls: list[AcceptedSteps] = []
 
-    def broken(learning: Learning) -> None:
+    def broken(learning: AcceptedSteps) -> None:
         calls.append(learning)
         raise MemoryError("too large")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Learning, "_work", broken)
+        patch.setattr(AcceptedSteps, "_work", broken)
         assert statuses([worker.ask("a", "step", STEP)]) == [200]
         info = json.loads(worker.ask("a", "info").body)
     assert len(calls) == 1
@@ -88,7 +88,7 @@ def test_an_answer_that_no_frame_holds_is_refused(
     worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker.ask("a", "open", recipe)
-    monkeypatch.setattr(answering, "MAX_BODY", 1000)
+    monkeypatch.setattr(responses, "MAX_BODY", 1000)
     refused = worker.ask("a", "get_state")
     assert (refused.head["status"], json.loads(refused.body)["code"]) == (413, "body_too_large")
     assert statuses([worker.ask("a", "act", ACT)]) == [200]
@@ -142,7 +142,7 @@ def test_what_cannot_be_kept_is_not_acknowledged_and_is_forgotten(
     answers = [worker.ask("a", "step", STEP, key=key) for key in ("first", "second", "second")]
     assert [json.loads(one.body)["seq"] for one in answers] == [1, 2, 2]
     assert [one.head.get("replayed", False) for one in answers] == [True, False, True]
-    known = asleep.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
+    known = unloaded_agents.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
     assert known["counters"]["global_timestep"] == 2
 
 
@@ -186,13 +186,13 @@ def test_acts_of_others_come_between_the_steps_of_an_agent(
 ) -> None:
     step, act, order = HostedAgent.step, HostedAgent.act, list[str]()
 
-    def stepping(agent: HostedAgent, *what: Any) -> Answer:
+    def stepping(agent: HostedAgent, *what: Any) -> Reply:
         order.append("step")
         if len(order) == 1:
             worker.send(("b", "act", ACT))
         return step(agent, *what)
 
-    def acting(agent: HostedAgent, *what: Any) -> Answer:
+    def acting(agent: HostedAgent, *what: Any) -> Reply:
         order.append("act")
         return act(agent, *what)
 

@@ -12,12 +12,12 @@ from unittest import mock
 import pytest
 from filelock import FileLock
 
-from axonrl.estimators.stepping import Stepper
-from axonrl.facts import UpdateFacts
-from axonrl.runs.checkpoints import CheckpointStore
-from axonrl.serving.hosting import asleep, durable, learning
-from axonrl.serving.hosting.keeping import JOURNAL
-from axonrl.serving.hosting.learning import Learning
+from axonrl.estimators.stepper import Stepper
+from axonrl.hooks.events import UpdateFacts
+from axonrl.run_dir.checkpoints import CheckpointStore
+from axonrl.serving.hosting import accepted_steps, durable, unloaded_agents
+from axonrl.serving.hosting.accepted_steps import AcceptedSteps
+from axonrl.serving.hosting.agent_store import JOURNAL
 from axonrl.serving.hosting.segments import segments_of
 from axonrl.serving.workers import slots, worker
 from axonrl.serving.workers.slots import Slots
@@ -181,7 +181,7 @@ def test_where_a_process_is_to_be_survived_steps_are_written_at_once_and_synced_
     asked.ask("a", "open", recipe)
     for number in range(1, 6):
         assert json.loads(asked.ask("a", "step", STEP).body) == {"accepted": 1, "seq": number}
-        known = asleep.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
+        known = unloaded_agents.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
         assert known["counters"]["global_timestep"] == number
     assert asked.tally()["journal_syncs_total"] == 0
     monkeypatch.setattr(worker, "_HOUSEKEEPING_SECONDS", 0.01)
@@ -202,7 +202,7 @@ class Updates:
             return facts
 
         monkeypatch.setattr(Stepper, "learn", held)
-        monkeypatch.setattr(Learning, "next_is_long", property(lambda learning: learning.next_is_update))
+        monkeypatch.setattr(AcceptedSteps, "next_is_long", property(lambda learning: learning.next_is_update))
 
     def go(self, count: int) -> None:
         """Let so many end, and wait for that."""
@@ -240,7 +240,7 @@ def test_with_more_than_two_seconds_of_updates_owed_steps_are_refused(
     started: Started, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(learning, "time", clock)
+    monkeypatch.setattr(accepted_steps, "time", clock)
     learn = Stepper.learn
 
     def slow(stepper: Stepper) -> UpdateFacts:

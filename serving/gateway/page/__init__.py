@@ -13,7 +13,7 @@ from ...accounts import By
 from ..calls import KEY, Call
 from ..cookies import cookie_of, is_own, set_cookie
 from ..gateway import Gateway
-from ..incoming import FORM_TYPE, JSON_TYPE, Head, send_answer
+from ..http_messages import FORM_TYPE, JSON_TYPE, Head, send_answer
 from ..problems import ProblemError, not_found
 from ..routes import FORM_BYTES
 from ..users import credentials, revoked

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.core.protocols import NO_LEGAL_ACTION
 from axonrl.models.blocks.branches import Branches
 
 TWO: Any = Branches(spaces.MultiDiscrete([2, 3], start=[0, 10]), "Test")

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl.models.blocks import encoding
+from axonrl.models.blocks import input_tensors
 
 # (space, observations as they come at the boundary [B, ...], what the network takes)
 ENCODED: list[tuple[Any, Any, Any]] = [
@@ -42,16 +42,16 @@ ENCODED: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("space", "observation", "expected"), ENCODED)
 def test_observations_become_float_tensors(space: Any, observation: Any, expected: Any) -> None:
     tensors = tf.nest.map_structure(tf.constant, observation)
-    encoded = encoding.encode(tensors, space)
+    encoded = input_tensors.encode(tensors, space)
     assert encoded.dtype == tf.float32
     np.testing.assert_allclose(encoded, expected, rtol=1e-6)
-    assert tuple(encoded.shape[1:]) == encoding.encoded_shape(space)
+    assert tuple(encoded.shape[1:]) == input_tensors.encoded_shape(space)
 
 
 def test_the_batch_axis_may_be_free() -> None:
     space, observation, expected = ENCODED[-3]
     specs = tf.nest.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), observation)
-    function: Any = tf.function(lambda o: encoding.encode(o, space)).get_concrete_function(specs)
+    function: Any = tf.function(lambda o: input_tensors.encode(o, space)).get_concrete_function(specs)
     assert function.structured_outputs.shape.as_list() == [None, 5]
     np.testing.assert_allclose(function(tf.nest.map_structure(tf.constant, observation)), expected, rtol=1e-6)
 
@@ -61,15 +61,15 @@ def test_other_spaces_are_refused() -> None:
     with pytest.raises(
         ValueError, match="needs Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple observations, got"
     ):
-        encoding.encoded_shape(space)
+        input_tensors.encoded_shape(space)
 
 
 def test_a_joined_shape_remembers_its_parts() -> None:
     """In the order of the encoding; parts within parts count by themselves."""
     image, vector = spaces.Box(0, 255, (4, 5, 3), np.uint8), spaces.Box(-1, 1, (2,))
     inner = spaces.Dict({"z": image, "a": spaces.Discrete(3)})
-    shape = encoding.encoded_shape(spaces.Dict({"v": vector, "b": inner}))
+    shape = input_tensors.encoded_shape(spaces.Dict({"v": vector, "b": inner}))
     assert shape == (3 + 60 + 2,)
-    assert isinstance(shape, encoding.JoinedShape)
+    assert isinstance(shape, input_tensors.JoinedShape)
     assert shape.parts == ((3,), (4, 5, 3), (2,))
-    assert not isinstance(encoding.encoded_shape(image), encoding.JoinedShape)
+    assert not isinstance(input_tensors.encoded_shape(image), input_tensors.JoinedShape)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from axonrl.contracts import NO_LEGAL_ACTION
+from axonrl.core.protocols import NO_LEGAL_ACTION
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.actions import Discrete, actions_of
 from axonrl.models.blocks.distributions import Categorical

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks import networks
-from axonrl.models.blocks.encoding import JoinedShape
+from axonrl.models.blocks.input_tensors import JoinedShape
 
 
 def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl import models, registry
+from axonrl import models
+from axonrl.core import registry
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.params import (
     Params,

@@ -1,0 +1,203 @@
+"""What the layers of networks have in common: variables, initial values, activations, dropout."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from .... import noise
+from ....core.checks import all_finite, shortened
+from ....core.protocols import Array
+from ..refusals import choice, refuse
+from ..value_specs import ValueSpec
+
+Tensor: TypeAlias = Any
+Initial: TypeAlias = "Callable[..., Any] | Array | float | None"
+"""Initial values of a variable: a Keras initializer, an array of its shape, or a number; None: the layer's own."""
+
+
+def _crelu(x: Tensor) -> Tensor:
+    return tf.concat([tf.nn.relu(x), tf.nn.relu(-x)], axis=-1)
+
+
+ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "crelu": _crelu,
+    "elu": tf.nn.elu,
+    "leaky-relu": lambda x: tf.nn.leaky_relu(x, alpha=0.2),
+    "none": lambda x: x,
+    "relu": tf.nn.relu,
+    "selu": tf.nn.selu,
+    "sigmoid": tf.sigmoid,
+    "softmax": tf.nn.softmax,
+    "softplus": tf.nn.softplus,
+    "softsign": tf.nn.softsign,
+    "swish": lambda x: x * tf.sigmoid(x),  # not TensorFlow's, whose custom gradient does not convert to LiteRT
+    "tanh": tf.tanh,
+}
+"""By name; ``crelu`` doubles the last axis."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """How layers are called.
+
+    Args:
+        training: do dropout and statistics act?
+        valid: float32 [N], 1 for the rows that count in statistics; None: all.
+    """
+
+    training: bool
+    valid: Tensor | None = None
+
+
+class Layer:
+    """One layer, which defines ``_call``. Its constructor creates all its variables, in the name scope that is open.
+
+    Args:
+        place: for messages.
+        inputs: what it is called with; bools come as float32 0 or 1.
+        is_trainable: are its variables trained?
+    """
+
+    def __init__(self, place: str, inputs: ValueSpec, *, is_trainable: bool = True) -> None:
+        self.place, self.inputs = place, inputs
+        self.output = inputs
+        """What it returns; subclasses set it."""
+        self.variables: list[Any] = []
+        """Those that are trained, in the order of creation."""
+        self.untrained: list[Any] = []
+        """All others, likewise."""
+        self._is_trainable = is_trainable
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """The outputs [N, *output.shape] of inputs [N, *inputs.shape]."""
+        return self._call(x, step)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        """What subclasses define."""
+        raise NotImplementedError
+
+    def variable(self, name: str, shape: Sequence[int], initializer: Any, *, trained: bool = True) -> Any:
+        """A new variable, float32."""
+        trained = trained and self._is_trainable
+        made = keras.Variable(initializer, shape=tuple(shape), dtype="float32", trainable=trained, name=name)
+        (self.variables if trained else self.untrained).append(made)
+        return made
+
+    def require(self, *ranks: int) -> tuple[int, ...]:
+        """The shape of the inputs, which must be floats (or bools) with so many axes."""
+        shape = self.inputs.shape
+        if self.inputs.type == "int":
+            refuse(self.place, "takes floats, but gets ints: add a layer embedding before it", self.inputs.type)
+        if len(shape) not in ranks:
+            wanted = " or ".join(map(str, ranks))
+            advice = ": add a layer flatten, pooling or reshape before it"
+            refuse(self.place, f"takes inputs with {wanted} axes, but gets the shape {shape}{advice}", shape)
+        return shape
+
+    def returns(self, *shape: int, type_: str = "float") -> None:
+        """Set the output."""
+        self.output = ValueSpec("", type_, shape)
+
+
+class Transform(Layer):
+    """A layer that ends with a bias, an activation and dropout; size 0 means one unit, whose axis is dropped.
+
+    Args:
+        place: for messages.
+        inputs: what it is called with.
+        size: of the last axis.
+        bias: is there one?
+        activation: a name of :data:`ACTIVATIONS`; None is ``none``.
+        dropout: the probability with which outputs are set to zero in training.
+        is_trainable: are its variables trained?
+        kernel_initializer: of the kernel that :meth:`kernel` creates; None: orthogonal.
+        bias_initializer: None: zeros.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        size: int,
+        *,
+        bias: bool,
+        activation: str | None,
+        dropout: float = 0.0,
+        is_trainable: bool = True,
+        kernel_initializer: Initial = None,
+        bias_initializer: Initial = None,
+    ) -> None:
+        super().__init__(place, inputs, is_trainable=is_trainable)
+        self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
+        self.size, self.units = size, max(size, 1)
+        self._activation = choice(f"{place}: activation", activation or "none", ACTIVATIONS)
+        self._has_bias, self._rate = bias, dropout
+        self._bias: Any = None
+        if size == 0 and self._activation == "crelu":
+            refuse(f"{place}: activation", "crelu doubles the last axis, which size 0 drops", activation)
+
+    def kernel(self, *shape: int) -> Any:
+        """Create the kernel."""
+        orthogonal = keras.initializers.Orthogonal(gain=math.sqrt(2.0) if self._activation == "relu" else 1.0)
+        argument = f"{self.place}: kernel_initializer"
+        return self.variable("kernel", shape, initializer(argument, self._kernel_initializer, shape, orthogonal))
+
+    def ends(self, *shape: int, bias: str = "bias") -> None:
+        """Create the bias, under this name; the output is ``shape`` and the units."""
+        if self._has_bias:
+            one, argument = (self.units,), f"{self.place}: bias_initializer"
+            self._bias = self.variable(bias, one, initializer(argument, self._bias_initializer, one, "zeros"))
+        units = self.units * 2 if self._activation == "crelu" else self.units
+        self.returns(*shape, *([] if self.size == 0 else [units]))
+
+    def finish(self, x: Tensor, step: Step) -> Tensor:
+        """From values [N, ..., units] to the output."""
+        if self._bias is not None:
+            x = x + self._bias
+        x = ACTIVATIONS[self._activation](x)
+        if self.size == 0:
+            x = tf.squeeze(x, axis=-1)
+        return dropped(x, self._rate, step)
+
+
+def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: Any) -> Any:
+    """What makes a variable of this shape; ``default`` where nothing is given.
+
+    Raises:
+        ArgumentError: an array has another shape, or values that are no finite numbers.
+    """
+    if given is None or callable(given):
+        return default if given is None else given
+    try:
+        values = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in "iuf" or not all_finite(values.astype(np.float32)):
+        refuse(argument, f"must be finite numbers, got {shortened(given)}", given)
+    if values.shape not in ((), shape):
+        refuse(argument, f"must be a number or of shape {shape}, got an array of shape {values.shape}", given)
+    return lambda wanted, dtype=None: tf.broadcast_to(tf.constant(values, tf.float32), wanted)
+
+
+def dropped(x: Tensor, rate: float, step: Step) -> Tensor:
+    """In training, values are zero with a probability, and the others larger; the shape must be static then."""
+    if not step.training or rate == 0.0:
+        return x
+    kept = tf.cast(noise.uniform(x.shape) >= rate, tf.float32)
+    return x * kept / (1.0 - rate)
+
+
+def projected(x: Tensor, kernel: Any) -> Tensor:
+    """The product of the last axis [N, ..., F] with a kernel [F, U]: [N, ..., U]."""
+    kernel = tf.convert_to_tensor(kernel)
+    if x.shape.rank == 2:
+        return tf.matmul(x, kernel)
+    flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+    return tf.reshape(flat, [-1, *x.shape[1:-1], kernel.shape[-1]])

@@ -1,0 +1,118 @@
+"""What an argument of a module or an agent may be: each check takes its place and value, and returns its final one."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ....core.checks import shortened
+from .. import refusals
+from ..refusals import mapping, refuse
+from .tables import ABSENT, Argument, Check
+
+
+def whole(at_least: int) -> Check:
+    """An integer."""
+    return lambda where, value: refusals.integer(where, unboxed(value), at_least=at_least)
+
+
+def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
+    """A finite number."""
+
+    def check(where: str, value: Any) -> float:
+        return refusals.number(where, unboxed(value), above=above, at_least=at_least, at_most=at_most)
+
+    return check
+
+
+def one_of(*names: str) -> Check:
+    """One of some names."""
+    return lambda where, value: refusals.choice(where, value, names)
+
+
+def anything(where: str, value: Any) -> Any:
+    """Whatever it is."""
+    return value
+
+
+flag = refusals.flag
+
+
+def text(where: str, value: Any) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str) or not value:
+        refuse(where, f"must be a name, got {shortened(value)}", value)
+    return value
+
+
+def or_none(check: Check) -> Check:
+    """None, or what ``check`` takes."""
+    return lambda where, value: None if value is None else check(where, value)
+
+
+def or_false(check: Check) -> Check:
+    """False, or what ``check`` takes."""
+    return lambda where, value: False if value is False else check(where, value)
+
+
+def several(check: Check, what: str = "", *, count: int | None = None) -> Check:
+    """A list of what ``check`` takes; ``what`` they are, for messages."""
+    wanted = " ".join(str(word) for word in (count, what) if word)
+
+    def check_all(where: str, value: Any) -> list[Any]:
+        values = value.tolist() if isinstance(value, np.ndarray) else value
+        if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
+            refuse(where, f"must be a list{f' of {wanted}' if wanted else ''}, got {shortened(value)}", value)
+        return [check(f"{where}[{index}]", one) for index, one in enumerate(values)]
+
+    return check_all
+
+
+def one_or_several(check: Check, *, count: int | None = None) -> Check:
+    """What ``check`` takes, or a list of it."""
+    many = several(check, count=count)
+    return lambda where, value: (many if isinstance(value, list | tuple | np.ndarray) else check)(where, value)
+
+
+def by_name(check: Check) -> Check:
+    """What ``check`` takes, or a dictionary of it by name."""
+
+    def check_all(where: str, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "type" in value:
+            return check(where, value)
+        return {name: check(f"{where}[{name!r}]", one) for name, one in mapping(where, value).items()}
+
+    return check_all
+
+
+def keyword_arguments(checks: Mapping[str, Check]) -> tuple[Argument, ...]:
+    """Arguments that are left out where they are not given."""
+    return tuple(Argument(name, ABSENT, check) for name, check in checks.items())
+
+
+def as_json(where: str, value: Any) -> Any:
+    """The value in JSON's types: tuples and arrays become lists, NumPy's numbers Python's, paths strings.
+
+    Raises:
+        ArgumentError: it has a part that JSON has no type for, such as a function.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        return as_json(where, value.tolist())
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {key: as_json(f"{where}[{key!r}]", part) for key, part in mapping(where, value).items()}
+    if not isinstance(value, list | tuple | set | frozenset | range):
+        refuse(where, f"cannot be written as JSON: {shortened(value)}", value)
+    return [as_json(f"{where}[{index}]", part) for index, part in enumerate(value)]
+
+
+def unboxed(value: Any) -> Any:
+    """One of NumPy's numbers as Python's; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value

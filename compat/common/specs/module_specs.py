@@ -1,0 +1,134 @@
+"""The specification of a module, in any form that users may write, opened: a name and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....core.checks import did_you_mean, shortened
+from ....core.errors import ArgumentError
+from ..refusals import mapping, refuse
+from .files import imported, is_file_name, read_file
+from .tables import SpecTable
+
+
+def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ()) -> tuple[str, dict[str, Any]]:
+    """The name of the entry that a specification means, and the arguments that it gives.
+
+    Args:
+        where: the argument's place, for messages: ``"Agent.create: optimizer"``.
+        spec: a dictionary, with ``type`` or for the default entry; a name; the name of a file; ``module.name``;
+            a class or function; or the first argument of the default entry.
+        table: what may stand there.
+        files: those that are being read: one that contains itself is refused.
+
+    Raises:
+        ArgumentError: it means no entry of the table; names the place.
+    """
+    if isinstance(spec, Mapping):
+        return _from_mapping(where, mapping(where, spec), table, files)
+    if isinstance(spec, str):
+        if table.bare_names is not None and table.bare_names(spec):
+            return _bare(where, spec, table)
+        found = _from_string(where, spec, table, files)
+        return found if found is not None else _unknown(where, spec, table)
+    if callable(spec):
+        return _from_callable(where, spec, table)
+    return _bare(where, spec, table)
+
+
+def merged(where: str, values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Both dictionaries in one; a key that both have, with different values, is an error."""
+    for key in more:
+        if key in values and not _same(values[key], more[key]):
+            problem = f"is given twice, as {shortened(values[key])} and {shortened(more[key])}"
+            refuse(f"{where}[{key!r}]", problem, more[key])
+    return {**values, **more}
+
+
+def _from_mapping(
+    where: str, spec: Mapping[str, Any], table: SpecTable, files: tuple[str, ...]
+) -> tuple[str, dict[str, Any]]:
+    arguments = dict(spec)
+    if not table.typed:
+        return _default(where, spec, table), arguments
+    type_ = arguments.pop("type", None)
+    if type_ is None:
+        return _default(where, spec, table), arguments
+    if isinstance(type_, str):
+        found = _from_string(f"{where}['type']", type_, table, files)
+        name, given = found if found is not None else _unknown(f"{where}['type']", type_, table)
+    elif callable(type_) or isinstance(type_, Mapping):
+        name, given = opened(f"{where}['type']", type_, table, files)
+    else:
+        refuse(f"{where}['type']", f"must be a name, a file or a class, got {shortened(type_)}", type_)
+    return name, merged(where, given, arguments)
+
+
+def _from_string(where: str, spec: str, table: SpecTable, files: tuple[str, ...]) -> tuple[str, dict[str, Any]] | None:
+    name, instead = table.find(spec), table.instead_of(spec)
+    if name is not None:
+        return name, {}
+    if instead is not None:
+        refuse(where, f"is {spec!r}, which is not supported: {instead}", spec)
+    if is_file_name(spec, table.suffixes):
+        if spec in files:
+            refuse(where, f"names the file {spec}, which contains itself", spec)
+        return opened(where, read_file(where, spec, table.suffixes), table, (*files, spec))
+    if table.prefix and spec.startswith(table.prefix):
+        return _of_class(where, spec, table), {}
+    if table.dotted and "." in spec.strip("."):
+        return opened(where, imported(where, spec), table, files)
+    return None
+
+
+def _of_class(where: str, spec: str, table: SpecTable) -> str:
+    """The entry that a class of the original library is here."""
+    name = spec.rpartition(".")[2]
+    found, instead = table.of_class(name), table.instead_of_class(name)
+    if found is not None:
+        return found
+    if instead is not None:
+        refuse(where, f"is {spec!r}, which is not supported: {instead}", spec)
+    return _unknown(where, spec, table)[0]
+
+
+def _from_callable(where: str, spec: Any, table: SpecTable) -> tuple[str, dict[str, Any]]:
+    if table.from_callable is None:
+        shown = getattr(spec, "__name__", repr(spec))
+        refuse(where, f"is {shown}: a {table.name} cannot be a class or function, only {_names(table)}", spec)
+    return table.from_callable(where, spec)
+
+
+def _bare(where: str, spec: Any, table: SpecTable) -> tuple[str, dict[str, Any]]:
+    name = _default(where, spec, table)
+    if not table.alone:
+        otherwise = ", or a dictionary" if table.typed else ""
+        refuse(where, f"must be {_names(table)}{otherwise}; got {shortened(spec)}", spec)
+    entry = table.entries[name]
+    return name, {entry.arguments[0].name: spec, **table.bare}
+
+
+def _default(where: str, spec: Any, table: SpecTable) -> str:
+    if table.default is None:
+        names = _names(table)
+        refuse(where, f"must be {names}, or a dictionary with one of these as type; got {shortened(spec)}", spec)
+    return table.default
+
+
+def _unknown(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, Any]]:
+    known = [*table.entries, *table.aliases] if table.typed else []
+    near = did_you_mean(spec.rpartition(".")[2], known)
+    raise ArgumentError(f"{where} must be {_names(table)}; got {spec!r}{near}", where, spec)
+
+
+def _names(table: SpecTable) -> str:
+    alone = f"{table.alone} or " if table.alone else ""
+    return alone + (f"one of {', '.join([*table.entries, *table.aliases])}" if table.typed else "a dictionary")
+
+
+def _same(first: Any, second: Any) -> bool:
+    try:
+        return first is second or bool(first == second)
+    except ValueError:  # arrays
+        return False

@@ -1,0 +1,36 @@
+"""A state, which is nested mappings of arrays and values, as one safetensors file. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from ...core.protocols import State
+from ...run_dir.arrays import encode_arrays, join_state, load_arrays, split_state
+from ...run_dir.files import write_atomically
+
+_TREE: Final = "state"
+"""Where the file has, in its header, what is no array."""
+
+
+def write_state(path: Path, state: State) -> None:
+    """Write a state; an earlier file is replaced whole.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    arrays, tree = split_state(state)
+    write_atomically(path, encode_arrays(arrays, {_TREE: json.dumps(tree)}))
+
+
+def read_state(path: Path) -> Any:
+    """What :func:`write_state` wrote; None if it did not write this file.
+
+    Raises:
+        CheckpointError: it is no safetensors file, or damaged.
+        OSError: it cannot be read.
+        ValueError: its state is damaged.
+    """
+    arrays, about = load_arrays(path)
+    return join_state(arrays, json.loads(about[_TREE])) if _TREE in about else None

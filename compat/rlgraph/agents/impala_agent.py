@@ -1,0 +1,281 @@
+"""IMPALAAgent and SingleIMPALAAgent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NoReturn
+
+from ..processing.preprocessors import Preprocessor
+from ..spaces import FloatBox, Space, Tuple, space_of
+from ..spaces.errors import refuse, translate_errors
+from ..specs.impala import num_workers_of, role_of
+from .core import Core
+from .fifo_queue import FIFOQueue
+from .impala_actions import ImpalaActs
+from .impala_core import ImpalaCore, layout_of
+from .own_environments import OwnEnvironments, PolicyLoop
+from .results import Loss
+
+_OBSERVE: Final = "is not for this agent, which steps its own environments: see update(), or type='actor'"
+
+
+class IMPALAAgent(ImpalaActs):
+    """An actor-critic that steps its own environments and learns from whole unrolls, corrected by V-trace.
+
+    ``type`` says which part it is. A ``single`` one does both: each ``update()`` steps the environments and learns. An
+    ``actor`` fills ``fifo_queue`` by ``call_api_method("perform_n_steps_and_insert_into_fifo")``; a ``learner`` with
+    ``fifo_queue_spec=actor.fifo_queue`` empties it by ``update()``, and weights go by ``get_policy_weights`` and
+    ``set_policy_weights``. The ``timesteps`` of a learner are those that it has learnt from.
+
+    An unroll is a dictionary of one environment's T = ``worker_sample_size`` timesteps:
+
+    - ``states`` [T + 1, ...], preprocessed; the first is equal to the last of the unroll before;
+    - ``terminals`` bool [T]: the next state is that of a new episode; ``truncated`` bool [T]: only by a time limit;
+    - ``actions`` int32 [T, ...], from 0, and ``rewards`` float32 [T], as the environment has them;
+    - ``action_probs`` float32 [T, ..., A] of the policy that acted, and ``log_probs`` float32 [T] of the actions;
+    - ``initial_internal_states``: of the lstm before the first timestep, two arrays [units]; else ();
+    - ``final_values`` float32 [T]: where an episode was cut, what its last state was worth to the actor;
+    - ``previous_actions`` (-1: none) and ``previous_rewards`` [T + 1], where the network takes them.
+
+    Args:
+        discount: of future rewards.
+        fifo_queue_spec: of an actor ``{"capacity": 1}``, of a learner one batch; or the queue of another agent in this
+            process. A single agent has its own, and warns that it has no effect.
+        architecture: ``small`` or ``large``, of images; a ``network_spec`` takes its place.
+        environment_spec: what ``Environment.from_spec`` takes.
+        weight_pg: of the policy's loss; None is 1.
+        weight_baseline: of the value's, half a square; None is 0.5.
+        weight_entropy: of the entropy; None is 0.00025.
+        worker_sample_size: T.
+        dynamic_batching: has no effect, with a warning.
+        num_workers: environments; also called ``num_actors``.
+        feed_previous_action_through_nn: join the last action, one-hot, to the inputs of the lstm, if there is one.
+        feed_previous_reward_through_nn: likewise the last reward, clipped as it is learnt from.
+        reward_clipping: of what is learnt from: ``clamp_one`` (to -1 .. 1), ``soft_asymmetric`` or None.
+        type: ``single``, ``actor`` or ``learner``.
+        **kwargs: see :class:`Agent`; spaces follow from the environments. ``update_spec["batch_size"]`` counts
+            unrolls, 16 by default. ``observe_spec`` has no effect, with a
+            warning.
+    """
+
+    kind: ClassVar[str] = "impala"
+    default_environment_spec: ClassVar[Mapping[str, Any]] = {
+        "type": "deepmind_lab",
+        "level_id": "seekavoid_arena_01",
+        "observations": ["RGB_INTERLEAVED", "INSTR"],
+        "frameskip": 4,
+    }
+    """RLgraph's. It needs DeepMind Lab, which is not supported."""
+    default_internal_states_space: ClassVar[Space] = Tuple(FloatBox(shape=(256,)), FloatBox(shape=(256,)))
+    """Of both architectures."""
+
+    _environments: OwnEnvironments | None = None
+    _stepper: PolicyLoop | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().__init__(*args, **kwargs)
+        except BaseException:
+            self._close()
+            raise
+
+    @property
+    def type(self) -> str:
+        """``single``, ``actor`` or ``learner``."""
+        return str(self.form["type"])
+
+    @property
+    def fifo_queue(self) -> FIFOQueue:
+        """Unrolls that wait for an update; its length is their number."""
+        return self.impala_core.queue
+
+    memory = fifo_queue
+
+    @property
+    def episode_returns(self) -> list[float]:
+        """Returns of the last episodes (at most 100) that ended in the agent's environments, newest last."""
+        return [] if self._stepper is None else list(self._stepper.episode_returns)
+
+    def observe(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: the agent steps its own environments."""
+        refuse(self._begin("observe"), _OBSERVE)
+
+    def import_observations(self, observations: Any) -> NoReturn:
+        """Refused likewise."""
+        refuse(self._begin("import_observations"), _OBSERVE, observations)
+
+    def update(self, batch: Any = None) -> Loss:
+        """Learn once from ``update_spec["batch_size"]`` unrolls.
+
+        A single agent steps its environments until there are so many; a learner takes them from its queue.
+
+        Args:
+            batch: must be None.
+
+        Returns:
+            The mean loss of the unrolls, a float that also unpacks into the number of the update, the loss,
+            ``loss_per_item`` float32 [B], summed over time, and the unrolls as one dictionary of arrays [B, ...].
+
+        Raises:
+            RLGraphError: a batch is given, the agent is an actor, or the queue has too few unrolls.
+        """
+        where = self._begin("update")
+        if batch is not None:
+            refuse(f"{where}: batch", "must be None: there is no update-from-batch, it learns from unrolls", batch)
+        if self.type == "actor":
+            refuse(where, "is for type 'single' or 'learner': an actor only fills its queue", self.type)
+        loss = super().update()
+        assert loss is not None
+        return loss
+
+    def _before_update(self) -> None:
+        core = self.impala_core
+        while self.type == "single" and not core.can_update:
+            self._perform(f"{type(self).__name__}.update")
+        if self.type == "learner" and core.can_update:
+            self.timesteps += core.batch_size * core.length
+
+    def export_graph(self, filename: Any) -> str:
+        """As :meth:`Agent.export_graph`, of networks to which no previous actions and rewards are fed."""
+        where = self._begin("export_graph")
+        for name in ("feed_previous_action_through_nn", "feed_previous_reward_through_nn"):
+            if self.form[name]:
+                refuse(f"{where}: {name}", "must be False: a policy gets states alone", True)
+        return super().export_graph(filename)
+
+    def terminate(self) -> None:
+        """As :meth:`Agent.terminate`; environments that were made for the agent are terminated."""
+        try:
+            super().terminate()
+        finally:
+            self._close()
+
+    # -- environments -------------------------------------------------------------------------------------------------
+
+    def _complete_arguments(self, where: str) -> None:
+        given = self.arguments
+        spec, role, queue = given["environment_spec"], role_of(where, given), given["fifo_queue_spec"]
+        if not (queue is None or isinstance(queue, str | Mapping | FIFOQueue)):
+            problem = "must be a dictionary such as {'capacity': 1}, or the fifo_queue of another agent"
+            refuse(f"{where}: fifo_queue_spec", f"{problem}; got {queue!r:.200}", queue)
+        if spec is None and role != "learner":
+            problem = f"is missing: type {role!r} steps environments, such as"
+            refuse(f"{where}: environment_spec", f"{problem} {{'type': 'openai', 'gym_env': 'CartPole-v1'}}", None)
+        if spec is not None:
+            count = 1 if role == "learner" else num_workers_of(where, given)
+            self._environments = OwnEnvironments(f"{where}: environment_spec", spec, count)
+            for name in ("state_space", "action_space"):
+                own = getattr(self._environments.all[0], name)
+                if given[name] is not None and space_of(f"{where}: {name}", given[name]) != own:
+                    refuse(f"{where}: {name}", f"is another one than that of the environments, {own!r}", given[name])
+                given[name] = own
+            if role == "learner":  # it needed only the spaces
+                self._close()
+        for name in ("state_space", "action_space"):
+            if given[name] is None:
+                refuse(f"{where}: {name}", "is missing: a learner needs both spaces, or an environment_spec", None)
+
+    def _make_core(self) -> Core:
+        where = type(self).__name__
+        action: Any = self.action_space
+        shared = self.arguments["fifo_queue_spec"]
+        layout = layout_of(self.form, self.preprocessed_state_space, action)
+        if isinstance(shared, FIFOQueue):
+            shared.check(f"{where}: fifo_queue_spec", layout)
+        with translate_errors(where):
+            core = ImpalaCore(where, self.form, self.preprocessed_state_space, action, self.seed)
+        if isinstance(shared, FIFOQueue):
+            core.queue = shared
+        elif self.type == "single":
+            core.queue.capacity = core.batch_size + self.form["num_workers"] - 1
+        core.queue.layout = layout
+        if self._environments is not None:
+            spec, boxes = self.arguments["preprocessing_spec"], self.state_space.flat()
+            preprocessor = Preprocessor(f"{where}: preprocessing_spec", spec, boxes)
+            spaces = self.state_space, self.action_space, self.preprocessed_state_space
+            self._environments.seed(self.seed, 2)
+            self._stepper = PolicyLoop(where, self._environments, *spaces, preprocessor, core, self)
+        return core
+
+    def acted(self, actions: int) -> int:
+        """The stepper tells that it acts; returns the timesteps, these actions included."""
+        self.timesteps += actions
+        return self.timesteps
+
+    def begun(self) -> None:
+        """The stepper tells that episodes begin in all environments: those before were not finished."""
+        for one in self._companions:
+            one.reset(None)
+
+    def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
+        """The stepper tells what came of it in one environment."""
+        name = f"env_{lane}"
+        for one in self._companions:
+            one.observed(self, name, reward, terminal and not truncated)
+            if truncated:
+                one.cut(self, name)
+
+    def _stepping(self, where: str) -> PolicyLoop:
+        if self._stepper is None:
+            refuse(where, f"needs environments, which type {self.type!r} does not have: use type='actor'", self.type)
+        return self._stepper
+
+    def _perform(self, where: str) -> None:
+        """Put one unroll of each environment into the queue."""
+        stepper = self._stepping(where)
+        self.fifo_queue.check_room(where, self.form["num_workers"])
+        self.fifo_queue.put(where, stepper.run())
+
+    def _close(self) -> None:
+        if self._environments is not None:
+            self._environments.terminate()
+        self._environments = None
+
+    # -- API methods and files ----------------------------------------------------------------------------------------
+
+    def _api_methods(self) -> dict[str, Callable[..., Any]]:
+        where = f"{type(self).__name__}.call_api_method"
+        return {
+            **super()._api_methods(),
+            "get_queue_size": lambda: len(self.fifo_queue),
+            "setup_queue_runner": lambda: None,
+            "reset": lambda: self._stepping(where).reset(),
+            "perform_n_steps_and_insert_into_fifo": lambda: self._perform(where),
+        }
+
+    def load_model(self, path: Any) -> None:
+        """As :meth:`Agent.load_model`. Environments cannot be saved: episodes begin in them, with seeds of their own.
+
+        Two agents that load the same files go on alike, bit for bit.
+        """
+        super().load_model(path)
+        if self._stepper is not None and self._environments is not None:
+            self._environments.seed(self.seed, 2, self.timesteps)
+            self._stepper.forget()
+
+    def _manifest(self) -> dict[str, Any]:
+        manifest = super()._manifest()
+        del manifest["agent"]["memory_spec"]  # a queue of another capacity does as well
+        return manifest
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "seed": self.seed, "episode_returns": self.episode_returns}
+
+    def _take(self, state: Mapping[str, Any]) -> None:
+        super()._take(state)
+        self.seed = state["seed"]
+        if self._stepper is not None:
+            self._stepper.episode_returns.clear()
+            self._stepper.episode_returns.extend(state.get("episode_returns", []))
+
+
+class SingleIMPALAAgent(IMPALAAgent):
+    """IMPALAAgent of type ``single``.
+
+    Args:
+        num_workers: environments.
+        worker_sample_size: timesteps of an unroll.
+        **kwargs: those of :class:`IMPALAAgent`, but for ``type``.
+    """
+
+    kind: ClassVar[str] = "single_impala"

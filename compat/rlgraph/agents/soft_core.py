@@ -1,0 +1,112 @@
+"""SACAgent: soft actor-critic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ....core.protocols import Array, ArraySpec, State
+from ....core.tensorflow_import import load_tensorflow
+from ..spaces.errors import translate_errors
+from .agent import Agent
+from .core import ONLY, Acted, Core
+from .replay_core import ReplayCore, rows_of
+from .results import Loss
+from .traced import TracedModel, specs_of
+
+
+class SoftCore(ReplayCore):
+    """Soft actor-critic.
+
+    Args:
+        name: of the agent, for messages.
+        form: the normal form.
+        states: boxes of one preprocessed state by flat name.
+        action: the space of the action, a FloatBox with bounds.
+        seed: of all that is drawn.
+    """
+
+    def __init__(self, name: str, form: Mapping[str, Any], states: Mapping[str, Any], action: Any, seed: int) -> None:
+        super().__init__(name, form, states, ArraySpec(action.shape, np.float32), action, seed)
+        self._shape = action.shape
+        self._low, self._high = (np.broadcast_to(bound, action.shape).reshape(-1) for bound in action.bounds)
+        load_tensorflow()
+        from ..model.soft_actor_critic import model_fn
+
+        params = {"form": form, "states": specs_of(states), "low": self._low, "high": self._high, "shape": self._shape}
+        row = {**self.row, "weight": ArraySpec((), np.float32)}
+        numbers = ("learning_rate", "copies")
+        self._model = TracedModel(model_fn, params, self.observation, row, numbers, self.batch_size, seed)
+        self._copied = False
+
+    def act(
+        self,
+        features: Mapping[str, Array],
+        internals: Mapping[str, Array] | None,
+        explore: bool,
+        timestep: int,
+        lanes: Sequence[int],
+    ) -> Acted:
+        """As :meth:`Core.act`: draws from the squashed Gaussian, and adds noise if that was specified."""
+        predictions, _ = self._model.act(features)
+        rows = len(lanes)
+        if not explore:
+            return Acted({ONLY: predictions["action"]}, np.zeros(rows, np.bool_))
+        mean, log_std = predictions["mean"], predictions["log_std"]
+        noise = self.exploration_rng.standard_normal(mean.shape, np.float32)
+        inside = np.tanh(mean + np.exp(log_std) * noise)
+        drawn = (self._high / 2 + self._low / 2) + inside * (self._high / 2 - self._low / 2)
+        actions = {ONLY: drawn.reshape(rows, *self._shape).astype(np.float32)}
+        if self._exploration is None:
+            return Acted(actions, np.zeros(rows, np.bool_))
+        actions, explored = self._exploration(actions, timestep, self.exploration_rng, lanes)
+        return Acted(actions, explored)
+
+    def train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
+        """As :meth:`ReplayCore.train`; the loss is the critics'."""
+        numbers = {"learning_rate": self.learning_rate(updates), "copies": float(not self._copied)}
+        learned = self._model.train(rows_of(batch), numbers, updates)
+        self._copied = True
+        each = (learned.errors**2 * batch["weight"]).astype(np.float32)
+        loss = float(each.mean(dtype=np.float64))
+        return Loss(loss, (loss, each)), learned.errors
+
+    def state_dict(self) -> State:
+        """Everything that acting and learning follow from."""
+        return {**super().state_dict(), "copied": self._copied}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self._copied = state["copied"]
+
+
+class SACAgent(Agent):
+    """Soft actor-critic, of actions in a FloatBox with bounds.
+
+    Args:
+        double_q: two critics, whose smaller value counts.
+        initial_alpha: the first weight of the entropy, which is learnt.
+        target_entropy: in nats, of actions in -1 .. 1; None: minus the number of an action's components.
+        value_function_spec: layers of the critics, which see states and actions as one vector; None: those of
+            ``network_spec``.
+        value_function_sync_spec: ``sync_tau``, the share of the way that target critics go in each update.
+        memory_spec: ``replay`` (of 1,000 records by default) or ``prioritized_replay``.
+        **kwargs: see :class:`Agent`. ``update`` returns the critics' loss, which unpacks into it and ``loss_per_item``.
+    """
+
+    kind: ClassVar[str] = "sac"
+
+    def _make_core(self) -> Core:
+        name = type(self).__name__
+        with translate_errors(name):
+            return SoftCore(name, self.form, self.preprocessed_state_space.flat(), self.action_space, self.seed)
+
+    @property
+    def memory(self) -> Any:
+        """The memory: its length is the number of records."""
+        core = self.core
+        assert isinstance(core, SoftCore)
+        return core.records

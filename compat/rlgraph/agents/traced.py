@@ -1,0 +1,206 @@
+"""A ``model_fn``, traced: it acts, and learns from batches of any number of rows."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....core.protocols import Array, ArraySpec, RunConfig, SpecTree, State
+from ....run_dir.generators import generators, model_seed
+from ....run_dir.programs import shared
+from ...common.value_specs import ValueSpec
+
+if TYPE_CHECKING:
+    from ....policies.executors import Executor
+
+logger = logging.getLogger("axonrl")
+
+
+def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
+    """What networks must know of the states: their types, and how many values an integer has.
+
+    Bytes are numbers, as in images, and not categories.
+    """
+    found = {}
+    for name, box in boxes.items():
+        kind = {"b": "bool", "f": "float"}.get(box.dtype.kind, "int")
+        is_category = kind == "int" and box.dtype != np.uint8 and box.num_categories
+        low = float(box.low.min()) if is_category else None
+        found[name] = ValueSpec(name, kind, box.shape, box.num_categories if is_category else None, low)
+    return found
+
+
+class Learned(NamedTuple):
+    """What one gradient step measured."""
+
+    loss: float
+    metrics: dict[str, float]
+    errors: Array
+    """Of each row, float32 [B], or of its timesteps [B, T]: what the model returns as ``td_error``."""
+
+
+class TracedModel:
+    """A model with its weights.
+
+    TRAIN has batches of a fixed number of rows. Shorter ones are filled up with rows that are not ``valid``, which
+    :func:`labels["valid"] <axonrl.core.protocols.EstimatorSpec>` tells the model; for longer ones it is traced again,
+    with twice as many rows until they fit, and gets the weights.
+
+    Args:
+        model_fn: of the dialect.
+        params: for it.
+        observation: specs of one state by flat name.
+        row: specs of one row of a batch, beside its state: name to a spec, or to specs by name. Where rows are not
+            single timesteps, ``observation`` is one of them.
+        numbers: names of the scalars that each update is given.
+        rows: of most batches; 0: the model only acts.
+        seed: of initial weights, and of noise.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any],
+        params: Mapping[str, Any],
+        observation: SpecTree,
+        row: Mapping[str, Any],
+        numbers: tuple[str, ...],
+        rows: int,
+        seed: int,
+    ) -> None:
+        self._model_fn, self._params, self._observation = model_fn, params, observation
+        self._row, self._numbers, self._seed = row, numbers, seed
+        self._noise_rng = generators(seed)["noise"]
+        self._traced: dict[int, _Traced] = {}
+        self._rows = rows
+        self._now = self._at(rows)
+
+    def act(
+        self, features: Mapping[str, Array], state: Mapping[str, Array] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Array] | None]:
+        """Predictions [B, ...], and the next recurrent state, with the weights as they are."""
+        seen: Any = features if state is None else {"observation": features, "state": dict(state)}
+        return self._now.executor.act(seen)
+
+    def train(self, batch: Mapping[str, Any], numbers: Mapping[str, float], updates: int) -> Learned:
+        """One gradient step.
+
+        Args:
+            batch: name to arrays [B, ...] of the specs of a row, or to dictionaries of such; ``observation`` too.
+            numbers: the scalars.
+            updates: before this one.
+        """
+        count = len(batch["reward"])
+        now = self._for(count)
+        size = now.rows
+        filled = dict(batch) if size == count else {name: _filled(value, size - count) for name, value in batch.items()}
+        filled["valid"] = now.valid if size == count else (np.arange(size) < count).astype(np.float32)
+        filled["numbers"] = {name: np.float32(numbers[name]) for name in self._numbers}
+        draws = [request.draw(self._noise_rng) for request in now.noise]
+        counters = {"global_step": updates, "global_timestep": 0, "progress": 0.0}
+        result = now.executor.train(filled, counters, draws)
+        loss, *metrics = result.scalars.tolist()
+        errors = np.zeros(0, np.float32) if result.td_error is None else result.td_error[:count]
+        return Learned(loss, dict(zip(now.metrics, metrics, strict=True)), errors)
+
+    def acting(self) -> tuple[Any, dict[str, Array]]:
+        """The traced program, and the weights with which it acts now, to be exported."""
+        return self._now.program, self._now.executor.get_predict_weights()
+
+    def weights(self) -> dict[str, Array]:
+        """Every variable by name, copied."""
+        return self._now.executor.get_weights()
+
+    def named_weights(self) -> dict[str, Array]:
+        """As :meth:`weights`, under the names that the model gives them: ``policy/dense-0/kernel``."""
+        return {_named(name): array for name, array in self.weights().items()}
+
+    def part(self, prefix: str) -> dict[str, Array]:
+        """The variables whose names begin so, without that."""
+        named = self.named_weights()
+        return {name.removeprefix(prefix): array for name, array in named.items() if name.startswith(prefix)}
+
+    def set_named(self, weights: Mapping[str, Array]) -> None:
+        """Set some variables by those names; the others stay."""
+        self.set_weights({name: weights.get(_named(name), array) for name, array in self.weights().items()})
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set the variables that act, or all; ``ValueError``, and nothing is set, where names or shapes differ."""
+        self._now.executor.set_weights(weights)
+
+    def state_dict(self) -> State:
+        """Weights, and how far chance has come."""
+        return {"weights": self.weights(), "noise": self._noise_rng.bit_generator.state}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self.set_weights(state["weights"])
+        self._noise_rng.bit_generator.state = state["noise"]
+
+    def _for(self, count: int) -> _Traced:
+        """What is traced for at least so many rows, with the present weights."""
+        rows = self._rows
+        while rows < count:
+            rows *= 2
+        following = self._at(rows)
+        if following is not self._now:
+            following.executor.set_weights(self._now.executor.get_weights())
+            self._now = following
+        return following
+
+    def _at(self, rows: int) -> _Traced:
+        if rows not in self._traced:
+            if self._traced:
+                logger.info("Tracing the model once more, for batches of up to %d records.", rows)
+            self._traced[rows] = self._trace(rows)
+        return self._traced[rows]
+
+    def _trace(self, rows: int) -> _Traced:
+        from ....runtimes.executor_choice import choose
+        from ....runtimes.tracing.program import Program
+        from ....runtimes.tracing.signature import BoundModelFn
+
+        config = RunConfig(seed=self._seed, progress=False)
+        bound = BoundModelFn(self._model_fn, self._params, config, None)
+        program = Program(bound, self._observation, model_seed(self._seed))
+        specs: dict[str, Any] = {"observation": self._observation, **self._row}
+        batch: dict[str, Any] = {name: _of_rows(spec, rows) for name, spec in specs.items()}
+        batch["valid"] = ArraySpec((rows,), np.float32)
+        batch["numbers"] = dict.fromkeys(self._numbers, ArraySpec((), np.float32))
+        train = program.trace_train(batch) if rows else None
+        executor, _ = choose(program, train, "auto", None, shared)
+        self.state = program.predict.state
+        """Specs of one row of the recurrent state, by name; None for a model without."""
+        metrics, noise = (train.metrics, train.noise) if train else ((), ())
+        return _Traced(rows, executor, metrics, noise, program, np.ones(rows, np.float32))
+
+
+def _named(name: str) -> str:
+    """A variable's name without its number, which tells variables of equal names apart."""
+    return re.sub(r"^\d+\.", "", name)
+
+
+class _Traced(NamedTuple):
+    rows: int
+    executor: Executor
+    metrics: tuple[str, ...]
+    noise: Any
+    program: Any
+    valid: Array
+    """Of a batch without rows that fill it up."""
+
+
+def _of_rows(spec: Any, rows: int) -> Any:
+    if isinstance(spec, ArraySpec):
+        return ArraySpec((rows, *spec.shape), spec.dtype)
+    return {name: _of_rows(part, rows) for name, part in spec.items()}
+
+
+def _filled(value: Any, more: int) -> Any:
+    """Arrays with ``more`` zeros after their rows."""
+    if isinstance(value, Mapping):
+        return {name: _filled(part, more) for name, part in value.items()}
+    return np.concatenate([value, np.zeros((more, *value.shape[1:]), value.dtype)])

@@ -1,0 +1,10 @@
+"""Environments, as programs import them from ``rlgraph.environments``. Gymnasium is loaded when one of its is made."""
+
+from . import environment_specs as environment_specs  # Environment.from_spec calls it
+from .environment import Environment
+from .grid_world import GridWorld
+from .openai_gym_env import OpenAIGymEnv
+from .random_env import RandomEnv
+from .sequential_vector_env import SequentialVectorEnv
+
+__all__ = ["Environment", "GridWorld", "OpenAIGymEnv", "RandomEnv", "SequentialVectorEnv"]

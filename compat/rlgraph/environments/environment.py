@@ -1,0 +1,154 @@
+"""What an environment is: a subclass of :class:`Environment`, or the specification of one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from ..spaces import Space, space_of
+from ..spaces.columns import read_rewards, read_terminals
+from ..spaces.errors import integer, refuse
+
+Self = TypeVar("Self", bound="Environment")
+
+
+class Environment:
+    """Base class of environments.
+
+    A subclass has ``reset`` and ``step``, and if it likes ``seed``, ``render`` and ``terminate``::
+
+        class Corridor(Environment):
+            def __init__(self):
+                super().__init__(state_space=IntBox(7), action_space=IntBox(2))
+
+            def reset(self):
+                self.cell = 0
+                return self.cell
+
+            def step(self, actions):
+                self.cell = max(0, self.cell + (1 if actions == 1 else -1))
+                return self.cell, float(self.cell == 6), self.cell == 6, {}
+
+    Args:
+        state_space: of the states: a Space, its specification or a space of Gymnasium.
+        action_space: of the actions.
+        seed: given to :meth:`seed`; None: it is not called.
+
+    Raises:
+        RLGraphError: a space is invalid.
+    """
+
+    def __init__(self, state_space: Any, action_space: Any, seed: int | None = None) -> None:
+        name = type(self).__name__
+        self.state_space: Space = space_of(f"{name}: state_space", state_space)
+        self.action_space: Space = space_of(f"{name}: action_space", action_space)
+        if seed is not None:
+            self.seed(seed)
+
+    @classmethod
+    def from_spec(cls: type[Self], spec: Any = None, **kwargs: Any) -> Self:
+        """Create an environment from its specification.
+
+        Args:
+            spec: a dictionary with ``type``: ``openai`` (also ``openai_gym``, ``openai_gym_env``), ``grid_world``,
+                ``random`` (``random_env``), ``sequential_vector_env``, a class, ``"module.Class"`` or a callable; case,
+                ``-`` and ``_`` do not count. Or such a name, class or callable alone, a JSON or YAML file, or an
+                environment, also one of Gymnasium, which is returned as it is.
+            **kwargs: arguments of the environment, which win over those of the dictionary.
+
+        Raises:
+            RLGraphError: it is the specification of no environment, or of none of the class that is called.
+        """
+        made: Any = _opens[0](cls, spec, kwargs)
+        return made  # type: ignore[no-any-return]
+
+    def reset(self) -> Any:
+        """Begin an episode and return its first state."""
+        refuse(f"{type(self).__name__}.reset", "is missing: a subclass of Environment must define it")
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any]:
+        """Act.
+
+        Returns:
+            The next state, also of an episode that ended; the reward; terminal, whether the episode ended or was cut
+            by a time limit; and information, a dictionary: ``info["truncated"]`` is True if it was only cut.
+        """
+        refuse(f"{type(self).__name__}.step", "is missing: a subclass of Environment must define it")
+
+    def seed(self, seed: int | None = None) -> Any:
+        """Seed the environment, from the next reset on at the latest.
+
+        Args:
+            seed: an integer of at least 0; None draws one.
+
+        Returns:
+            The seed.
+        """
+        return read_seed(type(self).__name__, seed)
+
+    def render(self) -> None:
+        """Show the environment, if it can be shown."""
+
+    def terminate(self) -> None:
+        """Release whatever the environment holds."""
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+class Stepped(NamedTuple):
+    """What a step told."""
+
+    state: Any
+    """The next one, as the environment returned it: of an episode that ended its last, not that of the next episode."""
+    reward: np.float32
+    terminal: bool
+    """The episode ended, or was cut."""
+    truncated: bool
+    """It was only cut, by a time limit: the last state has a value."""
+    info: Mapping[str, Any]
+
+
+def stepped(environment: Environment, actions: Any) -> Stepped:
+    """One step of any environment, a user's own included.
+
+    Raises:
+        RLGraphError: the environment returned something else than state, reward, terminal and information, a reward
+            that is not a finite number, or a terminal that is neither True nor False.
+    """
+    where = f"{type(environment).__name__}.step"
+    told = environment.step(actions)
+    if not isinstance(told, tuple | list) or len(told) != 4:
+        refuse(where, "must return state, reward, terminal and info", told)
+    state, reward, terminal, info = told
+    ended = bool(terminal) if type(terminal) in (bool, np.bool_) else _terminal(where, terminal)
+    info = info if isinstance(info, Mapping) else {}
+    reward = reward if type(reward) is np.float32 and np.isfinite(reward) else _reward(where, reward)
+    return Stepped(state, reward, ended, ended and bool(info.get("truncated", False)), info)
+
+
+def _reward(where: str, given: Any) -> np.float32:
+    reward: np.float32 = read_rewards(f"{where}: reward", given, None)[0]
+    return reward
+
+
+def _terminal(where: str, given: Any) -> bool:
+    return bool(read_terminals(f"{where}: terminal", given, None)[0])
+
+
+def read_seed(name: str, seed: int | None) -> int:
+    """A seed as given, or one that is drawn."""
+    return secrets.randbits(31) if seed is None else integer(f"{name}: seed", seed, at_least=0)
+
+
+Opener: TypeAlias = Callable[[type[Environment], Any, Mapping[str, Any]], Environment]
+_opens: list[Opener] = []
+
+
+def opens(function: Opener) -> Opener:
+    """Decorates what ``Environment.from_spec`` calls; it knows subclasses, and so imports this module."""
+    _opens[:] = [function]
+    return function

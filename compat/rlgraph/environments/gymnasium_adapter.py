@@ -1,0 +1,174 @@
+"""Environments of RLgraph's interface as Gymnasium's, for whatever of axonrl trains in these: actors of a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..processing.preprocessors import Preprocessor
+from ..spaces import BoolBox, Dict, IntBox, Space, Tuple
+from ..spaces.errors import refuse
+from ..spaces.rebuilt import rebuilt
+from .environment import Environment, stepped
+
+if TYPE_CHECKING:
+    import gymnasium
+
+GymnasiumSpace: TypeAlias = "gymnasium.Space[Any]"
+AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentFactory:
+    """Makes the environment of a specification, as one of Gymnasium; can be sent to another process.
+
+    Args:
+        spec: what ``Environment.from_spec`` takes, without objects that belong to this process.
+        preprocessing_spec: of the states; each environment has a Preprocessor of its own.
+        frame_skip: how often each action is repeated, the rewards being added.
+        where: whose environment it is, for messages.
+    """
+
+    spec: Any
+    preprocessing_spec: Any = None
+    frame_skip: int = 1
+    where: str = "EnvironmentFactory"
+
+    def __call__(self) -> AnyEnv:
+        """A new environment."""
+        environment = Environment.from_spec(self.spec)
+        try:
+            return as_gymnasium(environment, self.preprocessing_spec, self.frame_skip, self.where)
+        except BaseException:
+            environment.terminate()
+            raise
+
+
+def as_gymnasium(
+    environment: Environment, preprocessing_spec: Any = None, frame_skip: int = 1, where: str = "as_gymnasium"
+) -> AnyEnv:
+    """An environment as one of Gymnasium; closing it terminates the environment.
+
+    A seed is used at the first reset. Later ones would begin a new game where ``episodic_life`` goes on with the old.
+
+    Args:
+        environment: what is stepped.
+        preprocessing_spec: of the states.
+        frame_skip: how often each action is repeated, the rewards being added.
+        where: whose environment it is, for messages.
+
+    Returns:
+        It, with ``environment``, and the ``state_space`` of preprocessed states.
+
+    Raises:
+        RLGraphError: the preprocessing does not fit the states.
+    """
+    import gymnasium
+
+    kind: Any = type(type(environment).__name__, (_FromRLGraph, gymnasium.Env), {})
+    made: AnyEnv = kind(environment, preprocessing_spec, frame_skip, where)
+    return made
+
+
+class _FromRLGraph:
+    """What is specific to such an environment; see :func:`as_gymnasium`."""
+
+    def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int, where: str) -> None:
+        self.environment, self._frame_skip = environment, frame_skip
+        space = environment.state_space
+        self._preprocessor = Preprocessor(f"{where}: preprocessing_spec", preprocessing_spec, space.flat())
+        self.state_space = rebuilt(space, self._preprocessor.outputs)
+        """Of preprocessed states."""
+        self._inputs, self._outputs = space.flat(), self.state_space.flat()
+        self.observation_space = gymnasium_space(self.state_space)
+        self.action_space = gymnasium_space(environment.action_space)
+        self._is_seeded = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        del options
+        if seed is not None and not self._is_seeded:
+            self.environment.seed(seed)
+        self._is_seeded = self._is_seeded or seed is not None
+        self._preprocessor.reset()
+        return self._seen(self.environment.reset()), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act, as often as frames are skipped or until the episode ends."""
+        total = 0.0
+        for _ in range(self._frame_skip):
+            step = stepped(self.environment, action)
+            total += float(step.reward)
+            if step.terminal:
+                break
+        terminated = step.terminal and not step.truncated
+        return self._seen(step.state), total, terminated, step.truncated, {}
+
+    def render(self) -> Any:
+        """Show the environment, if it can be shown."""
+        self.environment.render()
+
+    def close(self) -> None:
+        """End the environment."""
+        self.environment.terminate()
+
+    def _seen(self, state: Any) -> Any:
+        flat = self.environment.state_space.flatten(state)
+        # Copies: an environment may go on to write into its state.
+        rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
+        found = self._preprocessor(rows, [0])
+        return self.state_space.unflatten(
+            {name: found[name][0].astype(box.dtype, copy=False) for name, box in self._outputs.items()}
+        )
+
+
+def gymnasium_space(space: Space) -> GymnasiumSpace:
+    """The space of Gymnasium that holds the same values."""
+    from gymnasium import spaces
+
+    if isinstance(space, Dict):
+        return spaces.Dict({key: gymnasium_space(part) for key, part in space.items()})
+    if isinstance(space, Tuple):
+        return spaces.Tuple([gymnasium_space(part) for part in space])
+    if isinstance(space, IntBox):
+        return _integers(space)
+    if isinstance(space, BoolBox):
+        return spaces.MultiBinary(space.shape) if space.shape else spaces.Discrete(2)
+    box = space.flat()[""]
+    low, high = (np.broadcast_to(bound, box.shape) for bound in box.bounds)
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def _integers(space: IntBox) -> GymnasiumSpace:
+    from gymnasium import spaces
+
+    if space.num_categories and space.dtype != np.uint8:
+        if not space.shape:
+            return spaces.Discrete(space.num_categories, start=int(space.low))
+        start = np.broadcast_to(space.low, space.shape)
+        return spaces.MultiDiscrete(np.full(space.shape, space.num_categories), start=start)
+    dtype: Any = space.dtype.type
+    low, high = (np.broadcast_to(bound, space.shape).astype(dtype) for bound in (space.low, space.high - 1))
+    return spaces.Box(low, high, dtype=dtype)
+
+
+def sendable(where: str, spec: Any) -> Any:
+    """A specification of environments that other processes can use: dictionaries are copied, whatever is in them.
+
+    Raises:
+        RLGraphError: there is an environment in it, or a function without a name.
+    """
+    if isinstance(spec, Mapping):
+        return {key: sendable(f"{where}[{key!r}]", value) for key, value in spec.items()}
+    if isinstance(spec, list | tuple):
+        return type(spec)(sendable(f"{where}[{index}]", value) for index, value in enumerate(spec))
+    if hasattr(spec, "step") and hasattr(spec, "reset") and not isinstance(spec, type):
+        refuse(
+            where, f"is an environment, which cannot be in several processes: give its specification; got {spec}", spec
+        )
+    if callable(spec) and "<" in getattr(spec, "__qualname__", "<"):
+        refuse(where, f"must be a function or class of a module, for other processes to import, got {spec!r}", spec)
+    return spec

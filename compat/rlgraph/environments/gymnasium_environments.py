@@ -1,0 +1,82 @@
+"""Gymnasium's environments from what ``OpenAIGymEnv`` was given."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ....core.checks import shortened
+from ....core.errors import ArgumentError
+from ...common.gymnasium_ids import registered_id
+from ..spaces.errors import RLGraphError, RLGraphWarning, refuse
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Skip: TypeAlias = "int | tuple[int, int] | None"
+AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
+_WHERE: Final = "OpenAIGymEnv"
+_NO_SKIP: Final = "NoFrameskip"
+"""Part of the ids of games that show each frame."""
+
+
+def opened(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tuple[AnyEnv, Skip, bool]:
+    """The environment, how often its actions are repeated outside of it, and is a state the maximum of two frames?
+
+    Raises:
+        RLGraphError: the id is unknown, or an argument is not the environment's.
+    """
+    import gymnasium
+
+    if isinstance(given, str):
+        return _made(given, skip, show, dict(kwargs))
+    if not isinstance(given, gymnasium.Env):
+        refuse(f"{_WHERE}: gym_env", f"must be an id or a gymnasium.Env, got {shortened(given)}", given)
+    if kwargs:
+        name = next(iter(kwargs))
+        refuse(f"{_WHERE}: {name}", "is for ids; an environment object has its arguments", kwargs[name])
+    if show and given.render_mode != "human":
+        text = f"{_WHERE}: visualize has no effect: make the environment object with render_mode='human'"
+        warnings.warn(text, RLGraphWarning, stacklevel=3)
+    return given, skip, _shows_each_frame(given)
+
+
+def _made(given: str, skip: Skip, show: bool, kwargs: dict[str, Any]) -> tuple[AnyEnv, Skip, bool]:
+    import gymnasium
+
+    from ....environments import make
+
+    found, versioned = registered_id(given)
+    if versioned and found != given:
+        text = f"{_WHERE}: Gymnasium no longer has {given}: using {found}, whose results may differ"
+        warnings.warn(text, RLGraphWarning, stacklevel=4)
+    if show and _has_no_display():
+        text = f"{_WHERE}: visualize has no effect: there is no display"
+        warnings.warn(text, RLGraphWarning, stacklevel=4)
+    elif show:
+        kwargs.setdefault("render_mode", "human")
+    spec = gymnasium.registry.get(found.rpartition(":")[2])
+    skips_itself = spec is not None and str(spec.entry_point).startswith("ale_py") and _NO_SKIP not in found
+    if skip is not None and skips_itself:
+        kwargs["frameskip"], skip = skip, None
+    try:
+        env = make(found, **kwargs)
+    except ArgumentError as error:
+        argument = "gym_env" if error.argument == "env_id" else error.argument
+        raise RLGraphError(f"{_WHERE}: {error}", f"{_WHERE}: {argument}", error.value) from None
+    return env, skip, _shows_each_frame(env)
+
+
+def _shows_each_frame(env: AnyEnv) -> bool:
+    return env.spec is not None and _NO_SKIP in env.spec.id
+
+
+def _has_no_display() -> bool:
+    """On Linux a window needs a server, or the driver that draws into nothing."""
+    has_driver = "SDL_VIDEODRIVER" in os.environ
+    return sys.platform == "linux" and not (
+        has_driver or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )

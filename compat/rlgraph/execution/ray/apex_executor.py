@@ -1,0 +1,253 @@
+"""ApexExecutor: distributed prioritized experience replay on Ray (Horgan et al. 2018, arXiv:1803.00933)."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import socket
+import tempfile
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from .....core.tensorflow_import import load_tensorflow
+from ...spaces.errors import (
+    RLGraphError,
+    RLGraphWarning,
+    choice,
+    integer,
+    known,
+    mapping,
+    number,
+    refuse,
+    translate_errors,
+)
+from ...specs.ray_spec import WHERE, local_address
+from .plan import read_plan
+from .results import Report, Results
+
+if TYPE_CHECKING:
+    from .....estimators.agent import Agent
+
+_RAY, _INLINE = "ray", "inline"
+_WORKLOAD: Final = ("num_timesteps", "report_interval", "report_interval_min_seconds")
+_REACH_S: Final = 1.0
+
+
+class ApexExecutor:
+    """Trains an ApexAgent by several processes: workers that step environments, replay memories, and one learner here.
+
+    There is one update per ``update_spec["update_interval"]`` timesteps, whoever is faster. The target network is
+    copied whenever ``update_spec["sync_interval"]`` items were learned from. Each environment of all workers has an
+    epsilon of its own, from 0.4 down to 0.4^8, unless ``worker_spec["ray_constant_exploration"]`` is False: then all
+    follow ``exploration_spec``.
+
+    Args:
+        environment_spec: what ``Environment.from_spec`` takes, as data: no environment and no lambda.
+        agent_config: arguments of :class:`ApexAgent`, a dictionary or a file. ``execution_spec`` may have ``ray_spec``
+            with ``executor_spec``, ``worker_spec`` and ``apex_replay_spec``. It stays as it is.
+        backend: ``"ray"``; or ``"inline"``: all of it in this process, one after another. A seed then gives the same
+            run, and Ray is not needed.
+
+    Attributes:
+        state_space: of the environment's states.
+        action_space: of its actions.
+        form: what ``agent_config`` means: every spec with all its defaults.
+
+    Raises:
+        RLGraphError: an argument is invalid, or does not fit another.
+    """
+
+    def __init__(self, environment_spec: Any, agent_config: Any, *, backend: str = _RAY) -> None:
+        self._backend = choice(f"{WHERE}: backend", backend, (_RAY, _INLINE))
+        self._plan = read_plan(environment_spec, agent_config)
+        self._ray = self._plan.ray
+        self.state_space, self.action_space = self._plan.state_space, self._plan.action_space
+        self.form = self._plan.form
+        self._results = Results(self._ray.workers, self._ray.width)
+        self._agent: Agent | None = None
+        self._address: str | None = None
+        self._is_ready = self._is_terminated = False
+        self._clean: Any = None
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def init_ray(self) -> None:
+        """See whether Ray is there. Workloads do this themselves.
+
+        Each workload joins the cluster at ``executor_spec["redis_address"]``, or starts one on this machine, and leaves
+        or ends it afterwards.
+
+        Raises:
+            RLGraphError: Ray is not installed.
+        """
+        self._begin("init_ray")
+        if self._is_ready or self._backend == _INLINE:
+            return
+        if importlib.util.find_spec("ray") is None:
+            message = f"{WHERE}.init_ray: Ray is not installed: pip install 'axonrl[ray]', or use backend='inline'"
+            raise RLGraphError(message, "backend", self._backend)
+        address = self._ray.executor["redis_address"]
+        if local_address(address):
+            joins = _answers(address)
+            what = "what answers there is joined" if joins else "nothing answers there, so a local cluster is started"
+            text = f"{WHERE}: executor_spec['redis_address'] {address!r} is that of Redis in old examples: {what}"
+            warnings.warn(text, RLGraphWarning, stacklevel=3)
+            address = address if joins else None
+        with translate_errors(WHERE):
+            self._cluster_with(address)
+        self._address, self._is_ready = address, True
+
+    def setup_execution(self) -> None:
+        """Make the agent that learns. Workloads do this themselves."""
+        self._begin("setup_execution")
+        if self._agent is not None:
+            return
+        load_tensorflow()
+        from .....core.protocols import RunConfig
+        from .....estimators.agent import Agent
+        from .....memories import Prioritized, ReplayMemory
+        from ...model.apex import model_fn
+
+        form, memory = self.form, self.form["memory_spec"]
+        with translate_errors(WHERE):
+            replay = ReplayMemory(
+                self._ray.size(memory["capacity"]),
+                form["update_spec"]["batch_size"],
+                discount=form["discount"],
+                n_step=form["observe_spec"]["n_step"],
+                sampler=Prioritized(memory["alpha"], memory["beta"]),
+            )
+            folder = tempfile.mkdtemp(prefix="axonrl-apex-")
+            self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            seed = form["execution_spec"]["seed"]
+            config = RunConfig(seed=seed, progress=False, save_checkpoints_secs=None)
+            self._agent = Agent(model_fn, replay, folder, config, self._plan.params())
+
+    def terminate(self) -> None:
+        """End it, and forget what was learned: every call but this one is an error afterwards."""
+        self._is_terminated = True
+        self._agent = None
+        if self._clean is not None:
+            self._clean()
+
+    def __enter__(self) -> ApexExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+    # -- working ------------------------------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent:
+        """What learns, an :class:`axonrl.Agent`: for its weights, exports and evaluations."""
+        self._begin("agent")
+        self.setup_execution()
+        assert self._agent is not None
+        return self._agent
+
+    def execute_workload(self, workload: Any) -> dict[str, Any]:
+        """Train for some timesteps; later workloads go on where this one ends.
+
+        Args:
+            workload: ``num_timesteps``, of all environments together; ``report_interval``, 10,000 timesteps between
+                two lines of the log, which are at least ``report_interval_min_seconds`` apart, 0.
+
+        Returns:
+            ``runtime`` (seconds), ``timesteps_executed`` (whole unrolls of ``num_worker_samples``),
+            ``ops_per_second``, ``env_frames``, ``env_frames_per_second``, ``num_updates`` and others; of the episodes
+            that ended in this workload ``num_episodes``, ``mean_worker_reward`` (the mean over workers of the means of
+            each), ``max_worker_reward`` and ``min_worker_reward`` (of one episode), and ``mean_final_reward`` (the
+            mean of each worker's last one); NaN where there were none.
+
+        Raises:
+            RLGraphError: an argument is invalid, Ray is not installed, or the cluster cannot be used.
+        """
+        place = self._begin("execute_workload")
+        given = mapping(f"{place}: workload", workload)
+        known(f"{place}: workload", given, _WORKLOAD, what="key")
+        if "num_timesteps" not in given:
+            refuse(f"{place}: workload['num_timesteps']", "is missing", workload)
+        timesteps = integer(f"{place}: workload['num_timesteps']", given["num_timesteps"], at_least=1)
+        interval = integer(f"{place}: workload['report_interval']", given.get("report_interval", 10_000), at_least=1)
+        at_least = given.get("report_interval_min_seconds", 0)
+        seconds = number(f"{place}: workload['report_interval_min_seconds']", at_least, at_least=0)
+        self.init_ray()
+        agent, report = self.agent, self._report(timesteps, interval, seconds)
+        with translate_errors(WHERE):
+            self._train(agent, timesteps, self._results.over(report))
+        return report.result(agent)
+
+    def result_by_worker(self, worker_index: int | str | None = None) -> dict[str, list[list[float]]]:
+        """The episodes of one worker, over all workloads.
+
+        Args:
+            worker_index: its index, or its name as :meth:`get_sample_worker_ids` has it; None: the first.
+
+        Returns:
+            as each entry of :meth:`get_all_worker_results`.
+        """
+        place = f"{self._begin('result_by_worker')}: worker_index"
+        names = self.get_sample_worker_ids()
+        if worker_index is None:
+            return self._results.of_worker(0)
+        if isinstance(worker_index, str):
+            return self._results.of_worker(names.index(choice(place, worker_index, names)))
+        index = integer(place, worker_index, at_least=0)
+        if index >= len(names):
+            refuse(place, f"must be less than the number of workers, {len(names)}; got {index}", worker_index)
+        return self._results.of_worker(index)
+
+    def get_all_worker_results(self) -> list[dict[str, list[list[float]]]]:
+        """The episodes of all workers, over all workloads.
+
+        Returns:
+            of each worker ``episode_timesteps``, ``episode_rewards``, ``episode_total_times`` and
+            ``episode_sample_times`` (both the seconds from the first to the last timestep): a list for each of its
+            environments.
+        """
+        self._begin("get_all_worker_results")
+        return [self._results.of_worker(index) for index in range(self._ray.workers)]
+
+    def get_sample_worker_ids(self) -> list[str]:
+        """Names of the workers."""
+        self._begin("get_sample_worker_ids")
+        return [f"worker_{index}" for index in range(self._ray.workers)]
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, method: str) -> str:
+        if self._is_terminated:
+            raise RLGraphError(f"{WHERE}.{method}: the executor is terminated", method)
+        return f"{WHERE}.{method}"
+
+    def _report(self, timesteps: int, interval: int, seconds: float) -> Report:
+        return Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
+
+    def _cluster_with(self, address: str | None) -> Any:
+        from .....distributed import Cluster
+
+        return Cluster(**self._ray.cluster(self._backend, address))
+
+    def _train(self, agent: Agent, timesteps: int, results: Results) -> None:
+        import numpy as np
+
+        from .....distributed.environment_recipes import EnvironmentRecipe
+
+        recipe: Any = EnvironmentRecipe(
+            self._plan.factory, rewards=np.sign if self._ray.replay["clip_rewards"] else None
+        )
+        cluster, plan = self._cluster_with(self._address), self._plan
+        agent.train(
+            recipe, plan.first_update, plan.update_frequency, hooks=[results], timesteps=timesteps, cluster=cluster
+        )
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _REACH_S).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,175 @@
+"""What the workers of an executor did: kept while they work, and put together when a workload ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from .....hooks.events import EpisodeStats
+
+logger = logging.getLogger("axonrl")
+SERIES: Final = ("episode_timesteps", "episode_rewards", "episode_total_times", "episode_sample_times")
+"""Of each worker, each with a list per environment."""
+
+
+class Counts(Protocol):
+    """What sessions and agents count."""
+
+    @property
+    def global_step(self) -> int:
+        """Updates."""
+
+    @property
+    def global_timestep(self) -> int:
+        """Timesteps."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """What happened between two reports."""
+
+    timesteps: int
+    updates: int
+    seconds: float
+
+
+class Results:
+    """A hook that keeps what all episodes were, and reports now and then.
+
+    Args:
+        workers: how many.
+        width: environments of each.
+    """
+
+    def __init__(self, workers: int, width: int) -> None:
+        self._width = width
+        self._series: list[dict[str, list[list[float]]]] = [
+            {name: [[] for _ in range(width)] for name in SERIES} for _ in range(workers)
+        ]
+        self._report: Report | None = None
+
+    def of_worker(self, index: int) -> dict[str, list[list[float]]]:
+        """Copies of its series, over all workloads."""
+        return {name: [list(one) for one in lists] for name, lists in self._series[index].items()}
+
+    def over(self, report: Report) -> Results:
+        """Itself, for the workload that this reports of."""
+        self._report = report
+        return self
+
+    def begin(self, session: Counts, facts: Any) -> None:
+        """The clock starts when training does."""
+        if self._report is not None:
+            self._report.begin(session)
+
+    def after_timestep(self, session: Counts, facts: Any) -> None:
+        """An unroll has come."""
+        if self._report is not None:
+            self._report.look(session)
+
+    def after_episode(self, session: Counts, facts: EpisodeStats) -> None:
+        """An episode has ended."""
+        worker, environment = divmod(facts.environment, self._width)
+        values = (facts.length, float(facts.episode_return), facts.seconds, facts.seconds)
+        for name, value in zip(SERIES, values, strict=True):
+            self._series[worker][name][environment].append(value)
+        if self._report is not None:
+            self._report.rewards[worker].append(float(facts.episode_return))
+
+
+class Report:
+    """One workload.
+
+    Args:
+        workers: how many.
+        frame_skip: frames of a timestep.
+        timesteps: that were asked for.
+        interval: timesteps between two reports.
+        min_seconds: between two reports.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        frame_skip: int,
+        timesteps: int,
+        interval: int,
+        min_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.rewards: list[list[float]] = [[] for _ in range(workers)]
+        """Of the episodes of each worker."""
+        self._frame_skip, self._timesteps, self._clock = frame_skip, timesteps, clock
+        self._interval, self._min_seconds = interval, min_seconds
+        self._intervals: list[Interval] = []
+        self._began = self._last = clock()
+        self._counted = self._first = (0, 0)
+
+    def begin(self, session: Counts) -> None:
+        """Count from here."""
+        self._began = self._last = self._clock()
+        self._counted = self._first = session.global_timestep, session.global_step
+
+    def look(self, session: Counts, *, ends: bool = False) -> None:
+        """Report, if it is time, or at the end."""
+        timesteps, updates = session.global_timestep - self._counted[0], session.global_step - self._counted[1]
+        now = self._clock()
+        due = timesteps >= self._interval and now - self._last >= self._min_seconds
+        if not due and not (ends and timesteps):
+            return
+        self._intervals.append(Interval(timesteps, updates, max(now - self._last, 1e-9)))
+        self._last, self._counted = now, (session.global_timestep, session.global_step)
+        logger.info(
+            "Executed %d of %d timesteps, and %d updates.",
+            session.global_timestep - self._first[0],
+            self._timesteps,
+            session.global_step - self._first[1],
+        )
+
+    def result(self, session: Counts) -> dict[str, Any]:
+        """What ``execute_workload`` returns; NaN where there was no episode."""
+        self.look(session, ends=True)
+        seconds = max(self._clock() - self._began, 1e-9)
+        executed = session.global_timestep - self._first[0]
+        workers, frames = len(self.rewards), executed * self._frame_skip
+        samples = _extent("iteration_sample_throughput", [one.timesteps / one.seconds for one in self._intervals])
+        updates = _extent("iteration_update_throughput", [one.updates / one.seconds for one in self._intervals])
+        return {
+            "runtime": seconds,
+            "timesteps_executed": executed,
+            "ops_per_second": executed / seconds,
+            "env_frames": frames,
+            "env_frames_per_second": frames / seconds,
+            "worker_frame_skip": self._frame_skip,
+            "num_updates": session.global_step - self._first[1],
+            **samples,
+            **updates,
+            "mean_worker_op_throughput": executed / seconds / workers,
+            "mean_worker_env_frames_throughput": frames / seconds / workers,
+            **self._of_episodes(),
+        }
+
+    def _of_episodes(self) -> Mapping[str, float]:
+        some = [rewards for rewards in self.rewards if rewards]
+        return {
+            "num_episodes": sum(map(len, self.rewards)),
+            "mean_worker_reward": _or_nan(np.mean, [float(np.mean(one)) for one in some]),
+            "max_worker_reward": _or_nan(np.max, [max(one) for one in some]),
+            "min_worker_reward": _or_nan(np.min, [min(one) for one in some]),
+            "mean_final_reward": _or_nan(np.mean, [one[-1] for one in some]),
+        }
+
+
+def _extent(name: str, values: Sequence[float]) -> dict[str, float]:
+    functions: dict[str, Callable[..., Any]] = {"min": np.min, "max": np.max, "mean": np.mean}
+    return {f"{key}_{name}": _or_nan(function, values) for key, function in functions.items()}
+
+
+def _or_nan(function: Callable[..., Any], values: Sequence[float]) -> float:
+    return float(function(values)) if values else float("nan")

@@ -1,0 +1,303 @@
+"""The worker that runs an agent in environments, one step after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ..agents.agent import Agent
+from ..environments import Environment, SequentialVectorEnv
+from ..processing.preprocessors import Preprocessor
+from ..spaces.errors import RLGraphWarning, flag, integer, known, number, refuse
+from .lane import SteppedEnvironment
+from .perception import Perception, check_actions
+from .results import Episode, summary
+from .schedule import due
+
+_NAME: Final = "SingleThreadedWorker"
+_ALIASES: Final = {"num_environments": "num_envs"}
+_ARGUMENTS: Final = (
+    *("agent", "env_spec", "num_envs", "frameskip", "render", "preprocessing_spec", "worker_executes_preprocessing"),
+    *("worker_executes_exploration", "exploration_epsilon", "episode_finish_callback", *_ALIASES),
+)
+
+
+@dataclasses.dataclass
+class _Run:
+    """One call: its settings, and what it has done."""
+
+    num_timesteps: int | None
+    num_episodes: int | None
+    longest: int
+    use_exploration: bool
+    frameskip: int
+    update: Mapping[str, Any]
+    timesteps: int = 0
+    episodes: list[Episode] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        if self.num_timesteps is not None:
+            return self.timesteps >= self.num_timesteps
+        return self.num_episodes is not None and len(self.episodes) >= self.num_episodes
+
+
+class SingleThreadedWorker:
+    """Runs an agent in one environment or in several: it acts, observes and updates.
+
+    The agent knows the environments as ``env_0``, ``env_1``, ... The state that follows the end of an episode is the
+    last one of that episode; an end by a time limit is no terminal one. All states are preprocessed once, and by
+    environment: what ``sequence`` remembers begins anew with each of its episodes.
+
+    Args:
+        agent: an Agent, built.
+        env_spec: what ``Environment.from_spec`` takes: a dictionary, a callable that makes an environment, or an
+            Environment.
+        num_envs: how many are made; also ``num_environments``.
+        frameskip: how often each action is repeated, the rewards being added.
+        render: show the first environment at each step.
+        preprocessing_spec: steps that the worker does, in the place of the agent.
+        worker_executes_preprocessing: None: where there is a ``preprocessing_spec``. False: the agent preprocesses, and
+            a ``preprocessing_spec`` has no effect, with a warning.
+        worker_executes_exploration: has no effect: ``use_exploration`` decides, and the agent explores.
+        exploration_epsilon: likewise.
+        episode_finish_callback: called after each episode with the keywords ``reward`` (of all its timesteps, float),
+            ``duration`` (in seconds, float), ``timesteps`` and ``env_num``.
+
+    Attributes:
+        agent: as given.
+        vector_env: holds the environments, in ``environments``.
+        env_ids: their names.
+        num_environments: how many there are.
+
+    Raises:
+        RLGraphError: an argument is invalid, or agent and environments do not fit.
+    """
+
+    def __init__(
+        self,
+        agent: Any = None,
+        env_spec: Any = None,
+        num_envs: int | None = None,
+        frameskip: int = 1,
+        render: bool = False,
+        preprocessing_spec: Any = None,
+        worker_executes_preprocessing: bool | None = None,
+        worker_executes_exploration: bool = True,
+        exploration_epsilon: float = 0.1,
+        episode_finish_callback: Callable[..., Any] | None = None,
+        **aliases: Any,
+    ) -> None:
+        known(_NAME, aliases, _ARGUMENTS)
+        if not isinstance(agent, Agent):
+            refuse(f"{_NAME}: agent", f"must be an Agent, got {agent!r:.200}", agent)
+        self.agent: Agent = agent
+        self.frameskip = integer(f"{_NAME}: frameskip", frameskip, at_least=1)
+        self.render = flag(f"{_NAME}: render", render)
+        flag(f"{_NAME}: worker_executes_exploration", worker_executes_exploration)
+        number(f"{_NAME}: exploration_epsilon", exploration_epsilon, at_least=0, at_most=1)
+        if episode_finish_callback is not None and not callable(episode_finish_callback):
+            refuse(f"{_NAME}: episode_finish_callback", "must be a function", episode_finish_callback)
+        self._callback = episode_finish_callback
+        preprocesses = _preprocesses(preprocessing_spec, worker_executes_preprocessing)
+        self.vector_env = _environments(env_spec, num_envs, aliases.get("num_environments"))
+        preprocessor = None
+        if preprocesses:
+            states = self.vector_env.state_space.flat()
+            preprocessor = Preprocessor(f"{_NAME}: preprocessing_spec", preprocessing_spec, states)
+        self._perception = Perception(agent, self.vector_env.state_space, preprocessor)
+        check_actions(agent, self.vector_env.action_space)
+        self._lanes = [SteppedEnvironment(one, index) for index, one in enumerate(self.vector_env.environments)]
+        self.num_environments = len(self._lanes)
+        self.env_ids = [lane.env_id for lane in self._lanes]
+        self._stopped: float | None = None
+        """When the last call ended; None before one."""
+
+    def execute_timesteps(
+        self,
+        num_timesteps: int,
+        max_timesteps_per_episode: int | None = 0,
+        update_spec: Mapping[str, Any] | None = None,
+        use_exploration: bool = True,
+        frameskip: int | None = None,
+        reset: bool = True,
+    ) -> dict[str, Any]:
+        """Run until so many actions were taken, over all environments.
+
+        Args:
+            num_timesteps: actions: the call ends after the step of all environments that reaches them.
+            max_timesteps_per_episode: after so many an episode is cut, which is not terminal; 0 or None: never.
+            update_spec: replaces single entries of the agent's ``update_spec`` during this call, such as
+                ``{"do_updates": False}``.
+            use_exploration: False: the best actions.
+            frameskip: in place of the worker's; None: that.
+            reset: False: the episodes go on that were running when the last call ended.
+
+        Returns:
+            What this call has done: ``runtime`` (seconds), ``timesteps_executed``, ``ops_per_second``, ``env_frames``
+            (``frameskip`` for each timestep, but for ends of episodes between), ``env_frames_per_second``,
+            ``episodes_executed``, ``episodes_per_minute``, ``mean_episode_runtime`` (seconds), and
+            ``mean_episode_reward``, ``max_episode_reward`` and ``final_episode_reward`` of finished episodes; without
+            any the rewards of the running ones, and a runtime of 0.
+
+        Raises:
+            RLGraphError: an argument is invalid.
+        """
+        where = f"{_NAME}.execute_timesteps"
+        count = integer(f"{where}: num_timesteps", num_timesteps, at_least=1)
+        given = (max_timesteps_per_episode, update_spec, use_exploration, frameskip, reset)
+        return self._execute(where, count, None, *given)
+
+    def execute_episodes(
+        self,
+        num_episodes: int,
+        max_timesteps_per_episode: int | None = 0,
+        update_spec: Mapping[str, Any] | None = None,
+        use_exploration: bool = True,
+        frameskip: int | None = None,
+        reset: bool = True,
+    ) -> dict[str, Any]:
+        """Run until so many episodes have ended: after the step of all environments that ends the last of them.
+
+        Arguments, result and errors are those of :meth:`execute_timesteps`.
+        """
+        where = f"{_NAME}.execute_episodes"
+        count = integer(f"{where}: num_episodes", num_episodes, at_least=1)
+        given = (max_timesteps_per_episode, update_spec, use_exploration, frameskip, reset)
+        return self._execute(where, None, count, *given)
+
+    def _execute(
+        self,
+        where: str,
+        num_timesteps: int | None,
+        num_episodes: int | None,
+        longest: Any,
+        update_spec: Any,
+        use_exploration: Any,
+        frameskip: Any,
+        reset: Any,
+    ) -> dict[str, Any]:
+        longest = integer(f"{where}: max_timesteps_per_episode", longest or 0, at_least=0)
+        explores = flag(f"{where}: use_exploration", use_exploration)
+        skip = self.frameskip if frameskip is None else integer(f"{where}: frameskip", frameskip, at_least=1)
+        begins = flag(f"{where}: reset", reset) or self._stopped is None
+        with self.agent.updating(f"{where}: update_spec", update_spec) as update:
+            run = _Run(num_timesteps, num_episodes, longest, explores, skip, update)
+            started = time.perf_counter()
+            self._begin() if begins else self._go_on(started)
+            frames = sum(lane.frames for lane in self._lanes)
+            try:
+                while not run.is_over:
+                    self._step(run)
+            finally:
+                self._stopped = now = time.perf_counter()
+        frames = sum(lane.frames for lane in self._lanes) - frames
+        return summary(now - started, run.timesteps, frames, run.episodes, self._lanes)
+
+    # -- episodes -----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """New episodes in all environments; what the agent has observed of the last ones was cut there.
+
+        If one of them cannot begin, there is nothing for ``reset=False`` to go on with.
+        """
+        self._stopped = None
+        self.agent.reset()
+        for lane in self._lanes:
+            self.agent.flush_env_buffers(lane.env_id)
+            self._start(lane)
+
+    def _go_on(self, now: float) -> None:
+        """The running episodes go on; the time between two calls is not theirs."""
+        for lane in self._lanes:
+            lane.started += now - (self._stopped or now)
+
+    def _start(self, lane: SteppedEnvironment) -> None:
+        state = lane.begin(time.perf_counter())
+        self._perception.begin(lane)
+        lane.seen = self._perception.see(lane, state)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _step(self, run: _Run) -> None:
+        """All environments do one timestep; then the agent is updated, if that is due."""
+        if self.render:
+            self.vector_env.render()
+        before, finished = self.agent.timesteps, []
+        for lane, action in zip(self._lanes, self._actions(run.use_exploration), strict=True):
+            if (episode := self._move(lane, action, run)) is not None:
+                finished.append(episode)
+        run.timesteps += len(self._lanes)
+        run.episodes += finished
+        if self._callback is not None:
+            for episode in finished:
+                self._callback(**episode._asdict())
+        for _ in range(due(before, self.agent.timesteps, run.update, self.agent.observe_spec)):
+            if not self.agent.can_update:
+                break
+            self.agent.update()
+
+    def _actions(self, explores: bool) -> Sequence[Any]:
+        """One for each environment."""
+        if len(self._lanes) == 1:
+            seen = self._lanes[0].seen
+            return [self.agent.get_action(seen, use_exploration=explores, apply_preprocessing=False)]
+        states = self._perception.batch(self._lanes)
+        chosen = self.agent.get_action(states, use_exploration=explores, apply_preprocessing=False)
+        space = self.agent.action_space
+        parts = space.flatten(chosen)
+        return [
+            space.unflatten({name: part[row] for name, part in parts.items()}) for row in range(self.num_environments)
+        ]
+
+    def _move(self, lane: SteppedEnvironment, action: Any, run: _Run) -> Episode | None:
+        """Act in one environment and observe; the episode, if it has ended."""
+        moved = lane.step(action, run.frameskip, run.longest)
+        seen = self._perception.see(lane, moved.state)
+        self.agent.observe(
+            preprocessed_states=lane.seen,
+            actions=action,
+            internals=None,
+            rewards=moved.reward,
+            next_states=seen,
+            terminals=moved.terminal,
+            env_id=lane.env_id,
+        )
+        lane.seen = seen
+        if not moved.ended:
+            return None
+        if not moved.terminal:
+            self.agent.flush_env_buffers(lane.env_id)
+        episode = Episode(lane.reward, time.perf_counter() - lane.started, lane.timesteps, lane.number)
+        self._start(lane)
+        return episode
+
+
+def _preprocesses(spec: Any, given: Any) -> bool:
+    """Does the worker preprocess?"""
+    if given is None:
+        return spec is not None
+    if flag(f"{_NAME}: worker_executes_preprocessing", given) and spec is None:
+        problem = "is True, and there is no preprocessing_spec: pass one, or False, and the agent preprocesses"
+        refuse(f"{_NAME}: worker_executes_preprocessing", problem, given)
+    if spec and not given:
+        text = f"{_NAME}: no effect has preprocessing_spec: worker_executes_preprocessing is False"
+        warnings.warn(text, RLGraphWarning, stacklevel=3)
+    return bool(given)
+
+
+def _environments(spec: Any, num_envs: Any, num_environments: Any) -> SequentialVectorEnv:
+    if spec is None:
+        refuse(f"{_NAME}: env_spec", "is missing: a dictionary, a callable or an Environment", None)
+    if num_envs is not None and num_environments is not None and num_envs != num_environments:
+        refuse(f"{_NAME}: num_environments", f"is another name of num_envs, which is {num_envs}", num_environments)
+    given = num_envs if num_envs is not None else num_environments
+    count = 1 if given is None else integer(f"{_NAME}: num_envs", given, at_least=1)
+    if isinstance(spec, Environment) and count > 1:
+        refuse(f"{_NAME}: num_envs", f"must be 1 for an Environment, got {count}: pass what makes one", count)
+    vector = spec if isinstance(spec, SequentialVectorEnv) else SequentialVectorEnv(count, spec)
+    first = vector.environments[0]
+    return first if count == 1 and isinstance(first, SequentialVectorEnv) else vector

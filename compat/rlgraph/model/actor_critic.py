@@ -1,0 +1,171 @@
+"""The model of ActorCriticAgent and PPOAgent: a policy, and a network of its own for the values of states.
+
+Sources: Mnih et al. 2016 (https://arxiv.org/abs/1602.01783), Schulman et al. 2017 (https://arxiv.org/abs/1707.06347),
+Engstrom et al. 2020 (https://arxiv.org/abs/2005.12729) for the clipping of values.
+
+Shapes in comments: B is the batch, N the components of an action, A the number of values of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import tensorflow as tf
+
+from ....core.protocols import EstimatorSpec, Modes, RunConfig
+from ....models.blocks import losses
+from ....models.blocks.distributions import Categorical, Gaussian
+from ...common.layers.scopes import scopes
+from ...common.value_specs import ValueSpec
+from ..spaces.names import prediction_of
+from .networks import Network, dense
+from .optimizers import minimize
+
+Tensor: TypeAlias = Any
+Form: TypeAlias = Mapping[str, Any]
+
+_LOG_STD_BOUNDS: Final = (-10.0, 10.0)
+"""Beyond these the logarithm of a standard deviation is clipped."""
+
+
+def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
+    """Actor-critic, with PPO's clipped ratios where ``form["kind"]`` is ``"ppo"``.
+
+    Predictions: ``action``, the likeliest one in the environment's numbers, by flat name where there are several;
+    ``value`` float32 [B]; of each discrete action ``logits`` float32 [B, N, A], of each continuous one ``mean`` and
+    ``log_std`` float32 [B, N], with ``/<name>`` after it where it has one.
+
+    Args:
+        features: states by flat name.
+        labels: the batch: ``action`` by flat name, ``advantage``, ``return``, ``weight``, ``valid`` float32 [B], for
+            PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; of ``numbers`` the
+            ``learning_rate``.
+        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the policy's loss of each row.
+        params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name, and ``bounds`` of the
+            actions, pairs of arrays of their shapes: integers count from 0 but for ``action``, which begins at the
+            lower one.
+        config: not used.
+    """
+    del config
+    form, actions = params["form"], params["actions"]
+    policy = Policy(form, params["states"], actions)
+    critic = Critic(form, params["states"])
+    outputs, value = policy(features), critic(features)
+    if mode == Modes.PREDICT:
+        return EstimatorSpec(mode, {**_predicted(outputs, actions, params["bounds"]), "value": value})
+    log_prob = tf.add_n([_log_prob(outputs[name], labels["action"][name]) for name in actions])  # [B]
+    entropy = tf.add_n([_entropy(outputs[name]) for name in actions])  # [B]
+    advantage = labels["advantage"]
+    if form["kind"] == "ppo":
+        error = losses.clipped_surrogate(log_prob - labels["log_prob"], advantage, form["clip_ratio"])
+    else:
+        error = -log_prob * advantage
+    error = labels["weight"] * (error - form["weight_entropy"] * entropy)
+    clip = form.get("value_function_clipping")
+    value_error = losses.clipped_squared(value, labels.get("value"), labels["return"], clip) * labels["weight"]
+    count = tf.reduce_sum(labels["valid"])
+    policy_loss = tf.reduce_sum(labels["valid"] * error) / count
+    value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
+    for loss, network in ((policy_loss, policy), (value_loss, critic)):
+        minimize(loss, network.variables, form["optimizer_spec"], labels["numbers"]["learning_rate"])
+    return EstimatorSpec(mode, loss=policy_loss + value_loss, td_error=error)
+
+
+class Policy:
+    """From states to the distributions of actions, by a network and an action adapter.
+
+    Args:
+        form: the agent's normal form.
+        states: specs by flat name.
+        actions: likewise.
+    """
+
+    def __init__(self, form: Form, states: Mapping[str, ValueSpec], actions: Mapping[str, ValueSpec]) -> None:
+        adapter, self._actions = form["action_adapter_spec"], actions
+        with scopes("policy"):
+            self._network = Network("network_spec", form["network_spec"], states)
+            with scopes("action-adapter"):
+                place = "action_adapter_spec"
+                inner = {"": self._network.output}
+                self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], inner)
+                hidden = {"": ValueSpec("", "float", (self._pre.size,))}
+                self._heads = {}
+                for name, spec in actions.items():
+                    *outer, own = ["output", *name.split("/")] if name else ["output"]
+                    with scopes(*outer):
+                        self._heads[name] = Network(place, [dense(own, _units(spec), adapter)], hidden)
+        self.variables = [*self._network.variables, *self._pre.variables]
+        self.variables += [variable for head in self._heads.values() for variable in head.variables]
+
+    def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Categorical | Gaussian]:
+        """The distribution of each action by flat name."""
+        hidden = self._pre.of(self._network(features))
+        return {name: _distribution(self._heads[name].of(hidden), spec) for name, spec in self._actions.items()}
+
+
+class Critic:
+    """From states to their values.
+
+    Args:
+        form: the agent's normal form.
+        states: specs by flat name.
+    """
+
+    def __init__(self, form: Form, states: Mapping[str, ValueSpec]) -> None:
+        with scopes("value-function"):
+            self._network = Network("value_function_spec", form["value_function_spec"], states)
+            hidden = {"": ValueSpec("", "float", (self._network.size,))}
+            self._head = Network("value_function_spec", [dense("output", 1)], hidden)
+        self.variables = [*self._network.variables, *self._head.variables]
+
+    def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
+        """float32 [B]."""
+        return tf.reshape(self._head.of(self._network(features)), [-1])
+
+
+def _units(spec: ValueSpec) -> int:
+    """Outputs that an action needs."""
+    return math.prod(spec.shape) * (spec.num_values or 2)  # of floats: mean and logarithm of the standard deviation
+
+
+def _distribution(outputs: Tensor, spec: ValueSpec) -> Categorical | Gaussian:
+    """Of all components of an action, from the outputs float32 [B, units]."""
+    components = math.prod(spec.shape)
+    if spec.num_values:
+        return Categorical(tf.reshape(outputs, [-1, components, spec.num_values]))
+    mean, log_std = tf.split(outputs, 2, axis=-1)
+    return Gaussian(mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS))
+
+
+def _log_prob(distribution: Categorical | Gaussian, action: Tensor) -> Tensor:
+    """Of actions [B, ...], float32 [B]: the sum over the components."""
+    components = tf.reshape(action, [-1, math.prod(action.shape[1:])])
+    found = distribution.log_prob(components)
+    return tf.reduce_sum(found, axis=-1) if isinstance(distribution, Categorical) else found
+
+
+def _entropy(distribution: Categorical | Gaussian) -> Tensor:
+    """float32 [B]: the sum over the components."""
+    found = distribution.entropy()
+    return tf.reduce_sum(found, axis=-1) if isinstance(distribution, Categorical) else found
+
+
+def _predicted(
+    outputs: Mapping[str, Categorical | Gaussian], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    modes = {}
+    for name, distribution in outputs.items():
+        mode, (low, high) = tf.reshape(distribution.mode(), [-1, *actions[name].shape]), bounds[name]
+        if isinstance(distribution, Categorical):
+            modes[name] = mode + low if low.any() else mode
+            found[prediction_of("logits", name)] = distribution.log_probs
+        else:
+            modes[name] = tf.minimum(tf.maximum(mode, low), high)
+            found |= {
+                prediction_of("mean", name): distribution.mean,
+                prediction_of("log_std", name): distribution.log_std,
+            }
+    return {"action": modes[""] if list(modes) == [""] else modes, **found}

@@ -1,0 +1,78 @@
+"""The model of ApexExecutor: that of ApexAgent, fed as axonrl's own Agent feeds a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ....core.protocols import Array, EstimatorSpec, Modes, RunConfig
+from ....explorations import EpsilonGreedy
+from ...common.value_specs import ValueSpec
+from ..processing.schedules import DecaySchedule
+from . import q_learning
+
+Tensor: TypeAlias = Any
+
+
+def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
+    """Q-learning from the batches of a ReplayMemory.
+
+    Predictions: as ``q_learning.model_fn``. The target network is an exact copy at the first update, and is copied at
+    every ``sync_period``-th one before that learns.
+
+    Args:
+        features: states, a Tensor or by flat name.
+        labels: the batch, and ``global_step``.
+        mode: PREDICT or TRAIN.
+        params: JSON: ``form``, the normal form; ``states``, specs of the states in JSON by flat name; ``shape``,
+            ``categories`` and ``low`` of the action; ``sync_period`` in updates; ``epsilon``, a number or the spec of
+            a decay over timesteps.
+        config: with the action space.
+    """
+    states = {
+        name: ValueSpec(name, **{**spec, "shape": tuple(spec["shape"])}) for name, spec in params["states"].items()
+    }
+    low = np.asarray(params["low"], np.int32)
+    inner = {**{name: params[name] for name in ("form", "shape", "categories")}, "states": states, "low": low}
+    spec = q_learning.model_fn(_by_name(features), _labels(labels, params, low), mode, inner, config)
+    if mode != Modes.PREDICT:
+        return spec
+    return dataclasses.replace(spec, exploration=EpsilonGreedy(_schedule(params["epsilon"]), config.action_space))
+
+
+def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
+    """What the model expects beside a batch."""
+    if labels is None:
+        return None
+    step, period = labels["global_step"], params["sync_period"]
+    copies = tf.logical_or(tf.equal(step, 0), tf.equal(step % period, period - 1))
+    return {
+        **labels,
+        "action": labels["action"] - low,
+        "next_observation": _by_name(labels["next_observation"]),
+        "valid": tf.ones_like(labels["reward"]),
+        "numbers": {"sync": tf.where(copies, 1.0, 0.0), "learning_rate": _learning_rate(params, step)},
+    }
+
+
+def _learning_rate(params: Mapping[str, Any], step: Tensor) -> Tensor:
+    """As ``ModelCore.learning_rate`` has it, of the update before which there were ``step``."""
+    optimizer = params["form"]["optimizer_spec"]
+    rate = _schedule(optimizer["learning_rate"])
+    value = tf.constant(rate) if isinstance(rate, float) else rate(step, ops=keras.ops)
+    decay = float(optimizer.get("decay", 0.0))
+    return value / (1.0 + decay * tf.cast(step, tf.float32)) if decay else value
+
+
+def _schedule(value: Any) -> Any:
+    """A number as it is, and a decay over time as a schedule."""
+    return DecaySchedule(value) if isinstance(value, Mapping) else float(value)
+
+
+def _by_name(observation: Any) -> Mapping[str, Tensor]:
+    return observation if isinstance(observation, Mapping) else {"": observation}

@@ -1,0 +1,71 @@
+"""The model of DQNAgent and ApexAgent: Q-learning with a target network that is copied when the agent says so.
+
+Sources: Mnih et al. 2015 (https://doi.org/10.1038/nature14236), van Hasselt et al. 2016 (double,
+https://arxiv.org/abs/1509.06461), Wang et al. 2016 (dueling, https://arxiv.org/abs/1511.06581).
+
+Shapes in comments: B is the batch, A the number of values of an action, ... the axes of several actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ....core.protocols import EstimatorSpec, Modes, RunConfig
+from ....models.blocks import losses
+from .networks import QNetwork
+from .optimizers import minimize
+
+Tensor: TypeAlias = Any
+
+
+def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
+    """Q-learning.
+
+    Predictions: ``action`` int32 [B, ...], greedy, in the environment's numbers, and ``q_values`` float32 [B, ..., A].
+
+    Args:
+        features: states by flat name.
+        labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` (importance weights) and
+            ``valid``, and of ``numbers`` the ``learning_rate`` and ``sync``: 1 copies the policy first, else 0.
+        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the mean over several actions.
+        params: ``form``, the normal form; ``states``, specs by flat name; ``shape``, ``categories`` and ``low``
+            (int32 of that shape) of the action.
+        config: not used.
+    """
+    del config
+    form = params["form"]
+    policy = QNetwork("policy", form, params["states"], params["shape"], params["categories"])
+    q_values = policy(features)  # [B, ..., A]
+    if mode == Modes.PREDICT:
+        action = tf.argmax(q_values, axis=-1, output_type=tf.int32)
+        if params["low"].any():
+            action += params["low"]
+        return EstimatorSpec(mode, {"action": action, "q_values": q_values})
+    target = QNetwork("target", form, params["states"], params["shape"], params["categories"])
+    sync = labels["numbers"]["sync"]
+    for ours, theirs in zip(policy.variables, target.variables, strict=True):
+        theirs.assign(sync * ours + (1.0 - sync) * theirs)  # 1 and 0 leave what they multiply exact
+    after = target(labels["next_observation"])
+    selector = policy(labels["next_observation"]) if form["double_q"] else after
+    next_value = losses.double_value(after, tf.stop_gradient(selector))  # [B, ...]
+    td_error = losses.td_error(
+        losses.action_values(q_values, labels["action"]),
+        _spread(labels["reward"], next_value),
+        _spread(labels["discount"], next_value),
+        next_value,
+    )
+    if td_error.shape.rank > 1:
+        td_error = tf.reduce_mean(td_error, axis=list(range(1, td_error.shape.rank)))  # [B]
+    error = losses.huber(td_error) if form["huber_loss"] else tf.square(td_error)
+    weight = labels["weight"] * labels["valid"]
+    loss = tf.reduce_sum(weight * error) / tf.reduce_sum(labels["valid"])
+    minimize(loss, policy.variables, form["optimizer_spec"], labels["numbers"]["learning_rate"])
+    return EstimatorSpec(mode, loss=loss, td_error=td_error)
+
+
+def _spread(x: Tensor, like: Tensor) -> Tensor:
+    """[B] as [B, 1, ...] with as many axes as another tensor."""
+    return tf.reshape(x, [-1] + [1] * (like.shape.rank - 1))

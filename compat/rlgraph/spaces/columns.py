@@ -1,0 +1,67 @@
+"""Rewards and terminals, checked: one, or one for each record."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from ....core.checks import shortened
+from ....core.protocols import Array
+from .boxes import LARGEST
+from .errors import refuse
+
+FLOATS: Final = (float, np.float32, np.float64)
+"""The usual types of a reward, which are read fast."""
+
+
+def read_rewards(argument: str, given: Any, count: int | None) -> Array:
+    """Rewards as float32 [B]; ``count`` is how many there must be, None for one number.
+
+    Raises:
+        RLGraphError: they are not numbers, not finite as float32, or of another length.
+    """
+    if count is None and type(given) in FLOATS and -LARGEST <= given <= LARGEST:
+        return np.array([given], np.float32)
+    array = _column(argument, given, count)
+    if array.dtype.kind not in "fiu" or not (np.abs(array) <= LARGEST).all():
+        refuse(argument, f"must be finite as float32, got {shortened(given)}", given)
+    return np.array(array, np.float32)
+
+
+def read_terminals(argument: str, given: Any, count: int | None) -> Array:
+    """Terminals as bool [B]; ``count`` is how many there must be, None for one. False alone stands for all.
+
+    Raises:
+        RLGraphError: they are neither truth values nor 0 and 1, or of another length.
+    """
+    if given is False or (given is True and count is None):
+        return np.full(count or 1, given)
+    array = _column(argument, given, count)
+    if array.dtype.kind != "b" and not (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
+        refuse(argument, f"must be True or False, got {shortened(given)}", given)
+    return np.array(array, np.bool_)
+
+
+def as_array(argument: str, given: Any) -> Array:
+    """One array of what was given."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError):
+        refuse(argument, f"must be one array, got values of different shapes: {shortened(given)}", given)
+
+
+def _column(argument: str, given: Any, count: int | None) -> Array:
+    """One value for each record, [B]; for one record also an array of one."""
+    array = as_array(argument, given)
+    if count is None and array.shape in ((), (1,)):
+        return array.reshape(1)
+    if array.ndim != 1 or len(array) != count:
+        refuse_length(argument, len(array) if array.ndim else None, count, given)
+    return array
+
+
+def refuse_length(argument: str, length: int | None, count: int | None, given: Any) -> NoReturn:
+    """Refuse a batch of ``length``, or one for None, where there must be ``count``."""
+    wanted = "one, as the states are one" if count is None else f"{count}, as there are states"
+    refuse(argument, f"must be {wanted}; got {'one' if length is None else f'a batch of {length}'}", given)

@@ -1,0 +1,20 @@
+"""What a user's mistake looks like, and the checks that find it."""
+
+from __future__ import annotations
+
+from ....core.errors import ArgumentError
+from ...common.refusals import Refusals
+
+
+class RLGraphError(ArgumentError):
+    """A call is wrong: ``argument`` and ``value`` say what, and nothing was changed. It is a ``ValueError``."""
+
+
+class RLGraphWarning(UserWarning):
+    """Something that was given has no effect, or another one than in RLgraph."""
+
+
+_refusals = Refusals(RLGraphError)
+refuse, translate_errors = _refusals.refuse, _refusals.translate_errors
+choice, number, integer, flag = _refusals.choice, _refusals.number, _refusals.integer, _refusals.flag
+known, mapping = _refusals.known, _refusals.mapping

@@ -1,0 +1,255 @@
+"""What a caller hands over, checked: states, one or a batch, and the records of ``observe``; and actions out again.
+
+Actions in an IntBox are numbered from 0 inside (category = action - low): readers take ``low`` away, and
+:func:`actions_out` adds it again. States keep their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ....core.checks import shortened
+from ....core.protocols import Array
+from .boxes import LARGEST, FloatBox, IntBox
+from .columns import FLOATS, as_array, read_rewards, read_terminals, refuse_length
+from .errors import RLGraphError, refuse
+from .space import Box, Space
+
+Arrays: TypeAlias = "dict[str, Array]"
+"""By flat name, each [B, ...] and of the space's dtype."""
+_FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
+_FAST_INTS: Final = (int, np.int32, np.int64)
+_NAMES: Final = {name: name for name in ("states", "actions", "rewards", "next_states", "terminals")}
+
+
+class StatesReader:
+    """Turns states, as callers write them, into arrays by flat name.
+
+    Args:
+        prefix: whose methods are called, for messages: ``"DQNAgent"``.
+        space: of one state.
+    """
+
+    def __init__(self, prefix: str, space: Space) -> None:
+        self._prefix = prefix
+        self._space = space
+        self._flat = space.flat()
+        box = self._flat.get("")
+        self._shape = box.shape if isinstance(box, FloatBox) else None
+        is_number = isinstance(box, IntBox) and box.shape == ()
+        self._range = range(int(box.low), int(box.high)) if box is not None and is_number else None
+        self._dtype = box.dtype if box is not None else None
+        self._scalar: Any = None if box is None else box.dtype.type
+
+    def __call__(self, where: str, states: Any, what: str = "states") -> tuple[Arrays, bool]:
+        """The states' arrays, copies [B, ...] by flat name, and whether it was one state (then B is 1).
+
+        Args:
+            where: the method that was called: ``"get_action"``.
+            states: one state or a batch of at least one; which it is follows from the rank.
+            what: the argument's name.
+
+        Raises:
+            RLGraphError: a part is missing or unknown, or of another type or shape, out of an IntBox's range, or not
+                finite as float32.
+        """
+        if type(states) is np.ndarray and states.shape == self._shape and states.dtype in _FAST:
+            if 0 not in (np.abs(states) <= LARGEST).tobytes():
+                return {"": np.array(states[None], np.float32)}, True
+        elif self._range is not None and type(states) in _FAST_INTS and int(states) in self._range:
+            return {"": np.array([states], self._dtype)}, True
+        return self._read(where, what, states, bounded=False)
+
+    def one(self, value: Any) -> Array | None:
+        """The short way, for the most usual: one value of a space with one part; None where it is anything else.
+
+        Returns:
+            A copy without a batch axis, or a NumPy scalar.
+        """
+        if type(value) is np.ndarray:
+            if value.shape == self._shape and value.dtype in _FAST and 0 not in (np.abs(value) <= LARGEST).tobytes():
+                return value.astype(np.float32)
+        elif self._range is not None and type(value) in _FAST_INTS and int(value) in self._range:
+            number: Array = self._scalar(value)
+            return number
+        return None
+
+    def _read(self, where: str, what: str, given: Any, *, bounded: bool) -> tuple[Arrays, bool]:
+        argument = f"{self._prefix}.{where}: {what}"
+        found: Arrays = {}
+        single: bool | None = None
+        for name, value in _parts(argument, self._space, given).items():
+            box, place = self._flat[name], argument + (f"[{name!r}]" if name else "")
+            array = as_array(place, value)
+            is_one = array.shape == box.shape
+            if not is_one and (array.shape[1:] != box.shape or not array.ndim or not len(array)):
+                problem = f"must have the shape {box.shape}, or (B, ...) of that for a batch; got {array.shape}"
+                refuse(place, problem, value)
+            if single not in (None, is_one):
+                refuse(place, "must be a batch like the parts before it, or one value like them", value)
+            single = is_one
+            if problem := box.problem(array, bounded=bounded):
+                refuse(place, f"{problem}, got {shortened(value)}", value)
+            found[name] = np.array(array[None] if is_one else array, box.dtype)
+        if len({len(array) for array in found.values()}) > 1:
+            refuse(argument, f"has batches of different lengths: {_lengths(found)}", given)
+        return found, bool(single)
+
+
+class ActionsReader(StatesReader):
+    """Turns actions into arrays by flat name: integers numbered from 0, floats within their bounds."""
+
+    def __init__(self, prefix: str, space: Space) -> None:
+        super().__init__(prefix, space)
+        self._lows = _lows(self._flat)
+        if self._lows or self._shape is not None:
+            self._range = self._shape = None  # not the short way
+
+    def __call__(self, where: str, states: Any, what: str = "actions") -> tuple[Arrays, bool]:
+        """As :meth:`StatesReader.__call__`; floats beyond their bounds are refused, too."""
+        if self._range is not None and type(states) in _FAST_INTS and int(states) in self._range:
+            return {"": np.array([states], self._dtype)}, True
+        found, single = self._read(where, what, states, bounded=True)
+        for name, low in self._lows.items():
+            found[name] -= low
+        return found, single
+
+
+class Record(NamedTuple):
+    """One timestep of one environment; arrays without a batch axis, or NumPy scalars, by flat name."""
+
+    state: Arrays
+    """As the model sees it."""
+    action: Arrays
+    reward: float
+    next_state: Arrays
+    terminal: bool
+
+
+class Records(NamedTuple):
+    """What ``observe`` got, [B, ...] by flat name; copies."""
+
+    states: Arrays
+    actions: Arrays
+    rewards: Array
+    """float32 [B]."""
+    next_states: Arrays
+    terminals: Array
+    """bool [B]."""
+
+
+class RecordsReader:
+    """Turns the arguments of ``observe`` into records.
+
+    Args:
+        prefix: whose methods are called, for messages.
+        state_space: of the states that are stored, so of preprocessed ones.
+        action_space: of the actions.
+    """
+
+    def __init__(self, prefix: str, state_space: Space, action_space: Space) -> None:
+        self._prefix = prefix
+        self._states = StatesReader(prefix, state_space)
+        self._actions = ActionsReader(prefix, action_space)
+
+    def __call__(
+        self,
+        where: str,
+        states: Any,
+        actions: Any,
+        rewards: Any,
+        next_states: Any,
+        terminals: Any,
+        names: Mapping[str, str] | None = None,
+    ) -> tuple[Records, bool]:
+        """Checked records, and whether it was one record (then B is 1): the rank of the states decides.
+
+        Args:
+            where: the method that was called: ``"observe"``.
+            states: one state or a batch.
+            actions: likewise, as many.
+            rewards: a finite number, or one for each.
+            next_states: as the states.
+            terminals: True or False, or one for each.
+            names: argument names for messages, by these; e.g. ``{"states": "preprocessed_states"}``.
+
+        Raises:
+            RLGraphError: one of them is invalid, or has another length than the states.
+        """
+        name = {**_NAMES, **names} if names else _NAMES
+        found, single = self._states(where, states, name["states"])
+        count = None if single else len(next(iter(found.values())))
+        acted = self._as_many(where, name["actions"], count, actions, self._actions)
+        after = self._as_many(where, name["next_states"], count, next_states, self._states)
+        rewarded = read_rewards(f"{self._prefix}.{where}: {name['rewards']}", rewards, count)
+        ended = read_terminals(f"{self._prefix}.{where}: {name['terminals']}", terminals, count)
+        return Records(found, acted, rewarded, after, ended), single
+
+    def one(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> Record | None:
+        """The short way, for the most usual record; None where it is anything else, perhaps something wrong."""
+        if type(rewards) not in FLOATS or not -LARGEST <= rewards <= LARGEST or type(terminals) is not bool:
+            return None
+        state, action, after = self._states.one(states), self._actions.one(actions), self._states.one(next_states)
+        if state is None or action is None or after is None:
+            return None
+        return Record({"": state}, {"": action}, float(np.float32(rewards)), {"": after}, terminals)
+
+    def _as_many(self, where: str, what: str, count: int | None, given: Any, reader: StatesReader) -> Arrays:
+        found, single = reader(where, given, what)
+        if single and count is None:
+            return found
+        length = None if single else len(next(iter(found.values())))
+        if length != count:
+            refuse_length(f"{self._prefix}.{where}: {what}", length, count, given)
+        return found
+
+
+Converter: TypeAlias = Callable[[Mapping[str, Array], bool], Any]
+
+
+def actions_out(space: Space) -> Converter:
+    """Makes what ``get_action`` returns of arrays [B, ...] by flat name, whose integers are numbered from 0.
+
+    The function takes the arrays and whether one action is wanted (of B = 1): that is a NumPy scalar or an array of the
+    space's dtype, a batch an array; for a Dict or Tuple a dictionary or tuple of these. All of them are copies.
+    """
+    lows, flat = _lows(space.flat()), space.flat()
+
+    def convert(arrays: Mapping[str, Array], single: bool) -> Any:
+        found = {}
+        for name, box in flat.items():
+            array = np.array(arrays[name][0] if single else arrays[name], box.dtype)
+            found[name] = (array + lows[name] if name in lows else array)[()]
+        return space.unflatten(found)
+
+    return convert
+
+
+def counted_from_zero(flat: Mapping[str, Box]) -> dict[str, Box]:
+    """Boxes of actions as they are inside: those of integers with a number of values begin at 0."""
+    return {
+        name: IntBox(0, box.num_categories, shape=box.shape)
+        if isinstance(box, IntBox) and box.num_categories is not None
+        else box
+        for name, box in flat.items()
+    }
+
+
+def _lows(flat: Mapping[str, Box]) -> Arrays:
+    """What to take away from the integers, where it is not 0."""
+    boxes = {name: box for name, box in flat.items() if isinstance(box, IntBox) and box.num_categories is not None}
+    return {name: box.low.astype(box.dtype) for name, box in boxes.items() if box.low.any()}
+
+
+def _parts(argument: str, space: Space, given: Any) -> dict[str, Any]:
+    try:
+        return space.flatten(given)
+    except RLGraphError as error:
+        raise RLGraphError(f"{argument}: {error}", argument, error.value) from None
+
+
+def _lengths(found: Mapping[str, Array]) -> str:
+    return ", ".join(f"{name} {len(array)}" for name, array in found.items())

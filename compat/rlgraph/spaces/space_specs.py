@@ -1,0 +1,222 @@
+"""Spaces from specifications and from Gymnasium's spaces."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.checks import did_you_mean, shortened
+from ....core.protocols import Array
+from ...common.specs.tables import without_case
+from .boxes import BoolBox, FloatBox, IntBox
+from .containers import Dict, Tuple
+from .errors import RLGraphError, known, refuse
+from .space import Space, reads
+
+_WHERE: Final = "Space.from_spec"
+_CLASSES: Final[dict[str, type[Space]]] = {
+    "FloatBox": FloatBox,
+    "IntBox": IntBox,
+    "BoolBox": BoolBox,
+    "Dict": Dict,
+    "Tuple": Tuple,
+}
+_KINDS: Final[dict[Any, type[Space]]] = {
+    **dict.fromkeys(("float", "float32", "float64", "floatbox", float, np.float32, np.float64), FloatBox),
+    **dict.fromkeys(("int", "int32", "int64", "uint8", "intbox", int, np.int32, np.int64, np.uint8), IntBox),
+    **dict.fromkeys(("bool", "boolbox", bool, np.bool_), BoolBox),
+    **dict.fromkeys(("dict", dict), Dict),
+    **dict.fromkeys(("tuple", "list", tuple, list), Tuple),
+}
+_FORMS: Final = (
+    "'float', 'int' or 'bool', dict(type=, shape=, low=, high=), a dictionary, tuple or list of such ones, "
+    '"FloatBox((4,))", or a Space'
+)
+_RANKS: Final = ("add_batch_rank", "add_time_rank", "time_major")
+_INT32: Final = (-(2**31), 2**31 - 1)
+
+
+def space_of(where: str, given: Any) -> Space:
+    """The space that an argument means: a Space, a specification, or a space of Gymnasium.
+
+    Integers of Gymnasium's spaces keep their numbers: ``Discrete(3, start=1)`` is ``IntBox(1, 4)``.
+
+    Args:
+        where: the argument, for messages: ``"DQNAgent: state_space"``.
+        given: what was given for it.
+
+    Raises:
+        RLGraphError: it is none of these, or a space of Gymnasium that has no counterpart.
+    """
+    if _is_gymnasium(given):
+        return _of_gymnasium(where, given)
+    return _read(where, given)
+
+
+@reads
+def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
+    """See :meth:`Space.from_spec`; ``kind`` is the class that it was called on."""
+    ranks = {name: value for name, value in given.items() if name in _RANKS}
+    arguments = {name: value for name, value in given.items() if name not in _RANKS}
+    if kind is not Space and not isinstance(spec, Space) and (spec is None or _is_arguments(spec)):
+        space = _called(_WHERE, kind, {**(spec or {}), **arguments})
+    elif arguments and isinstance(spec, Mapping) and _has_type(spec):
+        space = space_of(_WHERE, {**spec, **arguments})
+    elif arguments and not isinstance(spec, str | type):
+        name, value = next(iter(arguments.items()))
+        refuse(f"{_WHERE}: {name}", f"is for types and for dictionaries with 'type', not for {shortened(spec)}", value)
+    elif arguments:
+        space = space_of(_WHERE, {"type": spec, **arguments})
+    else:
+        space = space_of(_WHERE, spec)
+    if not isinstance(space, kind):
+        refuse(f"{kind.__name__}.from_spec: spec", f"describes a {type(space).__name__}, {space!r}", spec)
+    return space.with_extra_ranks(*(ranks.get(name) for name in _RANKS)) if ranks else space
+
+
+def _is_arguments(spec: Any) -> bool:
+    """Is it a dictionary without ``type``, the arguments of a class?"""
+    return isinstance(spec, Mapping) and not _has_type(spec)
+
+
+def _has_type(spec: Mapping[Any, Any]) -> bool:
+    """Does a dictionary describe one space, rather than the parts of one? A part may be called ``type``, too."""
+    return isinstance(spec.get("type"), str | type)
+
+
+def _read(where: str, spec: Any) -> Space:
+    if isinstance(spec, Space):
+        return spec
+    if isinstance(spec, str) and "(" in spec:
+        return _parsed(where, spec)
+    if isinstance(spec, str | type):
+        return _called(where, _kind(where, spec), _dtype(spec))
+    if isinstance(spec, Mapping):
+        return _typed(where, spec) if _has_type(spec) else _dictionary(where, spec)
+    if not isinstance(spec, tuple | list):
+        refuse(where, f"must be {_FORMS} or a space of Gymnasium; got {shortened(spec)}", spec)
+    return _tuple(where, spec)
+
+
+def _dictionary(where: str, parts: Mapping[Any, Any]) -> Space:
+    return Dict(_parts(where, parts))
+
+
+def _parts(where: str, parts: Mapping[Any, Any]) -> dict[Any, Space]:
+    return {key: space_of(f"{where}[{key!r}]", part) for key, part in parts.items()}
+
+
+def _tuple(where: str, parts: Sequence[Any]) -> Space:
+    return Tuple(*(space_of(f"{where}[{index}]", part) for index, part in enumerate(parts)))
+
+
+def _typed(where: str, spec: Mapping[str, Any]) -> Space:
+    """The space of a dictionary with ``type``."""
+    arguments = {name: value for name, value in spec.items() if name != "type"}
+    kind = _kind(where, spec["type"])
+    return _called(where, kind, arguments if kind in (Dict, Tuple) else _dtype(spec["type"]) | arguments)
+
+
+def _kind(where: str, given: Any) -> type[Space]:
+    if isinstance(given, type) and given in _CLASSES.values():
+        return given
+    kind = _KINDS.get(without_case(given) if isinstance(given, str) else given)
+    if kind is None:
+        names = [name for name in _KINDS if isinstance(name, str)]
+        text = "; text is not supported" if given is str or given in ("str", "text", "textbox") else ""
+        near = did_you_mean(given, names) if isinstance(given, str) else ""
+        refuse(where, f"has the unknown type {given!r}{near}{text}; it must be {_FORMS}", given)
+    return kind
+
+
+def _dtype(given: Any) -> dict[str, Any]:
+    """A dtype that the name of a type asks for."""
+    is_byte = given is np.uint8 or (isinstance(given, str) and without_case(given) == "uint8")
+    return {"dtype": "uint8"} if is_byte else {}
+
+
+def _called(where: str, kind: type[Space], arguments: Mapping[str, Any]) -> Space:
+    if kind is Dict:
+        ranks = {name: value for name, value in arguments.items() if name in _RANKS}
+        return Dict(_parts(where, {k: v for k, v in arguments.items() if k not in _RANKS}), **ranks)
+    if kind is Tuple:
+        known(where, arguments, ("components", *_RANKS))
+        return Tuple(*arguments.get("components", ()), **{k: v for k, v in arguments.items() if k in _RANKS})
+    known(where, arguments, inspect.signature(kind).parameters)
+    made: Callable[..., Space] = kind
+    return made(**arguments)
+
+
+def _parsed(where: str, text: str) -> Space:
+    """The space of ``"FloatBox((256,))"``: the call of a class with literal arguments, or with such calls."""
+    try:
+        space = _evaluated(where, ast.parse(text.strip(), mode="eval").body)
+    except RLGraphError:
+        raise
+    except (SyntaxError, ValueError, TypeError) as error:
+        refuse(where, f"is not the call of a Space with literal arguments: {text!r}: {error}", text)
+    if not isinstance(space, Space):
+        refuse(where, f"is not the call of a Space: {text!r}", text)
+    return space
+
+
+def _evaluated(where: str, node: ast.expr) -> Any:
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+    if name not in _CLASSES:
+        near = did_you_mean(name, _CLASSES)
+        refuse(where, f"calls {name!r}, which is no Space{near}; Spaces are {', '.join(_CLASSES)}", name)
+    kind: Any = _CLASSES[name]
+    arguments = [_evaluated(where, argument) for argument in node.args]
+    return kind(*arguments, **{str(one.arg): _evaluated(where, one.value) for one in node.keywords})
+
+
+def _is_gymnasium(given: Any) -> bool:
+    """Is it a space of Gymnasium? Then Gymnasium is loaded."""
+    spaces = sys.modules.get("gymnasium.spaces")
+    return spaces is not None and isinstance(given, spaces.Space)
+
+
+def _of_gymnasium(where: str, space: Any) -> Space:
+    readers: dict[str, Callable[[str, Any], Space]] = {
+        "Discrete": lambda _, one: IntBox(int(one.start), int(one.start) + int(one.n)),
+        "MultiBinary": lambda _, one: BoolBox(one.shape),
+        "MultiDiscrete": _of_multi_discrete,
+        "Box": _of_box,
+        "Dict": lambda _, one: _dictionary(where, one.spaces),
+        "Tuple": lambda _, one: _tuple(where, one.spaces),
+    }
+    spaces = sys.modules["gymnasium.spaces"]
+    reader = next((found for name, found in readers.items() if isinstance(space, getattr(spaces, name))), None)
+    if reader is None:
+        refuse(where, f"{space} is not supported; supported are {', '.join(readers)}", space)
+    return reader(where, space)
+
+
+def _of_multi_discrete(where: str, space: Any) -> Space:
+    sizes = np.unique(space.nvec)
+    if len(sizes) > 1:
+        counts = ", ".join(f"Discrete({count})" for count in space.nvec.reshape(-1).tolist())
+        refuse(where, f"{space} is not supported: its sizes differ; use Tuple(({counts}))", space)
+    return IntBox(space.start, space.start + space.nvec, tuple(space.shape))
+
+
+def _of_box(where: str, space: Any) -> Space:
+    kind, shape = space.dtype.kind, tuple(space.shape)
+    if kind == "b":
+        return BoolBox(shape)
+    if kind == "f":
+        return FloatBox(space.low, space.high, shape)
+    low, high = (np.clip(bound.astype(np.float64), *_INT32).astype(np.int64) for bound in (space.low, space.high))
+    return IntBox(low, _excluded(high), shape, "uint8" if space.dtype == np.uint8 else "int32")
+
+
+def _excluded(high: Array) -> Array:
+    """The first integer beyond, within what int32 bounds can be."""
+    return np.asarray(np.minimum(high + 1, _INT32[1]))

@@ -1,0 +1,229 @@
+"""What may stand in each place of an agent's specification, beside layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ....core.checks import shortened
+from ...common.refusals import refuse
+from ...common.specs.argument_checks import flag, or_none, real, text, whole
+from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
+from ..processing.decays import make_decay
+from .layer_tables import INITIALIZERS, LAYERS, activation, biases, weights
+
+
+def _learning_rate(where: str, value: Any) -> Any:
+    """A number, or a decay as a dictionary in normal form."""
+    decay = make_decay(where, value, at_least=0)
+    return decay.to_json() if decay.constant is None else decay.constant
+
+
+_RATE: Final = Argument("learning_rate", check=_learning_rate)
+_CLIP: Final = (
+    Argument("clip_grad_norm", None, or_none(real(above=0))),
+    Argument("clip_grad_norm_global", None, or_none(real(above=0))),
+)
+
+
+def _optimizer(*arguments: Argument) -> Entry:
+    return Entry((_RATE, *arguments, *_CLIP))
+
+
+def _share(name: str, default: float, *aliases: str) -> Argument:
+    return Argument(name, default, real(at_least=0, at_most=1), aliases=aliases)
+
+
+_ADAM: Final = (
+    _share("beta_1", 0.9, "beta1"),
+    _share("beta_2", 0.999, "beta2"),
+    Argument("epsilon", 1e-8, real(above=0)),
+)
+
+OPTIMIZERS: Final = SpecTable(
+    "optimizer",
+    {
+        "adam": _optimizer(*_ADAM),
+        "nadam": _optimizer(*_ADAM),
+        "adagrad": _optimizer(Argument("initial_accumulator_value", 0.1, real(at_least=0))),
+        "adadelta": _optimizer(_share("rho", 0.95), Argument("epsilon", 1e-8, real(above=0))),
+        "sgd": _optimizer(
+            _share("momentum", 0.0), Argument("decay", 0.0, real(at_least=0)), Argument("nesterov", False, flag)
+        ),
+        "gradient_descent": _optimizer(),
+        "rmsprop": _optimizer(
+            _share("rho", 0.99, "decay"), _share("momentum", 0.0), Argument("epsilon", 0.1, real(above=0))
+        ),
+    },
+    aliases={
+        **{f"{name}_optimizer": name for name in ("adam", "nadam", "adagrad", "adadelta", "sgd", "rmsprop")},
+        **{"gradient_descent_optimizer": "gradient_descent", "rms_prop": "rmsprop"},
+    },
+    refused={"horovod": "there is one learner: use the optimizer inside of it"},
+    normalized=without_case,
+    dotted=False,
+)
+
+_CAPACITY: Final = Argument("capacity", 1000, whole(1))
+_NEXT_STATES: Final = "are stored always: leave it out"
+
+
+def _no_options(where: str, values: dict[str, Any]) -> dict[str, Any]:
+    if values.pop("next_states", True) is not True:
+        refuse(f"{where}['next_states']", _NEXT_STATES, False)
+    return values
+
+
+_OLD: Final = Argument("next_states", ABSENT, flag)
+MEMORIES: Final = SpecTable(
+    "memory",
+    {
+        "replay": Entry((_CAPACITY, _OLD), finish=_no_options),
+        "prioritized_replay": Entry(
+            (
+                _CAPACITY,
+                Argument("alpha", 1.0, real(at_least=0)),
+                Argument("beta", 0.0, real(at_least=0, at_most=1)),
+                _OLD,
+            ),
+            finish=_no_options,
+        ),
+        "ring_buffer": Entry((_CAPACITY, Argument("episode_semantics", False, flag), _OLD), finish=_no_options),
+        "fifo": Entry((_CAPACITY,)),
+    },
+    aliases={
+        **{"replay_memory": "replay", "replay_buffer": "replay", "fifo_queue": "fifo"},
+        **dict.fromkeys(
+            ("prioritized", "prioritized_replay_buffer", "mem_prioritized_replay", "mem_prioritized_replay_buffer"),
+            "prioritized_replay",
+        ),
+    },
+    normalized=without_case,
+    dotted=False,
+)
+
+_OUTPUT: Final = (
+    Argument("pre_network_spec", [], module="layer", collected=list),
+    Argument("weights_spec", None, weights),
+    Argument("biases_spec", None, biases),
+    Argument("activation", None, activation),
+)
+
+
+def _stream(name: str) -> tuple[Argument, ...]:
+    return (
+        Argument(f"units_{name}_stream", None, or_none(whole(1))),
+        Argument(f"activation_{name}_stream", "relu", activation),
+        Argument(f"weights_spec_{name}_stream", None, weights),
+        Argument(f"biases_spec_{name}_stream", None, biases),
+    )
+
+
+ADAPTERS: Final = SpecTable(
+    "action adapter",
+    {
+        "action_adapter": Entry(_OUTPUT),
+        "dueling_action_adapter": Entry((*_OUTPUT, *_stream("state_value"), *_stream("advantage"))),
+        "baseline_action_adapter": Entry(_OUTPUT),
+    },
+    default="action_adapter",
+    normalized=without_case,
+    dotted=False,
+)
+
+
+def _settings(name: str, *arguments: Argument, refused: Mapping[str, str] | None = None) -> SpecTable:
+    """A part without ``type``."""
+    return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False, refused=refused or {})
+
+
+OBSERVE: Final = _settings(
+    "observe_spec",
+    Argument("buffer_enabled", True, flag),
+    Argument("buffer_size", 100, whole(1)),
+    Argument("n_step", 1, whole(1)),
+)
+_UPDATE: Final = (
+    Argument("do_updates", True, flag),
+    Argument("steps_before_update", 0, whole(0)),
+    Argument("update_interval", 4, whole(1)),
+    Argument("update_steps", 1, whole(1)),
+    Argument("batch_size", 64, whole(1)),
+    Argument("sync_interval", None, or_none(whole(1))),
+)
+UPDATE: Final = _settings("update_spec", *_UPDATE)
+"""``sync_interval`` None is not given."""
+PPO_UPDATE: Final = _settings(
+    "update_spec", *_UPDATE, Argument("num_iterations", 10, whole(1)), Argument("sample_size", 64, whole(1))
+)
+IMPALA_UPDATE: Final = _settings(
+    "update_spec",
+    *(Argument("batch_size", 16, whole(1)) if one.name == "batch_size" else one for one in _UPDATE),
+)
+"""``batch_size`` counts unrolls."""
+
+
+def _regexp(where: str, value: Any) -> str:
+    pattern: str = text(where, value)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        refuse(where, f"is no regular expression: {error}", value)
+    return pattern
+
+
+SUMMARY: Final = _settings(
+    "summary_spec",
+    Argument("directory", None, or_none(text)),
+    Argument("summary_regexp", None, or_none(_regexp)),
+    Argument("save_secs", 120, or_none(real(above=0))),
+    Argument("save_steps", None, or_none(whole(1))),
+)
+SAVER: Final = _settings(
+    "saver_spec",
+    Argument("directory", None, or_none(text)),
+    Argument("checkpoint_basename", "model.ckpt", text),
+    Argument("max_checkpoints", 5, or_none(whole(1))),
+    Argument("save_secs", 600, or_none(real(above=0))),
+    Argument("save_steps", None, or_none(whole(1))),
+)
+SYNC: Final = _settings("value_function_sync_spec", Argument("sync_tau", 0.005, real(above=0, at_most=1)))
+
+TABLES: Final[Mapping[str, SpecTable]] = {
+    "initializer": INITIALIZERS,
+    "layer": LAYERS,
+    "optimizer": OPTIMIZERS,
+    "memory": MEMORIES,
+    "adapter": ADAPTERS,
+    "observe": OBSERVE,
+    "update": UPDATE,
+    "ppo_update": PPO_UPDATE,
+    "impala_update": IMPALA_UPDATE,
+    "summary": SUMMARY,
+    "saver": SAVER,
+    "sync": SYNC,
+}
+"""By name."""
+
+
+def layers_of(where: str, spec: Any) -> list[Any]:
+    """The list of layers of a network's specification, resolved.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    from ...common.specs.modules import resolve
+
+    given = spec
+    if isinstance(given, Mapping):
+        if set(given) - {"type", "layers"} or "layers" not in given:
+            refuse(
+                where, f"must be a list of layers, or a dictionary with one under 'layers'; got {shortened(spec)}", spec
+            )
+        given = given["layers"]
+    if callable(given):
+        refuse(where, "cannot be a function or class: use a list of layers", spec)
+    if not isinstance(given, list | tuple):
+        refuse(where, f"must be a list of layers, got {shortened(spec)}", spec)
+    return [resolve(f"{where}[{index}]", layer, "layer", TABLES) for index, layer in enumerate(given)]

@@ -1,0 +1,199 @@
+"""The agents: their names, and the arguments of each, with defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ....core.checks import did_you_mean
+from ...common.specs.files import JSON, YAML, is_file_name, read_file
+from ...common.specs.tables import REQUIRED, without_case
+from ..spaces.errors import RLGraphError, known, mapping, refuse, translate_errors
+
+SUFFIXES: Final = (*JSON, *YAML)
+"""Of files that hold an agent's specification."""
+
+_SPACES: Final = {"state_space": REQUIRED, "action_space": REQUIRED}
+_REST: Final = {
+    "preprocessing_spec": None,
+    "network_spec": REQUIRED,
+    "internal_states_space": None,
+    "action_adapter_spec": None,
+    "exploration_spec": None,
+    "execution_spec": None,
+    "optimizer_spec": None,
+    "observe_spec": None,
+    "update_spec": None,
+    "summary_spec": None,
+    "saver_spec": None,
+    "auto_build": True,
+}
+
+
+def _agent(name: str | None, own: Mapping[str, Any], **other: Any) -> dict[str, Any]:
+    """Arguments in order: those of the kind, then those of all agents, of which some have other defaults."""
+    return {**own, **{**_SPACES, "discount": 0.98, **_REST, "name": name, **other}}
+
+
+_DQN: Final = {
+    "double_q": True,
+    "dueling_q": True,
+    "huber_loss": False,
+    "n_step": 1,
+    "memory_spec": None,
+    "store_last_memory_batch": False,
+    "store_last_q_table": False,
+}
+
+_FREE: Final = {"discount": 0.99, "state_space": None, "action_space": None, "network_spec": None}
+"""Of IMPALA: its environments have spaces, and ``architecture`` is a network."""
+_WORKERS: Final = {"num_workers": 1, "worker_sample_size": 100}
+_IMPALA: Final = {
+    "fifo_queue_spec": None,
+    "architecture": "large",
+    "environment_spec": None,
+    "weight_pg": None,
+    "weight_baseline": None,
+    "weight_entropy": None,
+    "worker_sample_size": 100,
+    "dynamic_batching": False,
+    "num_workers": 1,
+    "feed_previous_action_through_nn": True,
+    "feed_previous_reward_through_nn": True,
+    "reward_clipping": "clamp_one",
+}
+
+AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "dqn": _agent("dqn-agent", _DQN),
+    "apex": _agent("apex-agent", {**_DQN, "huber_loss": True}),
+    "actor_critic": _agent(
+        "actor-critic-agent",
+        {
+            "value_function_spec": REQUIRED,
+            "gae_lambda": 1.0,
+            "sample_episodes": True,
+            "memory_spec": None,
+            "weight_entropy": 0.01,
+        },
+    ),
+    "ppo": _agent(
+        "ppo-agent",
+        {
+            "value_function_spec": REQUIRED,
+            "clip_ratio": 0.2,
+            "gae_lambda": 1.0,
+            "standardize_advantages": False,
+            "sample_episodes": True,
+            "memory_spec": None,
+            "weight_entropy": 0.0,
+            "value_function_clipping": None,
+        },
+    ),
+    "sac": _agent(
+        "sac-agent",
+        {
+            "double_q": True,
+            "initial_alpha": 1.0,
+            "target_entropy": None,
+            "value_function_spec": None,
+            "value_function_sync_spec": None,
+            "memory_spec": None,
+        },
+    ),
+    "impala": _agent(None, {"discount": 0.99, **_IMPALA, "type": "single"}, **_FREE),
+    "single_impala": _agent(None, {**_WORKERS, "discount": 0.99, **_IMPALA}, **_FREE),
+    "random": {**_SPACES, "discount": 0.98, **_REST, "network_spec": None, "name": "random-agent"},
+}
+"""By key: the arguments in order, with their defaults."""
+
+ROLES: Final = ("single", "actor", "learner")
+"""What IMPALAAgent may be: its ``type``, which a specification may have in the place of the agent's key."""
+_ALIASES: Final = {"num_actors": "num_workers"}
+
+_REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observations for what others have done"}
+
+
+def kind_of(where: str, name: str) -> str:
+    """The key of the agent of this name: case, ``-`` and ``_`` do not count, nor does ``agent`` at the end.
+
+    Raises:
+        RLGraphError: there is none; the message has the nearest.
+    """
+    plain = without_case(name)
+    plain = plain.removesuffix("agent") or plain
+    for key in AGENTS:
+        if without_case(key) == plain:
+            return key
+    if plain in _REFUSED:
+        refuse(where, f"is {name!r}: {_REFUSED[plain]}", name)
+    near = did_you_mean(name, AGENTS)
+    agents, files = ", ".join(AGENTS), " or ".join(SUFFIXES)
+    raise RLGraphError(
+        f"{where} must be one of {agents}, or the name of a {files} file; got {name!r}{near}", where, name
+    )
+
+
+def is_role(kind: str, name: Any) -> bool:
+    """Is what stands under ``type`` a role of this kind of agent, rather than the key of one?"""
+    return kind == "impala" and isinstance(name, str) and without_case(name) in ROLES
+
+
+def read_spec(where: str, spec: Any) -> dict[str, Any]:
+    """The arguments that a dictionary or a file holds; the dictionary stays as it is.
+
+    Raises:
+        RLGraphError: it is neither, or the file cannot be read.
+    """
+    if isinstance(spec, str) and is_file_name(spec, SUFFIXES):
+        with translate_errors():
+            spec = read_file(where, spec, SUFFIXES)
+    return dict(mapping(where, spec))
+
+
+def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of an agent in order, as given or with their defaults.
+
+    Args:
+        kind: a key of :data:`AGENTS`.
+        where: the agent's class, for messages.
+        args: given by position; the first may be a dictionary or the name of a file, over whose arguments ``kwargs``
+            win.
+        kwargs: given by name.
+
+    Raises:
+        RLGraphError: an argument is unknown, missing, or given twice.
+    """
+    defaults = AGENTS[kind]
+    names, given = list(defaults), dict(kwargs)
+    if args and _is_specification(args[0], defaults):
+        spec = read_spec(where, args[0])
+        own = spec.pop("type", kind)
+        if is_role(kind, own):
+            spec, own = {**spec, "type": own}, kind
+        if not isinstance(own, str) or kind_of(f"{where}: type", own) != kind:
+            refuse(f"{where}: type", f"is {own!r}, which is another agent", own)
+        args, given = args[1:], {**spec, **given}
+    if len(args) > len(names):
+        refuse(where, f"takes {len(names)} arguments, got {len(args)} by position", args[len(names)])
+    for name, value in zip(names, args, strict=False):
+        if name in given:
+            refuse(f"{where}: {name}", "is given twice, by position and by name", value)
+        given[name] = value
+    for alias, name in _ALIASES.items():
+        if alias in given and name in defaults:
+            if name in given:
+                refuse(f"{where}: {alias}", f"and {name} are two names of one argument", given[alias])
+            given[name] = given.pop(alias)
+    known(where, given, names)
+    values = {name: given.get(name, default) for name, default in defaults.items()}
+    for name, default in defaults.items():
+        if default is REQUIRED and (values[name] is REQUIRED or values[name] is None):
+            refuse(f"{where}: {name}", f"is missing: {where} needs it", None)
+    return values
+
+
+def _is_specification(given: Any, names: Mapping[str, Any]) -> bool:
+    """Is it the arguments of an agent, and not the specification of a space?"""
+    if isinstance(given, Mapping):
+        return any(name in given for name in names)
+    return isinstance(given, str) and is_file_name(given, SUFFIXES)

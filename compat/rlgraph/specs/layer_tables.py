@@ -1,0 +1,137 @@
+"""The layers of networks: their arguments, with defaults and what each may be."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.checks import shortened
+from ...common.refusals import choice, integer, refuse
+from ...common.specs.argument_checks import flag, one_or_several, or_none, real, several, text, whole
+from ...common.specs.modules import resolve
+from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
+
+ACTIVATIONS: Final = {
+    **{name: name for name in ("crelu", "elu", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish")},
+    **{"tanh": "tanh", "linear": "none", "lrelu": "leaky-relu", "leaky_relu": "leaky-relu"},
+}
+"""Names of activation functions, and what they are called in ``common.layers``."""
+
+INITIALIZERS: Final = SpecTable(
+    "initial value",
+    {
+        "truncated_normal": Entry((Argument("mean", 0.0, real()), Argument("stddev", 1.0, real(above=0)))),
+        "xavier": Entry(),
+        "zeros": Entry(),
+    },
+    aliases={"truncated": "truncated_normal", "xavier_uniform": "xavier", "glorot_uniform": "xavier"},
+    normalized=without_case,
+    dotted=False,
+)
+
+
+def activation(where: str, value: Any) -> str:
+    """The name of an activation function, as ``common.layers`` has it; None is linear."""
+    if value is None:
+        return "none"
+    name = value.lower().replace("-", "_") if isinstance(value, str) else value
+    return ACTIVATIONS[choice(where, name, ACTIVATIONS)]
+
+
+def weights(where: str, value: Any) -> Any:
+    """Initial values: None for the default, a number, an array as a list, or an initializer."""
+    if value is None or (isinstance(value, bool) and value):
+        return None
+    if isinstance(value, str | dict):
+        return resolve(where, value, "initializer", {"initializer": INITIALIZERS})
+    array = np.asarray(value)
+    if isinstance(value, bool) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        refuse(
+            where,
+            f"must be a number, an array, or one of {', '.join(INITIALIZERS.entries)}; got {shortened(value)}",
+            value,
+        )
+    return array.tolist()
+
+
+def biases(where: str, value: Any) -> Any:
+    """As :func:`weights`; False for no biases."""
+    return False if value is False else weights(where, value)
+
+
+def _data_format(where: str, value: Any) -> str:
+    if value == "channels_first":
+        refuse(where, "cannot be 'channels_first': transpose images to [height, width, channels]", value)
+    return choice(where, value, ("channels_last",))
+
+
+def _padding(where: str, value: Any) -> str:
+    return choice(where, value.lower() if isinstance(value, str) else value, ("valid", "same"))
+
+
+def _no_inner_lists(where: str, values: dict[str, Any]) -> dict[str, Any]:
+    for index, layer in enumerate(values["residual_unit"]):
+        if isinstance(layer, list):
+            refuse(f"{where}['residual_unit'][{index}]", f"must be a layer, got {shortened(layer)}", layer)
+    return values
+
+
+_SCOPE: Final = Argument("scope", ABSENT, text)
+_ENDS: Final = (
+    Argument("activation", None, activation),
+    Argument("weights_spec", None, weights),
+    Argument("biases_spec", None, biases),
+    _SCOPE,
+)
+_PAIR: Final = one_or_several(whole(1), count=2)
+
+LAYERS: Final = SpecTable(
+    "layer",
+    {
+        "dense": Entry((Argument("units", check=whole(1)), *_ENDS)),
+        "conv2d": Entry(
+            (
+                Argument("filters", check=whole(1)),
+                Argument("kernel_size", check=_PAIR),
+                Argument("strides", 1, _PAIR),
+                Argument("padding", "valid", _padding),
+                Argument("data_format", "channels_last", _data_format),
+                *_ENDS,
+            )
+        ),
+        "maxpool2d": Entry(
+            (
+                Argument("pool_size", check=_PAIR),
+                Argument("strides", 1, _PAIR),
+                Argument("padding", "valid", _padding),
+                Argument("data_format", "channels_last", _data_format),
+                _SCOPE,
+            )
+        ),
+        "lstm": Entry((Argument("units", check=whole(1)), _SCOPE)),
+        "reshape": Entry(
+            (
+                Argument("flatten", False, flag),
+                Argument("flatten_categories", None, or_none(flag)),
+                Argument("new_shape", None, or_none(several(whole(1)))),
+                _SCOPE,
+            )
+        ),
+        "residual": Entry(
+            (Argument("residual_unit", module="layer", collected=list), Argument("repeats", 2, whole(1)), _SCOPE),
+            finish=_no_inner_lists,
+        ),
+        "concat": Entry((Argument("axis", 0, lambda where, value: integer(where, value, at_least=0)), _SCOPE)),
+    },
+    aliases={
+        **{"fc": "dense", "fully_connected": "dense", "dense_layer": "dense", "conv2d_layer": "conv2d"},
+        **{"max_pool_2d": "maxpool2d", "lstm_layer": "lstm", "residual_layer": "residual", "concat_layer": "concat"},
+    },
+    refused={
+        **dict.fromkeys(("embedding", "embedding_lookup"), "ints are one-hot: use dict(type='reshape', flatten=True)"),
+        **dict.fromkeys(("string_layer", "string_to_hash_bucket"), "text is not supported"),
+    },
+    normalized=without_case,
+    dotted=False,
+)

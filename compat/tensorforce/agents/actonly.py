@@ -1,0 +1,256 @@
+"""Acting and nothing else: what ``Agent.load(format="pb-actonly")`` returns. It runs without TensorFlow.
+
+``Agent.save`` writes it as a folder, which is written whole or not at all: a LiteRT program, its weights and what
+preprocessing has learnt, and a JSON file that says how states become actions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+
+from ....core.errors import ArgumentError, CheckpointError
+from ....core.protocols import Array, ArraySpec
+from ....policies.description import read_json, read_part, specs_to_json
+from ....policies.interpreter import ActSignature, LiteProgram
+from ....policies.weight_patches import FrozenProgram
+from ....run_dir.arrays import encode_arrays, join_state, split_state
+from ....run_dir.files import remove, write_json_atomically
+from ....run_dir.folders import staged, target_of, written
+from ....run_dir.provenance import provenance
+from ..processing.preprocessors import Preprocessing, make_preprocessing
+from ..spaces import readers
+from ..spaces.errors import TensorforceError, refuse
+from ..spaces.specs import Values, read_values
+from .action_draws import Chooser, Levels
+from .actors import ModelActing
+
+if TYPE_CHECKING:
+    from .learner import Learner
+    from .protocol import ActObserve
+
+WHY: Final = "act_only_why_not"
+"""Where a saved state says why there is no such folder; None if there is."""
+_FILE, _PROGRAM, _STATE = "actonly.json", "policy.tflite", "state.safetensors"
+_FORMAT, _VERSION = "axonrl act-only agent", 1
+_MADE: weakref.WeakKeyDictionary[Any, FrozenProgram | bytes | str] = weakref.WeakKeyDictionary()
+"""By traced program: that of PREDICT alone, or why there is none."""
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write(agent: ActObserve, directory: Path) -> str | None:
+    """Write the folder, in the place of an earlier one; where it cannot be made, there is none.
+
+    Returns:
+        None, or why it cannot be made.
+
+    Raises:
+        CheckpointError: it cannot be written.
+        TensorforceError: something else is there.
+    """
+    learning = agent.learning
+    try:
+        target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
+    except ArgumentError as error:
+        raise TensorforceError(f"Agent.save: {error}", "filename", str(directory)) from None
+    made = f"a {agent.kind} agent has no model" if learning is None else _made(learning)
+    if learning is None or isinstance(made, str):
+        if target.exists():
+            remove(target)
+        return str(made)
+    weights = _ordered(learning)
+    frozen = isinstance(made, FrozenProgram)
+    content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
+    statistics = agent.preprocessing.state_dict()["all"]
+    arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
+    described = _described(agent, learning)
+    with staged(target) as folder:
+        described["program"] = written(folder / _PROGRAM, [content])
+        described["state"] = {**written(folder / _STATE, encode_arrays(arrays)), "tree": tree}
+        write_json_atomically(folder / _FILE, described)
+    return None
+
+
+def _described(agent: ActObserve, learning: Learner) -> dict[str, Any]:
+    """What the JSON file holds beside the other files' names and hashes."""
+    core, predict = agent.core, learning.program.predict
+    return {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "agent": agent.kind,
+        "made_with": provenance(),
+        "states": agent.states_values.to_json(),
+        "actions": agent.actions_values.to_json(),
+        "distributions": core.chooser.distributions if isinstance(core, ModelActing) else {},
+        "preprocessing": agent.preprocessing.spec,
+        "predictions": sorted(predict.outputs),
+        "internals": specs_to_json(predict.state or {}),
+    }
+
+
+def _made(learning: Learner) -> FrozenProgram | bytes | str:
+    """PREDICT as a LiteRT program, converted once; or why it cannot run there."""
+    from ....run_dir.programs import shared
+    from ....runtimes.frozen import acting_program
+
+    program = learning.program
+    if program not in _MADE:
+        try:
+            _MADE[program] = acting_program(program, shared)
+        except ValueError as error:
+            _MADE[program] = str(error)
+    return _MADE[program]
+
+
+def _ordered(learning: Learner) -> dict[str, Array]:
+    """PREDICT's weights, in the order in which its program takes them."""
+    weights = learning.stepper.executor.get_predict_weights()
+    return {name: weights[name] for name in learning.program.predict_variables()}
+
+
+# -- acting -----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Described:
+    """The JSON file, as ``read_part`` takes it."""
+
+    path: Path
+    everything: Mapping[str, Any]
+
+
+class ActOnly:
+    """A saved agent that acts as with ``evaluation=True``. Made by ``Agent.load(format="pb-actonly")``.
+
+    Args:
+        states: of the agent.
+        actions: likewise.
+        distributions: by action.
+        internals: of one row; empty without internal layers.
+        preprocessing: with its statistics.
+        program: PREDICT.
+    """
+
+    def __init__(
+        self,
+        states: Values,
+        actions: Values,
+        distributions: Mapping[str, str],
+        internals: Mapping[str, ArraySpec],
+        preprocessing: Preprocessing,
+        program: Callable[[Any], tuple[dict[str, Any], dict[str, Array] | None]],
+    ) -> None:
+        self._states, self._actions, self._internals = states, actions, internals
+        self._preprocessing, self._program = preprocessing, program
+        self._read = readers.StateReader(states, actions)
+        self._out = readers.action_out(actions)
+        self._choose = Chooser(actions, distributions)
+        nothing = dict.fromkeys(actions.flat, 0.0)
+        self._greedy = Levels(nothing, nothing)
+        self._rng = np.random.default_rng(0)  # nothing is drawn
+        self._closed = False
+
+    def act(
+        self,
+        states: Any,
+        internals: Any = None,
+        parallel: Any = 0,
+        independent: bool = True,
+        deterministic: bool = True,
+        evaluation: bool = True,
+    ) -> Any:
+        """The best actions for states, as ``Agent.act`` with ``evaluation=True``.
+
+        Args:
+            states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
+                several parallel indices a list of them.
+            internals: as the last act returned them.
+            parallel: an index, or several different ones; any, as nothing is kept of them.
+            independent: it always is.
+            deterministic: likewise.
+            evaluation: likewise.
+
+        Returns:
+            Actions, nested as they are declared; with ``internals`` also the next ones.
+
+        Raises:
+            TensorforceError: an argument is wrong.
+        """
+        where = "Agent.act"
+        self._check("act")
+        if not (evaluation or (independent and deterministic)):
+            refuse(
+                f"{where}: evaluation", "must be True: this agent only acts, and neither samples nor explores", False
+            )
+        chosen, single = readers.read_parallel(where, parallel, sys.maxsize)
+        given = [states] if single else readers.each_of(where, "states", states, len(chosen))
+        features: Any = readers.stacked([self._seen(self._read(where, one)) for one in given])
+        held = readers.read_batch_of_internals(where, internals, self._internals, len(chosen), single)
+        predictions, following = self._program({"observation": features, "state": held} if held else features)
+        actions = self._choose(predictions, features, self._greedy, self._rng)
+        found = [self._out({name: array[k] for name, array in actions.items()}) for k in range(len(chosen))]
+        result: Any = found[0] if single else np.stack(found) if self._actions.single else found
+        if internals is None:
+            return result
+        after = [{name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))]
+        return result, after[0] if single else after
+
+    def initial_internals(self) -> dict[str, Array]:
+        """What internal states are at the beginning of an episode, by name; empty without internal layers."""
+        self._check("initial_internals")
+        return {name: np.zeros(spec.shape, spec.dtype) for name, spec in self._internals.items()}
+
+    def close(self) -> None:
+        """It cannot be used afterwards. A second call does nothing."""
+        self._closed = True
+
+    def _seen(self, row: dict[str, Array]) -> dict[str, Array]:
+        """What the model sees of one row: preprocessed as the first timestep of an episode."""
+        if self._preprocessing.idle:
+            return row
+        return {**row, **self._preprocessing.apply_independent(0, {name: row[name] for name in self._states.flat})}
+
+    def _check(self, method: str) -> None:
+        if self._closed:
+            raise TensorforceError(f"Agent.{method}: the agent is closed", method)
+
+
+def read(where: str, directory: Path) -> ActOnly:
+    """What :func:`write` wrote.
+
+    Raises:
+        TensorforceError: a file is missing or damaged.
+    """
+    try:
+        path = directory / _FILE
+        described = _Described(path, read_json(path, _FORMAT, _VERSION, "save the agent again"))
+        program = LiteProgram(read_part(described, "program"))
+        arrays = load_safetensors(read_part(described, "state"))
+        return _assembled(described.everything, program, arrays)
+    except TensorforceError:
+        raise
+    except (CheckpointError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
+        problem = f"{where}: {directory} cannot be used: {error}"
+        raise TensorforceError(problem, "filename", str(directory)) from error
+
+
+def _assembled(described: Mapping[str, Any], program: LiteProgram, arrays: Mapping[str, Array]) -> ActOnly:
+    state = join_state(arrays, described["state"]["tree"])
+    if state["weights"]:
+        program.signatures["set"](list(state["weights"].values()))
+    states, actions = (read_values("Agent.load", described[kind], kind) for kind in ("states", "actions"))
+    internals = {name: ArraySpec(tuple(one["shape"]), one["dtype"]) for name, one in described["internals"].items()}
+    preprocessing = make_preprocessing("Agent.load: preprocessing", described["preprocessing"], states.flat, 1)
+    preprocessing.load_state_dict({"all": state["preprocessing"]})
+    act = ActSignature(program.signatures["act"], described["predictions"], sorted(internals) or None)
+    return ActOnly(states, actions, described["distributions"], internals, preprocessing, act)

@@ -1,0 +1,171 @@
+"""``Agent.create``: an agent from a key, a dictionary, a file, a class or an object."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ...common.specs.files import imported, read_file
+from ..spaces.errors import integer, refuse, translate_errors
+from ..spaces.specs import read_values
+from ..specs.arguments import kind_of
+from .agent import LearningAgent as Agent
+
+Classes: TypeAlias = Mapping[str, type[Agent]]
+_WHERE = "Agent.create"
+_OURS = "tensorforce."
+
+
+def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], classes: Classes) -> Agent:
+    """See :meth:`.agents.Agent.create`.
+
+    Args:
+        agent: which one.
+        environment: gives specifications; or None.
+        kwargs: arguments.
+        classes: of agents, by key.
+    """
+    if isinstance(agent, Agent):
+        return _again(agent, environment, kwargs)
+    made, given = resolved(agent, dict(kwargs), classes)
+    with specs_of(environment) as found:
+        given = with_environment(given, found)
+    one = made(**given)
+    one.initialize()
+    return one
+
+
+def resolved(
+    agent: Any, kwargs: dict[str, Any], classes: Classes, files: tuple[Path, ...] = ()
+) -> tuple[type[Agent], dict[str, Any]]:
+    """The class of an agent, and its arguments; ``kwargs`` win over those of a dictionary or a file.
+
+    ``files`` are those that are being read: one that contains itself is refused.
+
+    Raises:
+        TensorforceError: there is no such agent.
+    """
+    if isinstance(agent, type) and issubclass(agent, Agent):
+        return agent, kwargs
+    if isinstance(agent, Mapping):
+        given = dict(agent)
+        inner = given.pop("agent", None)
+        if inner is None:
+            inner = given.pop("type", "default")
+        return resolved(inner, {**given, **kwargs}, classes, files)
+    if not isinstance(agent, str):
+        refuse(f"{_WHERE}: agent", f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
+    path = Path(agent)
+    if path.is_file():
+        if path.resolve() in files:
+            refuse(f"{_WHERE}: agent", f"names the file {path}, which contains itself", agent)
+        return resolved(_read(path), kwargs, classes, (*files, path.resolve()))
+    if path.suffix == ".json":
+        refuse(f"{_WHERE}: agent", f"names the file {path}, which does not exist", agent)
+    if agent.startswith(_OURS):
+        return classes[kind_of(agent.rpartition(".")[2])], kwargs
+    if "." in agent:
+        return _imported(agent), kwargs
+    return classes[kind_of(agent)], kwargs
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    with translate_errors():
+        content = read_file(f"{_WHERE}: agent", path)
+    if not isinstance(content, Mapping):
+        refuse(f"{_WHERE}: agent", f"{path} must hold a dictionary, got {type(content).__name__}", str(path))
+    return content
+
+
+def _imported(name: str) -> type[Agent]:
+    with translate_errors():
+        found = imported(f"{_WHERE}: agent", name)
+    if not isinstance(found, type) or not issubclass(found, Agent):
+        refuse(f"{_WHERE}: agent", f"{name!r} is not a subclass of Agent, but {found!r}", name)
+    return found
+
+
+@contextlib.contextmanager
+def specs_of(environment: Any) -> Any:
+    """An environment's specifications; one that is made here is closed again."""
+    if environment is None:
+        yield None
+        return
+    from ..environments import Environment
+    from ..environments.environment_specs import is_object
+
+    if isinstance(environment, Environment):
+        yield environment
+        return
+    opened = Environment.create(environment=environment)
+    try:
+        yield opened
+    finally:
+        if not is_object(environment):
+            opened.close()
+
+
+def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
+    """Arguments, with what the environment says where they say nothing.
+
+    Raises:
+        TensorforceError: they contradict the environment.
+    """
+    if environment is None:
+        return given
+    found = dict(given)
+    for kind, spec in (("states", environment.states()), ("actions", environment.actions())):
+        expected = read_values(_WHERE, spec, kind)
+        if found.get(kind) is None:
+            found[kind] = expected.to_json()
+        elif read_values(_WHERE, found[kind], kind).flat != expected.flat:
+            refuse(f"{_WHERE}: {kind}", f"are {found[kind]!r}, and those of the environment {spec!r}", found[kind])
+    limit = environment.max_episode_timesteps()
+    if found.get("max_episode_timesteps") is None:
+        if limit is not None:
+            found["max_episode_timesteps"] = limit
+    elif limit is not None:
+        longest = integer(f"{_WHERE}: max_episode_timesteps", found["max_episode_timesteps"], at_least=1)
+        if longest < limit:
+            refuse(
+                f"{_WHERE}: max_episode_timesteps",
+                f"must be at least the environment's, {limit}; got {longest}",
+                longest,
+            )
+    return found
+
+
+def _again(agent: Agent, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
+    """An agent that exists: it is compared with what else was given, and begins anew with its episodes."""
+    with specs_of(environment) as found:
+        given = with_environment(dict(kwargs), found)
+    for kind, own in (("states", agent.states_values), ("actions", agent.actions_values)):
+        spec = given.pop(kind, None)
+        if spec is not None and read_values(_WHERE, spec, kind).flat != own.flat:
+            refuse(f"{_WHERE}: {kind}", f"of the agent are {own.to_json()!r}, and not {spec!r}", spec)
+    lanes = integer(f"{_WHERE}: parallel_interactions", given.pop("parallel_interactions", 1), at_least=1)
+    if lanes > agent.parallel_interactions:
+        refuse(
+            f"{_WHERE}: parallel_interactions",
+            f"of the agent is {agent.parallel_interactions}, less than {lanes}",
+            lanes,
+        )
+    longest = given.pop("max_episode_timesteps", None)
+    if longest is not None:
+        longest = integer(f"{_WHERE}: max_episode_timesteps", longest, at_least=1)
+    if longest is not None and agent.max_episode_timesteps is not None and agent.max_episode_timesteps < longest:
+        refuse(
+            f"{_WHERE}: max_episode_timesteps",
+            f"of the agent is {agent.max_episode_timesteps}, less than {longest}",
+            longest,
+        )
+    for name, value in given.items():
+        if agent.arguments.get(name) != value:
+            refuse(f"{_WHERE}: {name}", f"of the agent is {agent.arguments.get(name)!r}, and not {value!r}", value)
+    if agent.is_initialized:
+        agent.reset()
+    else:
+        agent.initialize()
+    return agent

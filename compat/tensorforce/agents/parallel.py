@@ -1,0 +1,66 @@
+"""A lane: one of the episodes that an agent has in parallel."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ....core.protocols import Array
+
+
+@dataclasses.dataclass
+class Timestep:
+    """What one act and its observe were; arrays without a batch axis, by flat name."""
+
+    features: dict[str, Array]
+    """Preprocessed states, and masks."""
+    states: dict[str, Array]
+    """As the caller gave them, and masks."""
+    action: dict[str, Array]
+    internals: dict[str, Array]
+    """With which it acted."""
+    reward: float = 0.0
+    raw_reward: float = 0.0
+
+
+class Parallel:
+    """The episode of one parallel index.
+
+    Args:
+        internals: of the model at the beginning of an episode, [1, ...] by name.
+    """
+
+    def __init__(self, internals: dict[str, Array]) -> None:
+        self._initial = internals
+        self.reset()
+
+    def reset(self) -> None:
+        """No episode runs."""
+        self.pending: Timestep | None = None
+        """An act that waits for its observe."""
+        self.timesteps: list[Timestep] = []
+        """Those that are not stored yet."""
+        self.steps = 0
+        """Observes in this episode."""
+        self.episode_reward = 0.0
+        self.internals = dict(self._initial)
+        """Of the next act, [1, ...] by name."""
+
+    @property
+    def running(self) -> bool:
+        """Has an episode begun?"""
+        return self.pending is not None or self.steps > 0
+
+    def columns(self) -> tuple[dict[str, dict[str, Array]], Array]:
+        """The timesteps that are not stored yet, as arrays [T, ...], and their rewards [T]."""
+        groups: dict[str, list[dict[str, Any]]] = {
+            "observation": [one.features for one in self.timesteps],
+            "action": [one.action for one in self.timesteps],
+            "state": [one.internals for one in self.timesteps],
+        }
+        columns = {
+            group: {name: np.stack([row[name] for row in rows]) for name in rows[0]} for group, rows in groups.items()
+        }
+        return columns, np.array([one.reward for one in self.timesteps])

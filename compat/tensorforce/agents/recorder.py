@@ -1,0 +1,165 @@
+"""The recorder: writes what an agent saw and did into files from which others can be pretrained."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from ....core.protocols import Array
+from ..spaces.errors import TensorforceError, integer
+from ..spaces.specs import MASK
+from .attachments import Companion
+from .folders import make_directory, read_keys, stamps
+from .parallel import Timestep
+
+if TYPE_CHECKING:
+    from .protocol import ActObserve
+
+Row: TypeAlias = "tuple[Timestep, int]"
+"""A timestep and its terminal."""
+_KEYS: Final = ("directory", "frequency", "start", "max-traces")
+_NAME: Final = re.compile(r"trace-(\d+)-(\d{8}-\d{6})\.npz")
+_DIGITS: Final = 8
+"""Of the episode in the name of a file, which is filled with zeros: names then sort as the episodes do."""
+
+
+class Recorder(Companion):
+    """Writes ``trace-<episode>-<YYYYmmdd-HHMMSS>.npz``, each with the episodes since the one before.
+
+    A file is written at every episode that is a multiple of ``frequency``, and holds whole episodes in the order in
+    which they ended: for each state and action an array [T, ...], for each int action ``<action>_mask``, ``terminal``
+    int64 [T] (0, 1, 2) and ``reward`` float64 [T]. States and rewards are the caller's, before preprocessing.
+    Episodes that no file was due for when the agent is closed are not written.
+
+    Args:
+        where: for messages: the agent's class.
+        spec: ``directory``; ``frequency`` in episodes; ``start``: so many episodes are skipped; ``max-traces``: how
+            many files are kept, None for all.
+        agent: whose it is.
+
+    Raises:
+        TensorforceError: the specification is invalid.
+    """
+
+    def __init__(self, where: str, spec: Any, agent: ActObserve) -> None:
+        self._place = place = f"{where}: recorder"
+        self._given = given = read_keys(place, spec, _KEYS)
+        self._frequency = integer(f"{place}['frequency']", given.get("frequency", 1), at_least=1)
+        self._start = integer(f"{place}['start']", given.get("start", 0), at_least=0)
+        most = given.get("max-traces")
+        self._most = None if most is None else integer(f"{place}['max-traces']", most, at_least=1)
+        actions = agent.actions_values.flat
+        self._seen = [*agent.states_values.flat]
+        self._taken = [*actions]
+        self._masks = [f"{name}{MASK}" for name, spec in actions.items() if spec.type == "int"]
+        self._running: dict[int, list[Row]] = {}
+        """Rows of unfinished episodes, by parallel index."""
+        self._ended: list[Row] = []
+        """Rows of episodes that are not written yet."""
+        self._due: int | None = None
+        """The episode in the name of a file that is to be written."""
+        self._written: list[Path] = []
+
+    def begin(self, agent: ActObserve) -> None:
+        """Create the folder."""
+        self._directory = make_directory(self._place, self._given)
+
+    def observed(self, agent: ActObserve, index: int, timestep: Timestep, terminal: int) -> None:
+        """Keep the timestep."""
+        rows = self._running.setdefault(index, [])
+        rows.append((timestep, terminal))
+        if terminal:
+            del self._running[index]
+            if agent.episodes >= self._start:  # this one is not counted yet
+                self._ended += rows
+
+    def finished(self, agent: ActObserve, episode_reward: float) -> None:
+        """Is it time for a file?"""
+        if agent.episodes % self._frequency == 0 and self._ended:
+            self._due = agent.episodes
+
+    def timestep_done(self, agent: ActObserve) -> None:
+        """Write a file, if it is time: now that nothing else can fail in this timestep."""
+        if self._due is not None:
+            self._write(self._due)
+
+    def drop(self, index: int) -> None:
+        """Forget the rows of an unfinished episode."""
+        self._running.pop(index, None)
+
+    def close(self, agent: ActObserve) -> None:
+        """Write a file that an error held up."""
+        self.timestep_done(agent)
+
+    def _write(self, episode: int) -> None:
+        try:
+            path = write_trace(self._directory, episode, self._arrays())
+        except OSError as error:
+            problem = f"{self._place}: {self._directory} cannot be written to: {error.strerror or error}"
+            raise TensorforceError(problem, f"{self._place}['directory']", str(self._directory)) from error
+        self._due = None
+        self._ended = []
+        if self._most is not None:
+            self._written = [*self._written, path][-self._most :]
+            self._remove_old(self._most)
+
+    def _arrays(self) -> dict[str, Array]:
+        timesteps = [timestep for timestep, _ in self._ended]
+        arrays = {name: np.stack([one.states[name] for one in timesteps]) for name in self._seen}
+        arrays |= {name: np.stack([one.action[name] for one in timesteps]) for name in self._taken}
+        arrays |= {name: np.stack([one.states[name] for one in timesteps]) for name in self._masks}
+        arrays["terminal"] = np.array([terminal for _, terminal in self._ended], np.int64)
+        arrays["reward"] = np.array([one.raw_reward for one in timesteps], np.float64)
+        return arrays
+
+    def _remove_old(self, most: int) -> None:
+        """Of others that wrote here, the ones with the lowest episodes go first, whenever these were."""
+        found = []
+        for path in self._directory.iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match and path not in self._written:
+                found.append((int(match[1]), match[2], path))
+        others = [path for _, _, path in sorted(found)]
+        for path in [*others, *self._written][:-most]:
+            path.unlink(missing_ok=True)
+
+
+def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> Path:
+    """Write a trace, whole or not at all, under a name that no other process takes at the same time.
+
+    Raises:
+        OSError: as the operating system reports it.
+    """
+    times = stamps()
+    while True:
+        path = directory / f"trace-{episode:0{_DIGITS}d}-{next(times)}.npz"
+        temporary = path.with_name(f".{path.name}.tmp")
+        try:
+            file = temporary.open("xb")
+        except FileExistsError:  # another process is about to write this name
+            continue
+        try:
+            with file:
+                if path.exists():
+                    continue
+                _save(file, arrays)
+            temporary.replace(path)
+            return path
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def _save(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """What ``np.savez_compressed`` writes, whose own arguments have names that states may have."""
+    write: Any = np.lib.format.write_array  # without types in NumPy 2.2
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                write(member, array, allow_pickle=False)

@@ -1,0 +1,266 @@
+"""The summarizer: TensorBoard's events of what an agent does, and of what its user measures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ....core.checks import did_you_mean
+from ....core.protocols import Array
+from ....run_dir.files import remove
+from ...common.events import Events, scalar
+from ..spaces.errors import TensorforceError, integer, known, number
+from .attachments import Companion
+from .folders import make_directory, read_keys, stamps
+from .parallel import Timestep
+from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
+from .summary_values import histogram
+from .variables import shown
+
+if TYPE_CHECKING:
+    from .protocol import ActObserve
+
+__all__ = ["Summarizer", "available", "summarize"]
+
+_KEYS: Final = ("directory", "labels", "frequency", "flush", "max-summaries", "custom")
+_FUNCTIONS: Final = ("act", "observe", "experience", "update", "variables")
+_NAME: Final = re.compile(r"summary-\d{8}-\d{6}")
+_WHERE: Final = "Agent.summarize"
+
+
+def summarize(agent: ActObserve, summary: Any, value: Any, step: Any) -> None:
+    """See :meth:`.agent.LearningAgent.summarize`."""
+    for one in agent.companions:
+        if isinstance(one, Summarizer):
+            one.summarize(agent, summary, value, step)
+            return
+    raise TensorforceError(f"{_WHERE}: the agent has no summarizer: create it with one", "summarizer")
+
+
+class Summarizer(Companion):
+    """Writes events to ``<directory>/summary-<YYYYmmdd-HHMMSS>/``.
+
+    ===============  ==========================================================  ===========================
+    frequency        labels                                                      over
+    ===============  ==========================================================  ===========================
+    ``act``          distributions, ``parameters`` of acting                     timesteps
+    ``observe``      rewards (in every so many episodes)                         timesteps; of episodes those
+    ``update``       losses, entropies, divergences, ``parameters`` of updates,  updates
+                     ``update-norm``, ``updates``
+    ``variables``    ``variables``, in so many updates                           updates
+    ===============  ==========================================================  ===========================
+
+    ``updates`` are changes of variables since the update before.
+
+    Args:
+        where: for messages: the agent's class.
+        spec: ``directory``; ``labels``: ``'all'`` but for histograms, or a list; ``frequency``: of acts, or a
+            dictionary by function, where what it lacks is never written; ``flush``, in seconds; ``max-summaries``: how
+            many folders are kept; ``custom``: summaries for :func:`summarize`, by name, each with a ``type``.
+        agent: whose it is.
+
+    Raises:
+        TensorforceError: the specification is invalid.
+    """
+
+    def __init__(self, where: str, spec: Any, agent: ActObserve) -> None:
+        self._place = place = f"{where}: summarizer"
+        self._given = given = read_keys(place, spec, _KEYS)
+        self._labels = read_labels(f"{place}['labels']", given.get("labels"))
+        self._every = _frequencies(f"{place}['frequency']", given.get("frequency"))
+        self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)
+        self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
+        self._custom = read_custom(f"{place}['custom']", given.get("custom"))
+        self._file: Events | None = None
+        self._acted_at = 0
+        self._before: dict[str, Array] | None = None
+        """Variables before an update whose changes are to be written."""
+
+    def begin(self, agent: ActObserve) -> None:
+        """Open a file in a new folder, and remove the oldest folders."""
+        directory = make_directory(self._place, self._given)
+        try:
+            self._file = Events(_new_folder(directory), self._flush)
+            found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
+            for path in found[: -self._most]:
+                remove(path)
+        except OSError as error:
+            problem = f"{self._place}: {directory} cannot be written to: {error.strerror or error}"
+            raise TensorforceError(problem, f"{self._place}['directory']", str(directory)) from None
+        self._acted_at = agent.timesteps
+
+    def summarize(self, agent: ActObserve, summary: Any, value: Any, step: Any) -> None:
+        """Write a value at once under a label of ``custom``; ``step`` None is the number of timesteps.
+
+        Raises:
+            TensorforceError: there is no such label, or the value does not fit it.
+        """
+        if not isinstance(summary, str) or summary not in self._custom:
+            names = list(self._custom)
+            near = did_you_mean(summary, names) if isinstance(summary, str) else ""
+            raise TensorforceError(
+                f"{_WHERE}: the summarizer's custom has no {summary!r}{near}; it has {', '.join(names) or 'none'}",
+                "summary",
+                summary,
+            )
+        at = agent.timesteps if step is None else integer(f"{_WHERE}: step", step, at_least=0)
+        self._add(at, [self._custom[summary].summary(f"{_WHERE}: value", summary, value)], at_once=True)
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def acted(self, agent: ActObserve) -> None:
+        """Write distributions and parameters."""
+        every, last = self._every.get("act"), agent.core.last
+        if every is None or agent.timesteps // every == self._acted_at // every:
+            return
+        self._acted_at = agent.timesteps
+        if last is None:
+            return
+        values: dict[str, Any] = {}
+        if "parameters" in self._labels:
+            for kind, levels in (("exploration", last.levels.exploration), ("temperature", last.levels.temperature)):
+                values |= {f"parameters/{name}-{kind}": float(level) for name, level in levels.items()}
+        if self._labels & set(GROUPS["distributions"]):
+            values |= self._distributions(agent, agent.core.described())
+        self._write(agent.timesteps, values)
+
+    def observed(self, agent: ActObserve, index: int, timestep: Timestep, terminal: int) -> None:
+        """Write the timestep's reward."""
+        if self._before is None and agent.executor is not None and self._measures_update(agent.updates + 1):
+            self._before = _variables(agent)
+        if self._is_due("observe", agent.episodes + 1):
+            values = {"timestep-reward": timestep.reward, "raw-reward": timestep.raw_reward}
+            self._write(agent.timesteps, self._wanted(values))
+
+    def finished(self, agent: ActObserve, episode_reward: float) -> None:
+        """Write the episode's reward."""
+        if self._is_due("observe", agent.episodes):
+            self._write(agent.episodes, self._wanted({"episode-reward": episode_reward}))
+
+    def updated(self, agent: ActObserve) -> None:
+        """Write what the update measured, and variables."""
+        learning = agent.learning
+        values: dict[str, Any] = {}
+        if learning is not None and learning.facts is not None and self._is_due("update", agent.updates):
+            facts, memory = learning.facts, learning.memory
+            measured = {label: facts.metrics[name] for label, name in METRICS.items() if name in facts.metrics}
+            values |= self._wanted({"loss": facts.loss, **measured})
+            if "parameters" in self._labels:
+                fed: dict[str, Any] = dict(memory.hyper)
+                fed |= {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
+                values |= {f"parameters/{path}": float(value) for path, value in fed.items()}
+        values |= self._of_variables(agent)
+        self._write(agent.updates, values)
+
+    def close(self, agent: ActObserve) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def _distributions(self, agent: ActObserve, described: Mapping[str, Array]) -> dict[str, Any]:
+        """Numbers, means over parallel indices, of actions that are numbers; histograms of the others."""
+        values: dict[str, Any] = {}
+        names = list(described)
+        for name, spec in agent.actions_values.flat.items():
+            own = [query for query in names if query.rpartition("-distribution-")[0] == name]
+            kinds = {kind_of(query) for query in own} & self._labels
+            for query in own if kinds else []:
+                array = described[query]  # [B, *shape], of ints [B, *shape, K]
+                if spec.shape:
+                    values[f"distributions/{query}"] = array
+                elif array.ndim == 1:
+                    values[f"distributions/{query}"] = float(array.mean())
+                else:
+                    means = array.mean(axis=0).tolist()
+                    values |= {f"distributions/{query}/{k}": mean for k, mean in enumerate(means)}
+        return values
+
+    def _of_variables(self, agent: ActObserve) -> dict[str, Any]:
+        """Moments and histograms of variables and of their changes, and a copy for the changes to come."""
+        values: dict[str, Any] = {}
+        before, self._before = self._before, None
+        changes = before is not None and self._measures_update(agent.updates)
+        shows = self._is_due("variables", agent.updates) and self._labels & {"variables", "variables-histogram"}
+        remembers = self._measures_update(agent.updates + 1)
+        if not (changes or shows or remembers):
+            return values
+        now = _variables(agent)
+        if shows:
+            values |= self._described("variables", now)
+        if before is not None and changes:
+            values |= self._described("updates", {name: now[name] - before[name] for name in now})
+        if remembers:
+            self._before = now
+        return values
+
+    def _described(self, label: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, array in arrays.items():
+            if label in self._labels:
+                values[f"{label}/{name}/mean"] = float(array.mean(dtype=np.float64))
+                values[f"{label}/{name}/variance"] = float(array.var(dtype=np.float64))
+            if f"{label}-histogram" in self._labels:
+                values[f"{label}-histogram/{name}"] = array
+        return values
+
+    def _measures_update(self, update: int) -> bool:
+        """Are the changes of this update wanted?"""
+        return self._is_due("update", update) and bool(self._labels & set(OF_WEIGHTS[:2]))
+
+    def _is_due(self, function: str, count: int) -> bool:
+        every = self._every.get(function)
+        return every is not None and count % every == 0
+
+    def _wanted(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Those whose labels are asked for, by tag."""
+        return {tag(label): value for label, value in values.items() if label in self._labels}
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Write one event: numbers, and histograms of arrays."""
+        if values:
+            self._add(
+                step,
+                [histogram(name, x) if isinstance(x, np.ndarray) else scalar(name, x) for name, x in values.items()],
+            )
+
+    def _add(self, step: int, summaries: list[Any], at_once: bool = False) -> None:
+        if self._file is not None:
+            self._file.add(step, summaries, at_once)
+
+
+def _frequencies(place: str, given: Any) -> dict[str, int]:
+    """How often each function writes; those that are missing never do."""
+    if isinstance(given, Mapping):
+        known(place, given, _FUNCTIONS, what="key")
+        return {name: integer(f"{place}[{name!r}]", value, at_least=1) for name, value in given.items()}
+    acts = 1 if given is None else integer(place, given, at_least=1)
+    return {**dict.fromkeys(_FUNCTIONS, 1), "act": acts}
+
+
+def _new_folder(directory: Path) -> Path:
+    for stamp in stamps():
+        path = directory / f"summary-{stamp}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise RuntimeError("stamps do not end")
+
+
+def _variables(agent: ActObserve) -> dict[str, Array]:
+    """The networks' floats by shown name, copied."""
+    found = {}
+    for key, array in agent.executor.get_weights().items():
+        name = shown(re.sub(r"^\d+\.", "", key))  # a program numbers its variables
+        part = name.split("/")
+        if part[0] in ("policy", "baseline") and part[1:2] != ["optimizer"] and array.dtype.kind == "f":
+            found[name] = array
+    return found

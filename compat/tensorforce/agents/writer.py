@@ -1,0 +1,82 @@
+"""``Agent.save``: an agent as files. Nothing of the agent changes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....core.errors import CheckpointError
+from ....run_dir.files import make_folders, write_json_atomically
+from ...common.state_files import write_state
+from ..spaces.errors import TensorforceError, choice, refuse
+from ..specs.arguments import to_json_or_none
+from . import actonly
+from .agent_state import state_of, variables_of
+from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, write_arrays
+from .variables import COUNTERS
+
+if TYPE_CHECKING:
+    from .protocol import ActObserve
+
+_WHERE = "Agent.save"
+
+
+def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: Any) -> str:
+    """See :meth:`.agent.LearningAgent.save`.
+
+    Raises:
+        TensorforceError: an argument is wrong, or a file cannot be written.
+    """
+    choice(f"{_WHERE}: format", format, [one for one in SUFFIXES if one != ACT_ONLY])
+    if append is not None:
+        choice(f"{_WHERE}: append", append, list(COUNTERS.values()))
+    given = agent.arguments.get("saver")
+    saver = given if isinstance(given, Mapping) else {}
+    if directory is None:
+        directory = saver.get("directory", ".")
+    if filename is None:
+        filename = saver.get("filename", agent.name)
+    for name, value in (("directory", directory), ("filename", filename)):
+        if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+            refuse(f"{_WHERE}: {name}", f"must be a path, got {value!r}", value)
+    base = os.path.join(os.fspath(directory), os.fspath(filename))  # noqa: PTH118 (as given, and not as Path writes it)
+    path = base if append is None else f"{base}-{getattr(agent, append)}"
+    try:
+        make_folders(Path(base).parent)
+        write_json_atomically(Path(f"{base}.json"), _described(agent))
+        if format == TENSORFLOW:
+            _write_everything(agent, path)
+            return path
+        path += SUFFIXES[format][0]
+        write_arrays(Path(path), variables_of(agent))
+    except OSError as error:
+        problem = f"{directory} cannot be written to: {error.strerror or error}"
+        raise TensorforceError(f"{_WHERE}: {problem}", "directory", str(directory)) from error
+    except CheckpointError as error:
+        raise TensorforceError(f"{_WHERE}: {error}", "directory", str(directory)) from error
+    return path
+
+
+def _write_everything(agent: ActObserve, path: str) -> None:
+    """What only acts, where it can be made; then everything, with the reason if not."""
+    why = actonly.write(agent, Path(f"{path}{SUFFIXES[ACT_ONLY][0]}"))
+    write_state(Path(f"{path}{SUFFIXES[TENSORFLOW][0]}"), {**state_of(agent), actonly.WHY: why})
+
+
+def _described(agent: Any) -> dict[str, Any]:
+    """What the JSON file holds."""
+    spec = to_json_or_none(agent.spec)
+    internals = {name: {"type": "float", "shape": list(one["shape"])} for name, one in agent.internals_spec.items()}
+    if spec is None:
+        warnings.warn(
+            f"{_WHERE}: the agent's arguments hold functions or classes, which no JSON file can: the file has states,"
+            " actions and internals only, and Agent.load needs the other arguments again",
+            UserWarning,
+            stacklevel=4,
+        )
+        return {"states": agent.states_spec, "actions": agent.actions_spec, "internals": internals}
+    initial = {name: array.tolist() for name, array in agent.initial_internals().items()}
+    return {**spec, "internals": internals, "initial_internals": initial}

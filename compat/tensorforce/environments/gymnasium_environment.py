@@ -1,0 +1,192 @@
+"""Environments of Gymnasium."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import gymnasium
+import numpy as np
+
+from ....core.checks import shortened
+from ....environments import make
+from ...common.gymnasium_ids import registered_id
+from ..spaces.errors import integer, number, refuse, translate_errors
+from .environment import Environment
+from .gymnasium_spaces import part_of
+
+logger = logging.getLogger("axonrl")
+AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
+
+_WHERE: Final = "gym"
+_NO_LIMIT: Final = -1
+"""What ``gymnasium.make`` takes for it."""
+
+
+class GymnasiumEnvironment(Environment):
+    """An environment of Gymnasium.
+
+    Args:
+        level: an id, such as ``"CartPole-v1"``; without version (``"CartPole"``) the newest one, without its own time
+            limit. Or a ``gymnasium.Env``, or a class of them.
+        visualize: show the environment in a window.
+        max_episode_steps: another time limit; False: none.
+        terminal_reward: added to the reward of a timestep that ends the episode (not at a time limit).
+        reward_threshold: has no effect.
+        drop_states_indices: entries of a state of rank 1 to leave out.
+        visualize_directory: where to write a video of each episode.
+        **kwargs: arguments of the environment.
+
+    Raises:
+        TensorforceError: an argument is invalid, the level is unknown, or its spaces are not supported.
+    """
+
+    def __init__(
+        self,
+        level: Any,
+        visualize: bool = False,
+        max_episode_steps: int | bool | None = None,
+        terminal_reward: float = 0.0,
+        reward_threshold: float | None = None,
+        drop_states_indices: Sequence[int] | None = None,
+        visualize_directory: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self._terminal_reward = number(f"{_WHERE}: terminal_reward", terminal_reward)
+        if reward_threshold is not None:
+            logger.warning("gym: reward_threshold has no effect; an episode ends when the environment says so")
+        if visualize_directory is not None and not isinstance(visualize_directory, str | os.PathLike):
+            refuse(f"{_WHERE}: visualize_directory", f"must be a path, got {visualize_directory!r}")
+        if visualize or visualize_directory is not None:
+            if isinstance(level, gymnasium.Env):
+                refuse(f"{_WHERE}: visualize", "needs a level that is an id or a class; give an object its render_mode")
+            kwargs.setdefault("render_mode", "human" if visualize_directory is None else "rgb_array")
+        steps = _steps(max_episode_steps)
+        env, self._limit = _opened(level, steps, kwargs)
+        if visualize_directory is not None:
+            env = _filmed(env, visualize_directory)
+        self.env = env
+        self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        try:
+            states = part_of(f"{self._name}: states", getattr(env, "observation_space", None), actions=False)
+            actions = part_of(f"{self._name}: actions", getattr(env, "action_space", None), actions=True)
+            self._kept = _kept(states.spec, drop_states_indices)
+        except BaseException:
+            if env is not level:
+                env.close()
+            raise
+        self._states_spec, self._actions_spec = states.spec, actions.spec
+        if self._kept is not None:
+            self._states_spec = states.spec | {"shape": (len(self._kept),)}
+        self._read, self._write = states.read, actions.write
+
+    def states(self) -> dict[str, Any]:
+        """The specification of the observation space, without bounds."""
+        return self._states_spec
+
+    def actions(self) -> dict[str, Any]:
+        """The specification of the action space."""
+        return self._actions_spec
+
+    def max_episode_timesteps(self) -> int | None:
+        """The environment's time limit."""
+        return self._limit
+
+    def reset(self) -> Any:
+        """Begin an episode."""
+        observation, _ = self.env.reset()
+        return self._seen(observation)
+
+    def execute(self, actions: Any) -> tuple[Any, int, float]:
+        """Act: terminal is 1 if the environment has terminated, 2 if it was only truncated."""
+        observation, reward, terminated, truncated, _ = self.env.step(self._write(actions))
+        reward = float(reward)
+        if terminated:
+            return self._seen(observation), 1, reward + self._terminal_reward
+        return self._seen(observation), 2 if truncated else 0, reward
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    def __str__(self) -> str:
+        return self._name
+
+    def _seen(self, observation: Any) -> Any:
+        states = self._read(observation)
+        return states if self._kept is None else states[self._kept]
+
+
+def registered(level: str) -> tuple[str, bool]:
+    """The id behind a level, and whether the level names its version.
+
+    Without version it is the newest one; in place of a version that Gymnasium no longer has, too, with a warning.
+    An unknown level is returned unchanged.
+    """
+    found, versioned = registered_id(level)
+    if versioned and found != level:
+        logger.warning("Gymnasium no longer has %s: using %s, whose results may differ", level, found)
+    return found, versioned
+
+
+def _steps(value: int | bool | None) -> int | None:
+    """What ``gymnasium.make`` takes; None: it was not given."""
+    if value is None:
+        return None
+    return _NO_LIMIT if value is False else integer(f"{_WHERE}: max_episode_steps", value, at_least=1)
+
+
+def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyEnv, int | None]:
+    """The environment and its time limit."""
+    if isinstance(level, str):
+        name, versioned = registered(level)
+        if steps is None and not versioned:
+            steps = _NO_LIMIT
+        limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
+        with translate_errors(_WHERE):
+            return _with_limit(make(name, None, **limit, **kwargs))
+    if isinstance(level, type) and issubclass(level, gymnasium.Env):
+        env = level(**kwargs)
+    elif isinstance(level, gymnasium.Env):
+        if kwargs:
+            refuse(f"{_WHERE}: {next(iter(kwargs))}", "is for ids and classes; the level is an object", kwargs)
+        env = level
+    else:
+        refuse(f"{_WHERE}: level", f"must be an id, a gymnasium.Env or a class of them; got {shortened(level)}", level)
+    own = _with_limit(env)[1]
+    if steps is None or (steps == _NO_LIMIT and own is None):
+        return env, own
+    if steps == _NO_LIMIT or (own is not None and steps > own):
+        refuse(f"{_WHERE}: max_episode_steps", f"cannot be above {own}, which the level was made with", steps)
+    return gymnasium.wrappers.TimeLimit(env, steps), steps
+
+
+def _with_limit(env: AnyEnv) -> tuple[AnyEnv, int | None]:
+    return env, env.spec.max_episode_steps if env.spec is not None else None
+
+
+def _filmed(env: AnyEnv, directory: str) -> AnyEnv:
+    try:
+        return gymnasium.wrappers.RecordVideo(env, directory, episode_trigger=lambda _: True)
+    except gymnasium.error.DependencyNotInstalled as error:
+        env.close()
+        refuse(f"{_WHERE}: visualize_directory", f"needs a package that is not installed: {error}", directory)
+
+
+def _kept(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:
+    """Indices of the entries of a state that stay; None: all."""
+    if dropped is None:
+        return None
+    where = f"{_WHERE}: drop_states_indices"
+    if not isinstance(spec.get("type"), str) or len(spec["shape"]) != 1:
+        refuse(where, f"needs one state of rank 1, but states are {shortened(spec)}", dropped)
+    if not isinstance(dropped, list | tuple | range | set | np.ndarray):
+        refuse(where, f"must be a list of indices, got {shortened(dropped)}", dropped)
+    size = spec["shape"][0]
+    indices = {integer(where, index, at_least=0) for index in dropped}
+    if not indices or max(indices) >= size or len(indices) == size:
+        refuse(where, f"must be some of 0 .. {size - 1} and not all, got {dropped!r}", dropped)
+    return np.array([index for index in range(size) if index not in indices])

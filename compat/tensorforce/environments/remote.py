@@ -1,0 +1,194 @@
+"""An environment in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import pickle
+import signal
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Final, NoReturn
+
+from ..spaces.errors import TensorforceError, refuse
+from .environment import Environment
+
+_PATIENCE_SECS: Final = 5.0
+"""How long the process has to end by itself when it is closed."""
+
+
+class _RemoteError(Exception):
+    """The traceback of an error in the environment's process, which does not come along with it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class RemoteEnvironment(Environment):
+    """The environment that ``make`` makes in a new process.
+
+    Beside the methods of every environment there are those for whoever does not want to wait: ``start_reset`` or
+    ``start_execute``, then ``receive`` once it is ``ready``.
+
+    Args:
+        make: returns the environment; sent to the process, so it must be picklable.
+        blocking: ``ready`` waits.
+
+    Raises:
+        TensorforceError: it could not be made, or the process ended.
+    """
+
+    def __init__(self, make: Callable[[], Environment], blocking: bool = False) -> None:
+        super().__init__()
+        self._blocking = blocking
+        self._name = "the environment"
+        self._waiting = self._closed = False
+        self._starting = True
+        # Not forked: TensorFlow's threads do not survive that.
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, make), daemon=True)
+        try:
+            self._process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            self._closed = True
+            problem = f"with remote must be a specification that can be sent to a process: {error}"
+            refuse("Environment.create: environment", problem, make)
+        theirs.close()
+        self._waiting = True
+        try:
+            self._name, self._states, self._actions, self._limit = self.receive()
+        except BaseException:
+            self.close()
+            raise
+        self._starting = False
+
+    def states(self) -> dict[str, Any]:
+        """Those of the environment."""
+        return self._states  # type: ignore[no-any-return]
+
+    def actions(self) -> dict[str, Any]:
+        """Those of the environment."""
+        return self._actions  # type: ignore[no-any-return]
+
+    def max_episode_timesteps(self) -> int | None:
+        """That of the environment."""
+        return self._limit  # type: ignore[no-any-return]
+
+    def reset(self) -> Any:
+        """Begin an episode, and wait for its first states."""
+        self.start_reset()
+        return self.receive()
+
+    def execute(self, actions: Any) -> tuple[Any, int, float]:
+        """Act, and wait for what follows."""
+        self.start_execute(actions)
+        return self.receive()  # type: ignore[no-any-return]
+
+    def start_reset(self) -> None:
+        """Begin an episode without waiting; what was not received before is dropped."""
+        if self._waiting:
+            self._waiting = False
+            self._received()
+        self._send("reset")
+
+    def start_execute(self, actions: Any) -> None:
+        """Act without waiting."""
+        if self._waiting:
+            refuse(f"{self._name}.start_execute", "was called before receive", None)
+        self._send("execute", actions)
+
+    def ready(self) -> bool:
+        """Would ``receive`` return at once?"""
+        return self._blocking or self._pipe.poll()
+
+    def receive(self) -> Any:
+        """What ``reset`` or ``execute`` returns, or raises."""
+        if not self._waiting:
+            refuse(f"{self._name}.receive", "was called although nothing was started", None)
+        self._waiting = False
+        done, result = self._received()
+        if not done:
+            error, text = result
+            raise error from _RemoteError(text)
+        return result
+
+    def close(self) -> None:
+        """End the process."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):  # it has ended
+            self._pipe.send(("close", ()))
+        self._process.join(_PATIENCE_SECS)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+        self._pipe.close()
+
+    def __str__(self) -> str:
+        return self._name
+
+    def _send(self, method: str, *arguments: Any) -> None:
+        if self._closed:
+            refuse(f"{self._name}.{method}", "was called after close", None)
+        try:
+            self._pipe.send((method, arguments))
+        except OSError:
+            self._ended()
+        self._waiting = True
+
+    def _received(self) -> tuple[bool, Any]:
+        try:
+            reply: tuple[bool, Any] = self._pipe.recv()
+        except (EOFError, OSError):
+            self._ended()
+        return reply
+
+    def _ended(self) -> NoReturn:
+        self._process.join(_PATIENCE_SECS)
+        code = self._process.exitcode
+        message = f"the process of {self._name} has ended (exit code {code})"
+        if self._starting:
+            message += "; a program that starts processes needs the guard if __name__ == '__main__'"
+        raise TensorforceError(message, "remote", code)
+
+
+def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:
+    """The process: make the environment and do what the pipe says, until it says close or is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started the process
+    try:
+        environment = make()
+        facts = str(environment), environment.states(), environment.actions(), environment.max_episode_timesteps()
+    except Exception as error:
+        _reply(pipe, False, error)
+        return
+    _reply(pipe, True, facts)
+    try:
+        while (request := pipe.recv())[0] != "close":
+            method, arguments = request
+            try:
+                result = getattr(environment, method)(*arguments)
+            except Exception as error:
+                _reply(pipe, False, error)
+            else:
+                _reply(pipe, True, result)
+    except (EOFError, OSError):
+        pass  # whoever started the process has ended
+    finally:
+        environment.close()
+
+
+def _reply(pipe: Connection, done: bool, result: Any) -> None:
+    text = "" if done else "".join(traceback.format_exception(result))
+    try:
+        if not done:
+            pickle.loads(pickle.dumps(result))  # some exceptions can be sent but not read
+        pipe.send((done, result if done else (result, text)))
+    except OSError:
+        raise
+    except Exception:
+        message = f"{type(result).__name__}: {result}"
+        error = TensorforceError(f"the environment's process: {message}", "environment", message)
+        pipe.send((False, (error, text)))

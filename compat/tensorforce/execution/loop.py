@@ -1,0 +1,283 @@
+"""The loop of :class:`Runner.run`: which lane acts when, what is counted, and when it is over."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ....core.checks import shortened
+from ..spaces.errors import refuse
+from .parallel_episode import ParallelEpisode, Phase
+
+BEST: Final = "best-model"
+"""The file name of the best agent."""
+
+
+class Record:
+    """What a run has done so far."""
+
+    def __init__(self) -> None:
+        self.clear(separate=False)
+
+    def clear(self, *, separate: bool) -> None:
+        """Forget everything; ``separate``: evaluation has lists of its own."""
+        self.timesteps = self.episodes = self.updates = 0
+        self.episode_rewards: list[float] = []
+        self.episode_timesteps: list[int] = []
+        self.episode_seconds: list[float] = []
+        self.episode_agent_seconds: list[float] = []
+        self.evaluation_rewards = [] if separate else self.episode_rewards
+        self.evaluation_timesteps = [] if separate else self.episode_timesteps
+        self.evaluation_seconds = [] if separate else self.episode_seconds
+        self.evaluation_agent_seconds = [] if separate else self.episode_agent_seconds
+
+    def add(self, lane: ParallelEpisode) -> None:
+        """Count an episode that has ended."""
+        if lane.counted:
+            self.episodes += 1
+            self.episode_rewards.append(lane.reward)
+            self.episode_timesteps.append(lane.timestep)
+            self.episode_seconds.append(lane.seconds)
+            self.episode_agent_seconds.append(lane.agent_seconds)
+        else:
+            self.evaluation_rewards.append(lane.reward)
+            self.evaluation_timesteps.append(lane.timestep)
+            self.evaluation_seconds.append(lane.seconds)
+            self.evaluation_agent_seconds.append(lane.agent_seconds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The arguments of a run; limits that were not given are infinite."""
+
+    num_episodes: float = math.inf
+    num_timesteps: float = math.inf
+    num_updates: float = math.inf
+    batch_agent_calls: bool = False
+    sync_timesteps: bool = False
+    sync_episodes: bool = False
+    num_sleep_secs: float = 0.001
+    every_episodes: int | None = None
+    every_timesteps: int | None = None
+    mean_horizon: int = 1
+    save_best_agent: str | None = None
+
+
+class Loop:
+    """One run.
+
+    Args:
+        agent: acts, observes, and is reset first and last.
+        lanes: those that train first.
+        settings: of the run.
+        record: where it is counted.
+        callback: called with a lane's index; False ends the run.
+        score: the number by which the best agent is saved.
+        show: draws the progress, after each timestep.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        lanes: Sequence[ParallelEpisode],
+        settings: Settings,
+        record: Record,
+        callback: Callable[[int], bool],
+        score: Callable[[], Any],
+        show: Callable[[], None],
+    ) -> None:
+        self._agent = agent
+        self._lanes = lanes
+        self._counted = [lane for lane in lanes if lane.counted]
+        self._settings = settings
+        self._record = record
+        self._callback, self._score, self._show = callback, score, show
+        self._best = -math.inf
+        self._stopped = False
+        self._limited = settings.num_timesteps < math.inf
+        separate = any(lane.evaluated for lane in lanes)
+        self._scored = [lane for lane in lanes if lane.evaluated or not separate]
+        self._together = settings.batch_agent_calls or settings.sync_timesteps
+
+    def run(self) -> None:
+        """Run episodes until a limit is reached or a callback returns False."""
+        self._agent.reset()
+        self._start()
+        while not self._is_over():
+            ready = self._ready()
+            if not ready:
+                time.sleep(self._settings.num_sleep_secs)
+            elif self._settings.batch_agent_calls:
+                self._batch(ready)
+            else:
+                for lane in ready:
+                    if not self._stopped:
+                        self._one(lane)
+        if any(lane.phase is not Phase.IDLE and not lane.evaluated for lane in self._lanes):
+            self._agent.reset()  # unfinished episodes are dropped
+
+    def _is_over(self) -> bool:
+        return self._stopped or (self._left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted))
+
+    def _start(self) -> None:
+        """Begin new episodes in idle lanes."""
+        if self._stopped:
+            return
+        if self._settings.sync_episodes and any(lane.phase is not Phase.IDLE for lane in self._lanes):
+            return
+        for lane in self._lanes:
+            if lane.phase is Phase.IDLE and (not lane.counted or self._owed() < self._left()):
+                lane.start(self._agent.initial_internals() if lane.evaluated else None)
+
+    def _owed(self) -> int:
+        """How many lanes need another act before their episodes can end."""
+        return sum(lane.owes for lane in self._counted)
+
+    def _left(self) -> float:
+        """Timesteps until the limit; never fewer than are owed."""
+        return self._settings.num_timesteps - self._record.timesteps
+
+    def _ready(self) -> list[ParallelEpisode]:
+        """Lanes whose environment has answered; all or none if they go together."""
+        busy = [lane for lane in self._lanes if lane.phase is not Phase.IDLE]
+        ready = [lane for lane in busy if lane.ready()]
+        return [] if self._together and len(ready) < len(busy) else ready
+
+    def _one(self, lane: ParallelEpisode) -> None:
+        if lane.receive():
+            self._cut_off(lane)
+            self._observe(lane)
+            self._start()
+            self._take_first_states([lane])
+        if lane.phase is Phase.ACTING and not self._stopped:
+            self._act(lane)
+
+    def _batch(self, ready: Sequence[ParallelEpisode]) -> None:
+        """All lanes observe, then all act."""
+        executed = [lane for lane in ready if lane.receive()]
+        training = [lane for lane in executed if not lane.evaluated]
+        near = self._record.updates + len(training) > self._settings.num_updates
+        if len(training) > 1 and not near:
+            self._observe_together(self._within_episodes(training))
+            executed = [lane for lane in executed if lane.evaluated]
+        for lane in executed:
+            if self._stopped:
+                return
+            self._cut_off(lane)
+            self._observe(lane)
+        if self._stopped:
+            return
+        self._start()
+        self._take_first_states(self._lanes)
+        acting = [lane for lane in self._lanes if lane.phase is Phase.ACTING]
+        training = [lane for lane in acting if not lane.evaluated]
+        if len(training) > 1:
+            self._act_together(training)
+            acting = [lane for lane in acting if lane.evaluated]
+        for lane in acting:
+            self._act(lane)
+
+    def _take_first_states(self, lanes: Sequence[ParallelEpisode]) -> None:
+        """Of new episodes, if they are there already: then the lane acts with the others."""
+        for lane in lanes:
+            if lane.phase is Phase.STARTING and lane.ready():
+                lane.receive()
+
+    def _within_episodes(self, lanes: Sequence[ParallelEpisode]) -> list[ParallelEpisode]:
+        """The lanes up to the one whose episode is the last of the run."""
+        left, within = self._settings.num_episodes - self._record.episodes, []
+        for lane in lanes:
+            self._cut_off(lane)
+            within.append(lane)
+            # As if observed, for the lanes that follow: this one goes on or has ended.
+            lane.observed()
+            left -= lane.terminal != 0
+            if left <= 0:
+                break
+        return within
+
+    def _cut_off(self, lane: ParallelEpisode) -> None:
+        """End the episode if all timesteps that are left are needed to end the others."""
+        if lane.counted and lane.terminal == 0 and self._limited and self._left() <= self._owed():
+            lane.terminal = 2
+
+    def _act(self, lane: ParallelEpisode) -> None:
+        began = time.perf_counter()
+        if lane.evaluated:
+            actions, lane.internals = self._agent.act(states=lane.states, internals=lane.internals, evaluation=True)
+        else:
+            actions = self._agent.act(states=lane.states, parallel=lane.index)
+        self._execute([lane], [actions], began)
+
+    def _act_together(self, lanes: Sequence[ParallelEpisode]) -> None:
+        began = time.perf_counter()
+        states = [lane.states for lane in lanes]
+        self._execute(lanes, self._agent.act(states=states, parallel=[lane.index for lane in lanes]), began)
+
+    def _execute(self, lanes: Sequence[ParallelEpisode], actions: Any, began: float) -> None:
+        seconds = (time.perf_counter() - began) / len(lanes)
+        for lane, chosen in zip(lanes, actions, strict=True):
+            lane.agent_seconds += seconds
+            self._record.timesteps += lane.counted
+            lane.execute(chosen)
+
+    def _observe(self, lane: ParallelEpisode) -> None:
+        if not lane.evaluated:
+            began = time.perf_counter()
+            after = {"next_states": lane.states} if lane.terminal == 2 else {}
+            reward, terminal = lane.last_reward, lane.terminal
+            self._record.updates += int(
+                self._agent.observe(reward=reward, terminal=terminal, parallel=lane.index, **after)
+            )
+            lane.agent_seconds += time.perf_counter() - began
+        lane.observed()
+        self._after(lane)
+
+    def _observe_together(self, lanes: Sequence[ParallelEpisode]) -> None:
+        began = time.perf_counter()
+        terminals = [lane.terminal for lane in lanes]
+        after = {"next_states": [lane.states if lane.terminal == 2 else None for lane in lanes]}
+        self._record.updates += int(
+            self._agent.observe(
+                reward=[lane.last_reward for lane in lanes],
+                terminal=terminals,
+                parallel=[lane.index for lane in lanes],
+                **(after if 2 in terminals else {}),
+            )
+        )
+        seconds = (time.perf_counter() - began) / len(lanes)
+        for lane in lanes:
+            lane.agent_seconds += seconds
+            self._after(lane)
+
+    def _after(self, lane: ParallelEpisode) -> None:
+        """Count a timestep that is over."""
+        record, settings = self._record, self._settings
+        if lane.terminal:
+            record.add(lane)
+            if lane in self._scored and settings.save_best_agent is not None:
+                self._save_if_best(settings.save_best_agent)
+        if not lane.counted:
+            return
+        self._show()
+        every = settings.every_timesteps
+        due = every is not None and lane.timestep % every == 0
+        if settings.every_episodes is not None and lane.terminal:
+            due = record.episodes % settings.every_episodes == 0
+        if due and not self._callback(lane.index):
+            self._stopped = True
+        if record.episodes >= settings.num_episodes or record.updates >= settings.num_updates:
+            self._stopped = True
+
+    def _save_if_best(self, directory: str) -> None:
+        score = self._score()
+        try:
+            number = float(score)
+        except (TypeError, ValueError):
+            refuse("Runner.run: evaluation_callback", f"must return a number, got {shortened(score)}", score)
+        if number > self._best:
+            self._best = number
+            self._agent.save(directory=directory, filename=BEST, append=None)

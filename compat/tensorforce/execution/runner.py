@@ -1,0 +1,264 @@
+"""Training and evaluation of an agent in its environments."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..environments.environment import Environment
+from ..spaces.errors import TensorforceError, flag, integer, number, refuse
+from ..spaces.specs import read_values
+from .loop import Loop, Record, Settings
+from .parallel_episode import ParallelEpisode
+
+Callback: TypeAlias = "Callable[[Runner, int], Any]"
+"""Called with the Runner and the index of an environment; False ends the run."""
+
+
+class Runner(Record):
+    """Runs an agent in one environment or in several.
+
+    Attributes, new at each run: ``timesteps``, ``episodes``, ``updates``; ``episode_rewards``, ``episode_timesteps``,
+    ``episode_seconds``, ``episode_agent_seconds``, one entry for each episode; the same with ``evaluation_``, which are
+    the same lists unless some environments train and one evaluates.
+
+    Args:
+        agent: the specification of an agent, see ``Agent.create``, or an Agent, which ``close`` leaves open.
+        environment: the specification of an environment, see ``Environment.create``, or an environment, which
+            ``close`` leaves open.
+        max_episode_timesteps: their time limit.
+        evaluation: the last environment, or the only one, evaluates in all runs.
+        num_parallel: how many environments to create from the specification.
+        environments: their specifications or the environments, instead of ``environment``.
+        remote: see ``Environment.create``.
+        blocking: likewise.
+        host: not supported.
+        port: not supported.
+
+    Raises:
+        TensorforceError: an argument is invalid, or agent and environments do not fit.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        environment: Any = None,
+        max_episode_timesteps: int | None = None,
+        evaluation: bool = False,
+        num_parallel: int | None = None,
+        environments: Sequence[Any] | None = None,
+        remote: str | None = None,
+        blocking: bool = False,
+        host: Any = None,
+        port: Any = None,
+    ) -> None:
+        super().__init__()
+        from ..agents import Agent
+        from ..environments.environment_specs import is_object
+
+        self._evaluation = flag("Runner: evaluation", evaluation)
+        given = _specifications(environment, num_parallel, environments)
+        self._lanes: list[ParallelEpisode] = []
+        self.environments: list[Environment] = []
+        self.agent: Any = None
+        self._owned: list[Any] = []
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.close)
+            for one in given:
+                self.environments.append(Environment.create(one, max_episode_timesteps, remote, blocking, host, port))
+                if not is_object(one):
+                    self._owned.append(self.environments[-1])
+            _check_equal(self.environments)
+            training = self.environments[: len(given) - 1 if evaluation and len(given) > 1 else len(given)]
+            longest = max(training, key=lambda one: one.max_episode_timesteps() or math.inf)
+            self.agent = Agent.create(
+                agent=agent,
+                environment=longest,
+                max_episode_timesteps=longest.max_episode_timesteps(),
+                parallel_interactions=len(training),
+            )
+            if self.agent is not agent:
+                self._owned.append(self.agent)
+            stack.pop_all()
+
+    @property
+    def episode_reward(self) -> list[float]:
+        """Of each environment, the sum of rewards in its present episode, or in the last one."""
+        return [lane.reward for lane in self._lanes]
+
+    @property
+    def episode_timestep(self) -> list[int]:
+        """Of each environment, how many timesteps its present episode has had, or its last one."""
+        return [lane.timestep for lane in self._lanes]
+
+    def run(
+        self,
+        num_episodes: int | None = None,
+        num_timesteps: int | None = None,
+        num_updates: int | None = None,
+        batch_agent_calls: bool = False,
+        sync_timesteps: bool = False,
+        sync_episodes: bool = False,
+        num_sleep_secs: float = 0.001,
+        callback: Callback | Sequence[Callback] | None = None,
+        callback_episode_frequency: int | None = None,
+        callback_timestep_frequency: int | None = None,
+        use_tqdm: bool = True,
+        mean_horizon: int = 1,
+        evaluation: bool = False,
+        save_best_agent: str | None = None,
+        evaluation_callback: Callable[[Runner], float] | None = None,
+    ) -> None:
+        """Run episodes until one of the limits is reached, or a callback returns False.
+
+        Args:
+            num_episodes: episodes; those that still run in other environments then are dropped.
+            num_timesteps: timesteps, exactly: the last episodes are cut off (terminal 2), and count.
+            num_updates: updates of the agent; episodes that run then are dropped.
+            batch_agent_calls: the agent acts and observes for all environments at once.
+            sync_timesteps: all environments wait for each other at each timestep.
+            sync_episodes: new episodes begin when all have ended.
+            num_sleep_secs: seconds to sleep while all remote environments are busy.
+            callback: called with the Runner and an environment's index, or a list of such functions.
+            callback_episode_frequency: call it each time that so many episodes have ended; 1 by default.
+            callback_timestep_frequency: or each time that an episode has had so many more timesteps.
+            use_tqdm: show a bar on a terminal.
+            mean_horizon: episodes over which means are taken.
+            evaluation: all environments evaluate in this run: the agent does not learn, its counters stand still.
+            save_best_agent: directory to save the agent in, as ``best-model``, whenever the mean reward of the last
+                ``mean_horizon`` evaluation episodes is the best so far.
+            evaluation_callback: returns the number that is compared instead.
+
+        Raises:
+            TensorforceError: an argument is invalid.
+        """
+        every = _frequencies(callback_episode_frequency, callback_timestep_frequency)
+        settings = Settings(
+            num_episodes=_limit("num_episodes", num_episodes),
+            num_timesteps=_limit("num_timesteps", num_timesteps),
+            num_updates=_limit("num_updates", num_updates),
+            batch_agent_calls=flag("Runner.run: batch_agent_calls", batch_agent_calls),
+            sync_timesteps=flag("Runner.run: sync_timesteps", sync_timesteps),
+            sync_episodes=flag("Runner.run: sync_episodes", sync_episodes),
+            num_sleep_secs=number("Runner.run: num_sleep_secs", num_sleep_secs, at_least=0),
+            every_episodes=every[0],
+            every_timesteps=every[1],
+            mean_horizon=integer("Runner.run: mean_horizon", mean_horizon, at_least=1),
+            save_best_agent=save_best_agent,
+        )
+        if save_best_agent is not None and not isinstance(save_best_agent, str | os.PathLike):
+            refuse("Runner.run: save_best_agent", f"must be a path, got {save_best_agent!r}", save_best_agent)
+        callbacks = _callbacks(callback)
+        if evaluation_callback is not None and not callable(evaluation_callback):
+            refuse("Runner.run: evaluation_callback", f"must be a function, got {evaluation_callback!r}", None)
+        lanes = self._new_lanes(flag("Runner.run: evaluation", evaluation))
+        if num_updates is not None and all(lane.evaluated for lane in lanes):
+            refuse("Runner.run: num_updates", "is for training: an evaluation has no updates", num_updates)
+        self._run(lanes, settings, callbacks, evaluation_callback, flag("Runner.run: use_tqdm", use_tqdm))
+
+    def close(self) -> None:
+        """Close what the Runner created: the agent and the environments that were given as specifications."""
+        with contextlib.ExitStack() as stack:
+            for one in self._owned:
+                stack.callback(one.close)
+            self._owned = []
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _new_lanes(self, evaluation: bool) -> list[ParallelEpisode]:
+        last = len(self.environments) - 1
+        evaluated = [evaluation or (self._evaluation and index == last) for index in range(last + 1)]
+        return [
+            ParallelEpisode(one, index, evaluated=evaluated[index], counted=not evaluated[index] or all(evaluated))
+            for index, one in enumerate(self.environments)
+        ]
+
+    def _run(
+        self,
+        lanes: list[ParallelEpisode],
+        settings: Settings,
+        callbacks: Sequence[Callback],
+        score: Callable[[Runner], float] | None,
+        shown: bool,
+    ) -> None:
+        from .bar import Bar
+
+        self._lanes = lanes
+        self.clear(separate=not all(lane.counted for lane in lanes))
+        bar = Bar(self, settings)
+
+        def call(parallel: int) -> bool:
+            answers = [function(self, parallel) for function in callbacks]
+            return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
+
+        def mean_or_score() -> float:
+            last = self.evaluation_rewards[-settings.mean_horizon :]
+            return sum(last) / len(last) if score is None else score(self)
+
+        with bar.opened(shown):
+            Loop(self.agent, lanes, settings, self, call, mean_or_score, bar.show).run()
+
+
+def _specifications(environment: Any, num_parallel: Any, environments: Any) -> list[Any]:
+    from ..environments.environment_specs import is_object
+
+    if environments is None:
+        if environment is None:
+            refuse("Runner: environment", "is missing", None)
+        if num_parallel is None:
+            return [environment]
+        count = integer("Runner: num_parallel", num_parallel, at_least=1)
+        if is_object(environment):
+            refuse("Runner: num_parallel", "needs the specification of an environment, not an object", num_parallel)
+        return [environment] * count
+    if environment is not None:
+        refuse("Runner: environments", "and environment exclude each other", environments)
+    if not isinstance(environments, list | tuple) or not environments:
+        refuse("Runner: environments", f"must be a list of environments, got {environments!r}", environments)
+    if num_parallel is not None and num_parallel != len(environments):
+        refuse("Runner: num_parallel", f"must be the number of environments, {len(environments)}", num_parallel)
+    objects = [id(one) for one in environments if is_object(one)]
+    if len(set(objects)) < len(objects):
+        refuse("Runner: environments", "has the same environment twice", environments)
+    return list(environments)
+
+
+def _check_equal(environments: Sequence[Environment]) -> None:
+    first = environments[0]
+    for index, other in enumerate(environments):
+        for kind, one, wanted in (
+            ("states", other.states(), first.states()),
+            ("actions", other.actions(), first.actions()),
+        ):
+            if read_values(str(other), one, kind).nest != read_values(str(first), wanted, kind).nest:
+                refuse(f"Runner: environments[{index}]", f"has other {kind} than the first: {one} and {wanted}", one)
+
+
+def _limit(name: str, value: Any) -> float:
+    return math.inf if value is None else integer(f"Runner.run: {name}", value, at_least=1)
+
+
+def _frequencies(episodes: Any, timesteps: Any) -> tuple[int | None, int | None]:
+    if episodes is not None and timesteps is not None:
+        message = "Runner.run: callback_timestep_frequency and callback_episode_frequency exclude each other"
+        raise TensorforceError(message, "Runner.run: callback_timestep_frequency", timesteps)
+    if timesteps is not None:
+        return None, integer("Runner.run: callback_timestep_frequency", timesteps, at_least=1)
+    return integer("Runner.run: callback_episode_frequency", 1 if episodes is None else episodes, at_least=1), None
+
+
+def _callbacks(given: Any) -> list[Callback]:
+    functions = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    for function in functions:
+        if not callable(function):
+            refuse("Runner.run: callback", f"must be a function, or a list of functions; got {function!r}", function)
+    return functions

@@ -1,0 +1,197 @@
+"""Layers of the user's own (``function``, ``keras``), and those that normalise."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ....core.checks import did_you_mean
+from ....core.spread import varies
+from ...common.layers.layer import Layer, Step, Tensor
+from ...common.value_specs import ValueSpec
+from ..spaces.errors import TensorforceError, refuse
+
+_EPSILON = 1e-6  # of variances
+
+
+class Function(Layer):
+    """A function of tensors [N, *shape], without variables."""
+
+    def __init__(
+        self,
+        place: str,
+        inputs: ValueSpec,
+        function: Callable[[Tensor], Tensor],
+        output_spec: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(place, inputs)
+        if not callable(function):
+            refuse(f"{place}: function", f"must be a function of one tensor, got {function!r}", function)
+        self._function = function
+        given = tf.TensorSpec([None, *inputs.shape], _dtype(inputs))
+        try:
+            traced = tf.function(self._applied, autograph=False).get_concrete_function(given)
+            result = traced.structured_outputs
+        except Exception as error:
+            raise _failed(f"{place}: function", given, error) from error
+        if traced.variables:
+            refuse(f"{place}: function", "uses variables: a layer keras may create some", function)
+        sizes = None if result.shape.rank is None else result.shape.as_list()
+        self.output = _output(f"{place}: function", sizes, result.dtype)
+        if output_spec is not None:
+            self._compare(output_spec)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return _converted(self._applied(x))
+
+    def _applied(self, x: Tensor) -> Tensor:
+        return tf.convert_to_tensor(self._function(x))
+
+    def _compare(self, wanted: Mapping[str, Any]) -> None:
+        shape = wanted.get("shape", self.output.shape)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        found = ValueSpec("", wanted.get("type", self.output.type), shape, wanted.get("num_values"))
+        if (found.shape, found.type) != (self.output.shape, self.output.type):
+            argument, made = f"{self.place}: output_spec", self.output
+            refuse(argument, f"is {dict(wanted)}, but the function returns {made.type} {made.shape}", wanted)
+        self.output = found
+
+
+class Keras(Layer):
+    """A layer of Keras: the name of one, or a subclass, with its arguments.
+
+    An object is copied, without its weights: a network is built anew at every trace.
+    """
+
+    def __init__(self, place: str, inputs: ValueSpec, layer: Any, name: str = "keras", **arguments: Any) -> None:
+        super().__init__(place, inputs)
+        given = keras.KerasTensor((None, *inputs.shape), dtype=_dtype(inputs).name)
+        try:
+            self._layer = _keras_layer(f"{place}: layer", layer, arguments)
+            self._layer.name = name
+            result = self._layer(given)
+        except TensorforceError:
+            raise
+        except Exception as error:
+            raise _failed(f"{place}: layer", given, error) from error
+        if not hasattr(result, "shape"):
+            refuse(f"{place}: layer", f"must return one tensor, returns {result!r}", layer)
+        self.output = _output(f"{place}: layer", result.shape, tf.as_dtype(result.dtype))
+        self.variables = list(self._layer.trainable_variables)
+        self.untrained = list(self._layer.non_trainable_variables)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return _converted(self._layer(x, training=step.training))
+
+
+class InstanceNormalization(Layer):
+    """Values minus their mean, divided by their standard deviation, over axes of every row (default: all)."""
+
+    def __init__(self, place: str, inputs: ValueSpec, axes: Sequence[int] | int | None = None) -> None:
+        super().__init__(place, inputs)
+        shape = self.require(*range(1, 6))
+        self._axes = _axes(f"{place}: axes", axes, len(shape), range(len(shape)))
+        self.returns(*shape)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        mean = tf.reduce_mean(x, axis=self._axes, keepdims=True)
+        variance = tf.reduce_mean(tf.square(x - mean), axis=self._axes, keepdims=True)
+        return _normalized(x, mean, variance)
+
+
+class ExponentialNormalization(Layer):
+    """Values minus a moving mean, divided by a moving standard deviation, over the batch and axes (default: not the
+    last).
+
+    Both are updated in training, before they are used; the first update replaces them.
+    """  # noqa: D205
+
+    def __init__(
+        self, place: str, inputs: ValueSpec, decay: float = 0.999, axes: Sequence[int] | int | None = None
+    ) -> None:
+        super().__init__(place, inputs)
+        shape = self.require(*range(6))
+        self._decay = decay
+        self._axes = [0, *_axes(f"{place}: axes", axes, len(shape), range(len(shape) - 1))]
+        kept = [1 if axis in self._axes else size for axis, size in enumerate(shape, start=1)]
+        self._mean = self.variable("mean", (1, *kept), "zeros", trained=False)
+        self._variance = self.variable("variance", (1, *kept), "ones", trained=False)
+        self._updated = self.variable("updated", (), "zeros", trained=False)
+        self.returns(*shape)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        if step.training:
+            self._update(tf.stop_gradient(x), step.valid)
+        return _normalized(x, tf.convert_to_tensor(self._mean), tf.convert_to_tensor(self._variance))
+
+    def _update(self, x: Tensor, valid: Tensor | None) -> None:
+        weight = tf.ones_like(x)
+        if valid is not None:
+            weight *= tf.reshape(valid, [-1] + [1] * len(self.inputs.shape))
+        count = tf.maximum(tf.reduce_sum(weight, axis=self._axes, keepdims=True), 1.0)
+        mean = tf.reduce_sum(weight * x, axis=self._axes, keepdims=True) / count
+        variance = tf.reduce_sum(weight * tf.square(x - mean), axis=self._axes, keepdims=True) / count
+        decay = self._decay * tf.convert_to_tensor(self._updated)
+        self._mean.assign(mean + decay * (self._mean - mean))
+        self._variance.assign(variance + decay * (self._variance - variance))
+        self._updated.assign(tf.ones([]))
+
+
+def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any:
+    """A new layer of Keras, not built."""
+    if isinstance(layer, str):
+        names = [name for name, value in vars(keras.layers).items() if _is_layer(value)]
+        if layer not in names:
+            refuse(argument, f"must be a layer of Keras, got {layer!r}{did_you_mean(layer, names)}", layer)
+        layer = getattr(keras.layers, layer)
+    if isinstance(layer, keras.layers.Layer):
+        return type(layer).from_config({**layer.get_config(), **arguments})
+    if not _is_layer(layer):
+        refuse(argument, f"must be a name or a subclass of keras.layers.Layer, got {layer!r}", layer)
+    return layer(**arguments)
+
+
+def _is_layer(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, keras.layers.Layer)
+
+
+def _dtype(spec: ValueSpec) -> Any:
+    return tf.int32 if spec.type == "int" else tf.float32
+
+
+def _output(argument: str, shape: Sequence[int | None] | None, dtype: Any) -> ValueSpec:
+    """The spec of what a user's layer returns."""
+    sizes = [size for size in (shape or ())[1:] if size is not None]
+    if not shape or len(sizes) != len(shape) - 1:
+        refuse(argument, f"must return a tensor [batch, ...] whose other axes are known, returns {shape}", shape)
+    type_ = "bool" if dtype == tf.bool else "int" if dtype.is_integer else "float"
+    return ValueSpec("", type_, tuple(map(int, sizes)))
+
+
+def _converted(x: Tensor) -> Tensor:
+    """In the dtype that networks use."""
+    return tf.cast(x, tf.int32 if x.dtype.is_integer else tf.float32)
+
+
+def _failed(argument: str, given: Any, error: Exception) -> TensorforceError:
+    text = f"{argument} fails for inputs of shape {tuple(given.shape)}: {type(error).__name__}: {error}"
+    return TensorforceError(text, argument)
+
+
+def _axes(argument: str, axes: Sequence[int] | int | None, rank: int, default: Sequence[int]) -> list[int]:
+    """Axes of tensors, of those without the batch axis."""
+    given = default if axes is None else [axes] if isinstance(axes, int) else list(axes)
+    if any(not 0 <= axis < rank for axis in given):
+        refuse(argument, f"must lie in 0 .. {rank - 1}, got {axes!r}", axes)
+    return [axis + 1 for axis in given]
+
+
+def _normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    deviation = x - mean
+    # The variance may be that within batches of a row, which is 0 while the mean moves.
+    differ = varies(tf.maximum(variance, tf.square(deviation)), tf.square(mean))
+    return deviation / tf.sqrt(tf.maximum(variance, _EPSILON)) * tf.cast(differ, tf.float32)

@@ -1,0 +1,273 @@
+"""Policies: a network with a distribution over each action, values of actions, or a state's value on top.
+
+Shapes in comments: B is the batch, N the components of one action, C those of all actions, K the values of an int.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ....models.blocks import masks
+from ....models.blocks.distributions import Categorical, Distribution
+from ...common.value_specs import ValueSpec
+from ..spaces.errors import refuse
+from ..spaces.specs import MASK
+from ..specs.normal_form import distribution_of
+from .heads import HEADS, Head, Linear, scopes
+from .networks import build_network
+
+Tensor: TypeAlias = Any
+Inputs: TypeAlias = Mapping[str, Any]
+"""``observation``: by name, [B, *shape], or windows [B, L, *shape]; perhaps ``internals``: by name, [B, ...], and
+``window_valid``: float32 [B, L]."""
+
+
+class Needs(NamedTuple):
+    """What a policy is used for."""
+
+    distributions: bool
+    """Does it act, or learn from likelihoods?"""
+    action_values: bool
+    """Are there values of actions?"""
+    state_value: bool
+    """Is there a value of states of its own?"""
+
+
+class Policy:
+    """A policy; all its variables are created at once.
+
+    Args:
+        scope: of the names of variables, and of its argument: ``policy`` or ``baseline``.
+        spec: in normal form.
+        states: what it sees.
+        actions: what it chooses.
+        needs: what it is used for.
+        dueling: do all ints have a state's value and advantages?
+        prefix: of the names of its internals: ``baseline-`` for a critic's.
+
+    Raises:
+        TensorforceError: the network does not fit the states, or float actions have no values.
+    """
+
+    def __init__(
+        self,
+        scope: str,
+        spec: Mapping[str, Any],
+        states: Mapping[str, ValueSpec],
+        actions: Mapping[str, ValueSpec],
+        needs: Needs,
+        *,
+        dueling: bool = False,
+        prefix: str = "",
+    ) -> None:
+        floats = [name for name, action in actions.items() if action.type == "float"]
+        if needs.action_values and needs.distributions and floats:
+            problem = f"cannot be values of actions, for {floats[0]!r} is a float: use a baseline with value='action'"
+            refuse(f"Agent.create: {scope}'s objective", problem, "action")
+        self._states, self._actions = states, actions
+        self.heads: dict[str, Head] = {}
+        self.critic: Critic | None = None
+        self._state_value: Linear | None = None
+        with scopes(scope):
+            where = f"Agent.create: {scope}['network']"
+            self.network = build_network(where, spec["network"], states, f"{scope}-network", prefix)
+            if needs.action_values and floats:
+                self.critic = Critic(self.network.size, actions)
+            elif needs.distributions or needs.action_values:
+                self.heads = {
+                    name: _head(spec, action, self.network.size, needs, dueling) for name, action in actions.items()
+                }
+            if needs.state_value:
+                self._state_value = Linear("states-value", self.network.size, 1)
+
+    @property
+    def variables(self) -> list[Any]:
+        """What is trained, in the order of creation."""
+        parts = [*self.heads.values(), self.critic, self._state_value]
+        return [*self.network.variables, *(v for part in parts if part is not None for v in part.variables)]
+
+    @property
+    def all_variables(self) -> list[Any]:
+        """These and those that are not trained, such as statistics."""
+        return [*self.variables, *self.network.untrained]
+
+    def __call__(self, inputs: Inputs, *, training: bool, counted: Tensor | None = None) -> View:
+        """What it says about inputs of B rows.
+
+        Args:
+            inputs: the rows.
+            training: do dropout and statistics act?
+            counted: float32 [B], 1 for the rows that count in statistics; None: all.
+        """
+        observation, internals, valid = inputs["observation"], inputs.get("internals"), inputs.get("window_valid")
+        states = {name: observation[name] for name in self._states}
+        windowed = valid is not None and valid.shape[1] > 1
+        if windowed:
+            steps = valid if counted is None else valid * counted[:, tf.newaxis]
+            features, following = self.network.over_window(states, steps, internals, training)
+        else:
+            features, following = self.network(states, internals, training, counted)
+        legal: dict[str, Tensor | None] = {}
+        for name, spec in self._actions.items():
+            mask = observation.get(f"{name}{MASK}")
+            if mask is not None:
+                mask = tf.reshape(mask[:, -1] if windowed else mask, [-1, math.prod(spec.shape), spec.num_values]) > 0.5
+            legal[name] = mask
+        return View(self, features, following, legal)
+
+    def values_from(self, features: Tensor) -> Tensor:
+        """Of states, float32 [B], from the network's output."""
+        if self._state_value is None:
+            raise RuntimeError("the policy was built without a value of states")
+        return tf.reshape(self._state_value(features), [-1])
+
+
+class View:
+    """What a policy says about B rows.
+
+    Args:
+        policy: that policy.
+        features: its network's output, float32 [B, size].
+        following: the next internals, by name.
+        legal: by action, bool [B, N, K] of ints; None: all are.
+    """
+
+    def __init__(
+        self, policy: Policy, features: Tensor, following: Mapping[str, Tensor], legal: Mapping[str, Tensor | None]
+    ) -> None:
+        self.features, self.following, self.legal = features, following, legal
+        self._policy, self._heads = policy, policy.heads
+        self._outputs = {name: head(features) for name, head in policy.heads.items()}
+
+    def distribution(self, *, fixed: bool = False) -> ActionDistribution:
+        """Over all actions; no gradients flow through it if it is fixed."""
+        parts = {}
+        for name, head in self._heads.items():
+            outputs = self._outputs[name]
+            if fixed:
+                outputs = {key: tf.stop_gradient(x) for key, x in outputs.items()}
+            parts[name] = head.distribution(outputs, self.legal[name])
+        return ActionDistribution(self._heads, parts)
+
+    def greedy(self) -> dict[str, Tensor]:
+        """Actions without noise by name, [B, *shape]: int32, float32, or bool."""
+        return {name: head.greedy(self._outputs[name], self.legal[name]) for name, head in self._heads.items()}
+
+    def predictions(self) -> dict[str, Tensor]:
+        """What describes the distributions: ``logits/a`` and so on."""
+        return {
+            f"{key}/{name}": value
+            for name, head in self._heads.items()
+            for key, value in head.shaped(self._outputs[name]).items()
+        }
+
+    def values(self) -> dict[str, Tensor]:
+        """Of all choices by action, float32 [B, N, K]."""
+        return {name: head.values(self._outputs[name]) for name, head in self._heads.items()}
+
+    def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
+        """Of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, which values all of them together."""
+        if self._policy.critic is not None:
+            return self._policy.critic(self.features, action)
+        return tf.concat([chosen(values, action[name]) for name, values in self.values().items()], axis=-1)
+
+    def state_value(self) -> Tensor:
+        """float32 [B]."""
+        return self._policy.values_from(self.features)
+
+
+class ActionDistribution:
+    """Independent distributions over the components of all actions."""
+
+    def __init__(self, heads: Mapping[str, Head], parts: Mapping[str, Distribution]) -> None:
+        self._heads, self.parts = heads, parts
+
+    def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
+        """float32 [B, C], of actions [B, *shape]."""
+        return tf.concat(
+            [part.log_prob(self._heads[name].given(action[name])) for name, part in self.parts.items()], axis=-1
+        )
+
+    def entropy(self) -> Tensor:
+        """float32 [B]: the sum over the components."""
+        return tf.reduce_sum(tf.concat([part.entropy() for part in self.parts.values()], axis=-1), axis=-1)
+
+    def kl(self, other: ActionDistribution) -> Tensor:
+        """The divergence of another one from this one, float32 [B]: the sum over the components."""
+        each = [part.kl(other.parts[name]) for name, part in self.parts.items()]
+        return tf.reduce_sum(tf.concat(each, axis=-1), axis=-1)
+
+
+class Critic:
+    """The value of all actions together, which join the network's output in a hidden layer.
+
+    They are not inputs of the network: its layers, which the user lists, know of states only.
+    """
+
+    def __init__(self, size: int, actions: Mapping[str, ValueSpec]) -> None:
+        self._actions = actions
+        inputs = sum(math.prod(spec.shape) * (spec.num_values or 1) for spec in actions.values())
+        self._hidden = Linear("action-dense", size + inputs, size)
+        self._value = Linear("action-value", size, 1)
+        self.variables = [*self._hidden.variables, *self._value.variables]
+
+    def __call__(self, features: Tensor, action: Mapping[str, Tensor]) -> Tensor:
+        """float32 [B, 1], of the network's output [B, size] and actions [B, *shape]."""
+        joined = tf.concat([features, *(_vector(spec, action[name]) for name, spec in self._actions.items())], axis=-1)
+        return self._value(tf.tanh(self._hidden(joined)))
+
+
+def chosen(values: Tensor, action: Tensor) -> Tensor:
+    """The values [B, N, K] of actions [B, *shape], float32 [B, N]."""
+    _, components, choices = values.shape
+    index = tf.reshape(tf.cast(action, tf.int32), [-1, components])
+    return tf.reduce_sum(values * tf.one_hot(index, choices), axis=-1)
+
+
+def best_values(values: Tensor, mask: Tensor | None, selector: Tensor | None = None) -> Tensor:
+    """The highest of values [B, N, K], float32 [B, N]; or that of the choice that another estimate prefers."""
+    if selector is None:
+        return masks.highest(values, mask)
+    return chosen(values, masks.best(selector, mask))
+
+
+def expected_values(values: Tensor, part: Distribution) -> Tensor:
+    """The mean of values [B, N, K] over a distribution of ints or bools, float32 [B, N]."""
+    if isinstance(part, Categorical):
+        return part.expectation(values)
+    log_prob = part.log_prob(tf.ones_like(values[:, :, :1]))  # [B, N], of True
+    return values[:, :, 0] + tf.exp(log_prob) * (values[:, :, 1] - values[:, :, 0])
+
+
+@contextlib.contextmanager
+def frozen(variables: list[Any]) -> Iterator[None]:
+    """Within it no gradient flows into variables, which keep their values."""
+    fixed = [(variable, tf.stop_gradient(tf.convert_to_tensor(variable))) for variable in variables]
+    with keras.StatelessScope(state_mapping=fixed):
+        yield
+
+
+def _head(spec: Mapping[str, Any], action: ValueSpec, size: int, needs: Needs, dueling: bool) -> Head:
+    distribution = distribution_of(spec, action)
+    with scopes(f"{action.name}-distribution"):
+        return HEADS[distribution["type"]](
+            action, size, valued=needs.action_values, dueling=dueling or bool(distribution.get("advantage_based"))
+        )
+
+
+def _vector(spec: ValueSpec, action: Tensor) -> Tensor:
+    """An action as float32 [B, ...], each part within -1 .. 1 if it has bounds."""
+    size = math.prod(spec.shape)
+    if spec.type == "int":
+        index = tf.reshape(tf.cast(action, tf.int32), [-1, size])
+        return tf.reshape(tf.one_hot(index, spec.num_values), [-1, size * (spec.num_values or 1)])
+    flat = tf.reshape(tf.cast(action, tf.float32), [-1, size])
+    if spec.min_value is None or spec.max_value is None:
+        return flat
+    return (2.0 / (spec.max_value - spec.min_value)) * (flat - spec.min_value) - 1.0

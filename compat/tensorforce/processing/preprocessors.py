@@ -1,0 +1,208 @@
+"""Preprocessing of states and rewards on the host: once, before they are stored and before the model sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.protocols import Array, State
+from ...common.specs.argument_table import read_arguments
+from ...common.specs.files import is_file_name, read_file
+from ...common.specs.module_specs import opened
+from ...common.specs.tables import Entry
+from ...common.value_specs import TYPES, ValueSpec
+from ..spaces.errors import known, mapping, refuse, translate_errors
+from ..specs.table_checks import IGNORED, SpecTable
+from .preprocessing_layers import ALL, LAYERS, Dropout, Layer
+
+REWARD: Final = "reward"
+"""The key of what rewards go through."""
+_OF_NETWORKS: Final = frozenset(
+    {"block", "conv1d", "conv2d", "dense", "embedding", "flatten", "function", "gru", "internal_gru", "internal_lstm"}
+    | {"internal_rnn", "keras", "linear", "lstm", "pool1d", "pool2d", "pooling", "register", "reshape", "retrieve"}
+    | {"reuse", "rnn"}
+)
+"""Layers that learn, or work on tensors."""
+_TABLE: Final = SpecTable(
+    "preprocessing layer",
+    {name: Entry(open=True) for name in LAYERS},
+    aliases={"nonlinearity": "activation"},
+    refused=dict.fromkeys(_OF_NETWORKS, f"it is a layer of networks, and preprocessing takes {', '.join(LAYERS)}"),
+)
+
+
+class Preprocessing:
+    """Layers for some of the states and for rewards, with a history per lane. Made by :func:`make_preprocessing`.
+
+    What a lane remembers (``deltafier``, ``sequence``) begins anew with each of its episodes. The statistics of
+    ``exponential_normalization`` are one for all lanes and stay. ``dropout`` is left to updates.
+
+    Args:
+        where: the place of the specification, for messages.
+        spec: by key, the layers with all arguments.
+        states: by name.
+        lanes: how many there are.
+    """
+
+    def __init__(
+        self, where: str, spec: Mapping[str, list[dict[str, Any]]], states: Mapping[str, ValueSpec], lanes: int
+    ) -> None:
+        self._where, self._spec, self._num_lanes = where, spec, lanes
+        self._chains: dict[str, _Chain] = {}
+        self.states: dict[str, ValueSpec] = {}
+        """Of what comes out: what is stored and what the model sees."""
+        for name, state in states.items():
+            self.states[name] = self._build(name if name in spec else state.type, state)
+        out = self._build(REWARD, ValueSpec(REWARD, "float", ()))
+        if out.shape != ():
+            problem = f"must keep a reward a single number, and makes an array of shape {list(out.shape)} of it"
+            refuse(f"{where}[{REWARD!r}]", problem, spec[REWARD])
+
+    @property
+    def idle(self) -> bool:
+        """Is there nothing to do?"""
+        return not self._chains
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """By key, lists of layers with all their arguments, in JSON's types; :func:`make_preprocessing` takes it."""
+        return {key: [dict(layer) for layer in layers] for key, layers in self._spec.items()}
+
+    def apply(self, lane: int, states: Mapping[str, Array]) -> dict[str, Array]:
+        """One timestep of a lane, which is remembered.
+
+        Args:
+            lane: the parallel index.
+            states: by name, without a batch axis, of the dtypes of the specs. Others, such as masks, stay as they are.
+
+        Returns:
+            what the model sees; new arrays where something was done.
+        """
+        return self._states(lane, states, True)
+
+    def apply_independent(self, lane: int, states: Mapping[str, Array]) -> dict[str, Array]:
+        """What :meth:`apply` would return if this were the lane's next timestep. Nothing is remembered."""
+        return self._states(lane, states, False)
+
+    def reward(self, value: float, lane: int) -> float:
+        """The reward of one timestep of a lane, which is remembered."""
+        chain = self._chains.get(REWARD)
+        return value if chain is None else float(chain.step(lane, np.asarray(value, np.float32), True))
+
+    def reset(self, lane: int) -> None:
+        """An episode of this lane has ended, or was dropped."""
+        for chain in self._chains.values():
+            chain.lanes[lane].clear()
+
+    def state_dict(self) -> State:
+        """Everything that is remembered."""
+        lanes = {
+            str(lane): {n: _kept(c.lanes[lane]) for n, c in self._chains.items()} for lane in range(self._num_lanes)
+        }
+        return {"all": {name: _kept(chain.all) for name, chain in self._chains.items()}, "lanes": lanes}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned. Lanes that are missing there begin anew, surplus ones are dropped.
+
+        Raises:
+            TensorforceError: it is of other layers or other states; nothing has changed then.
+        """
+        whole = self._memories(state.get("all", {}), True)
+        given = state.get("lanes", {})
+        lanes = [self._memories(given.get(str(lane), {}), False) for lane in range(self._num_lanes)]
+        for name, chain in self._chains.items():
+            chain.all = whole.get(name, {})
+            chain.lanes = [memories.get(name, {}) for memories in lanes]
+
+    def _build(self, key: str, value: ValueSpec) -> ValueSpec:
+        layers = []
+        for index, given in enumerate(self._spec.get(key, ())):
+            arguments = {name: argument for name, argument in given.items() if name != "type"}
+            layer = LAYERS[given["type"]](f"{self._where}[{key!r}][{index}]", value, arguments)
+            value = layer.out
+            if not isinstance(layer, Dropout):
+                layers.append(layer)
+        if layers:
+            self._chains[value.name] = _Chain(layers, self._num_lanes)
+        return value
+
+    def _states(self, lane: int, states: Mapping[str, Array], remember: bool) -> dict[str, Array]:
+        chains = self._chains
+        return {n: chains[n].step(lane, x, remember) if n in chains else x for n, x in states.items()}
+
+    def _memories(self, state: Mapping[str, Any], of_all: bool) -> dict[str, dict[int, Mapping[str, Array]]]:
+        """Memories by name and index of a layer, checked."""
+        found: dict[str, dict[int, Mapping[str, Array]]] = {}
+        for name, by_index in state.items():
+            layers = self._chains[name].layers if name in self._chains else []
+            for index, memory in by_index.items():
+                arrays = {key: np.array(value) for key, value in memory.items()}
+                layer = layers[int(index)] if int(index) < len(layers) else None
+                if layer is None or (layer.keeps == ALL) is not of_all or not layer.fits(arrays):
+                    refuse(f"{self._where}[{name!r}]", "does not fit what was saved: it was of other layers or states")
+                found.setdefault(name, {})[int(index)] = arrays
+        return found
+
+
+class _Chain:
+    """The layers of one value, and what they remember, by their index."""
+
+    def __init__(self, layers: list[Layer], lanes: int) -> None:
+        self.layers = layers
+        self.all: dict[int, Mapping[str, Array]] = {}
+        self.lanes: list[dict[int, Mapping[str, Array]]] = [{} for _ in range(lanes)]
+
+    def step(self, lane: int, x: Array, remember: bool) -> Array:
+        for index, layer in enumerate(self.layers):
+            memories = self.all if layer.keeps == ALL else self.lanes[lane]
+            y, memory = layer.step(x, memories.get(index))
+            if remember and memory is not None:
+                memories[index] = memory
+            x = np.asarray(y)  # NumPy makes scalars of arrays without axes
+        return x
+
+
+@translate_errors()
+def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], lanes: int) -> Preprocessing:
+    """Preprocessing from what a user wrote.
+
+    Args:
+        where: its place, for messages: ``"Agent.create: preprocessing"``.
+        spec: None, or a dictionary whose keys are names of states, types of states (for those whose name is no key) or
+            ``reward``, and whose values are a layer or a list of layers, in any form that modules have; or the name of
+            a JSON file with these.
+        states: what goes in, by name.
+        lanes: how many streams of timesteps there are.
+
+    Raises:
+        TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
+    """
+    with translate_errors():
+        given = mapping(where, {} if spec is None else _from_file(where, spec))
+        known(where, given, [*states, *TYPES, REWARD], what="state")
+        layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
+    return Preprocessing(where, layers, states, lanes)
+
+
+def _from_file(where: str, given: Any) -> Any:
+    """What a JSON file holds, if one is named."""
+    return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given
+
+
+def _read_layers(where: str, given: Any) -> list[dict[str, Any]]:
+    given = _from_file(where, given)
+    layers = given if isinstance(given, list | tuple) else [given]
+    return [_read_layer(f"{where}[{index}]", layer) for index, layer in enumerate(layers)]
+
+
+def _read_layer(where: str, given: Any) -> dict[str, Any]:
+    """The type and all arguments; a ``name`` is allowed and not used."""
+    kind, arguments = opened(where, given, _TABLE)
+    arguments = {key: value for key, value in arguments.items() if key not in ("name", *IGNORED)}
+    return {"type": kind, **read_arguments(where, arguments, LAYERS[kind].takes, f"{kind} layer")}
+
+
+def _kept(memories: Mapping[int, Mapping[str, Array]]) -> dict[str, Any]:
+    return {str(index): dict(memory) for index, memory in memories.items()}

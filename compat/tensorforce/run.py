@@ -1,0 +1,105 @@
+"""``python -m axonrl.compat.tensorforce.run``: an agent in an environment, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from .execution.runner import Runner
+from .spaces.errors import TensorforceError, integer, refuse
+
+_LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds")
+"""What ``--path`` holds of each episode."""
+_USAGE: Final = 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m axonrl.compat.tensorforce.run", description=__doc__)
+    made.add_argument("-a", "--agent", required=True, help="name, JSON file or module.Class of the agent")
+    made.add_argument("-n", "--network", help="name, JSON file or module.Class of its network")
+    made.add_argument("-e", "--environment", help="name, JSON file or module.Class of the environment")
+    made.add_argument("-l", "--level", help="level of the environment, such as CartPole-v1")
+    made.add_argument("-m", "--max-episode-timesteps", type=int, help="time limit of an episode")
+    made.add_argument("-p", "--episodes", type=int, help="number of episodes")
+    made.add_argument("-t", "--timesteps", type=int, help="number of timesteps")
+    made.add_argument("-u", "--updates", type=int, help="number of updates")
+    made.add_argument("-v", "--evaluation", action="store_true", help="the last environment evaluates")
+    made.add_argument("--num-parallel", type=int, help="number of environments, each in a process")
+    made.add_argument("--batch-agent-calls", action="store_true", help="act and observe for all of them at once")
+    made.add_argument("--sync-timesteps", action="store_true", help="they wait for each other at each timestep")
+    made.add_argument("--sync-episodes", action="store_true", help="new episodes begin when all have ended")
+    made.add_argument("--mean-horizon", type=int, default=1, help="episodes over which means are taken")
+    made.add_argument("--save-best-agent", metavar="DIRECTORY", help="where to save the best agent of the evaluation")
+    made.add_argument("-r", "--repeat", type=int, default=1, help="number of runs, each with a new agent")
+    made.add_argument("--path", help="where to write each run's episodes, as <path>.json")
+    made.add_argument("--import-modules", default="", help="modules to import first, separated by commas")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line says.
+
+    Returns:
+        The exit code: 0, or 2 for an invalid argument, which is named on standard error.
+    """
+    given = parser().parse_args(arguments)
+    try:
+        integer("--repeat", given.repeat, at_least=1)
+        path = _writable(given.path)
+        for module in filter(None, given.import_modules.split(",")):
+            importlib.import_module(module.strip())
+        results = [_once(given) for _ in range(given.repeat)]
+    except (TensorforceError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _USAGE
+    if path is not None:
+        path.write_text(json.dumps({name: [result[name] for result in results] for name in _LISTS}), encoding="utf-8")
+    return 0
+
+
+def _writable(given: str | None) -> Path | None:
+    """The file for the results, whose folder exists now: that it cannot is told before the run, and not after it."""
+    if given is None:
+        return None
+    path = Path(f"{given}.json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse("--path", f"cannot be written, {path.parent} is no folder: {error.strerror}", given)
+    return path
+
+
+def _once(given: argparse.Namespace) -> dict[str, Any]:
+    agent = given.agent if given.network is None else {"agent": given.agent, "network": given.network}
+    environment = {"environment": given.environment}
+    if given.level is not None:
+        environment["level"] = given.level
+    with Runner(
+        agent=agent,
+        environment=environment,
+        max_episode_timesteps=given.max_episode_timesteps,
+        evaluation=given.evaluation,
+        num_parallel=given.num_parallel,
+        remote=None if given.num_parallel is None else "multiprocessing",
+    ) as runner:
+        runner.run(
+            num_episodes=given.episodes,
+            num_timesteps=given.timesteps,
+            num_updates=given.updates,
+            batch_agent_calls=given.batch_agent_calls,
+            sync_timesteps=given.sync_timesteps,
+            sync_episodes=given.sync_episodes,
+            mean_horizon=given.mean_horizon,
+            save_best_agent=given.save_best_agent,
+        )
+        return {name: getattr(runner, f"episode_{name}") for name in _LISTS}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,308 @@
+"""What a caller hands over, checked: states with masks, actions, rewards, terminals and parallel indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.checks import FLOAT32_MAX, all_finite, shortened
+from ....core.protocols import Array, ArraySpec
+from ...common.value_specs import ValueSpec
+from .errors import refuse
+from .specs import MASK, Values
+
+_KINDS: Final = {"bool": "b", "int": "iuf", "float": "fiu"}
+"""Kinds of NumPy dtypes that are taken for a type; floats for ints only if they are whole."""
+ENDINGS: Final = (0, 1, 2)
+"""Of an episode: it goes on, it ended, it was aborted."""
+
+
+class StateReader:
+    """Turns states, as callers write them, into arrays by flat name, with a mask for every int action.
+
+    Args:
+        states: their specs.
+        actions: of which the ints have masks.
+    """
+
+    def __init__(self, states: Values, actions: Values) -> None:
+        self._states = states
+        self._choices = {name: spec for name, spec in actions.flat.items() if spec.type == "int"}
+        self._single_mask = actions.single
+        self._full = {f"{name}{MASK}": np.ones(spec.mask.shape, np.bool_) for name, spec in self._choices.items()}
+        for mask in self._full.values():
+            mask.flags.writeable = False
+        self._names = {f"{name}{MASK}" for name in self._choices}
+        self._only = next(iter(states.flat.values())) if states.single else None
+
+    def __call__(self, where: str, states: Any) -> dict[str, Array]:
+        """Arrays of their own by flat name, without a batch axis.
+
+        Raises:
+            TensorforceError: an entry is missing, unknown, of another type or shape, out of range or not finite.
+        """
+        if self._only is not None and not isinstance(states, Mapping):
+            return {"state": value(where, "state", states, self._only), **self._full}
+        if not isinstance(states, Mapping):
+            refuse(f"{where}: states", f"must be a dictionary with {self._wanted()}, got {shortened(states)}", states)
+        found: dict[str, Array] = dict(self._full)
+        given = dict(_flattened(states, self._states.flat.keys() | self._names))
+        for name, spec in self._states.flat.items():
+            if name not in given:
+                refuse(f"{where}: states", f"has no {name!r}; it needs {self._wanted()}", states)
+            found[name] = value(where, name, given.pop(name), spec)
+        for name, spec in self._choices.items():
+            mask = given.pop(f"{name}{MASK}", None)
+            if mask is not None:
+                found[f"{name}{MASK}"] = read_mask(where, f"{name}{MASK}", mask, spec)
+        if given:
+            name = next(iter(given))
+            refuse(f"{where}: states", f"has the unknown entry {name!r}; it takes {self._wanted()}", name)
+        return found
+
+    def _wanted(self) -> str:
+        return ", ".join([*self._states.flat, *(f"{name} (optional)" for name in sorted(self._names))])
+
+
+def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "states") -> Array:
+    """One state or action as an array of its own, of the spec's shape and dtype.
+
+    Raises:
+        TensorforceError: it is not of the spec.
+    """
+    array = given if isinstance(given, np.ndarray) else _array(where, what, name, given)
+    kind = array.dtype.kind
+    if kind not in _KINDS[spec.type] or (spec.type == "int" and kind == "f" and not (np.floor(array) == array).all()):
+        _refuse(where, what, name, f"must be {spec.type}, got {array.dtype} {shortened(given)}", given)
+    if array.shape != spec.shape:
+        _refuse(where, what, name, f"must have the shape {spec.shape}, got {array.shape}", given)
+    if spec.type == "int":
+        if array.size and (array.min() < 0 or array.max() >= (spec.num_values or 0)):
+            _refuse(where, what, name, f"must be in 0 .. {(spec.num_values or 0) - 1}, got {shortened(given)}", given)
+    elif spec.type == "float" and not (all_finite(array) if array.dtype.itemsize <= 4 else _is_float32(array)):
+        _refuse(where, what, name, f"must be finite as float32, got {shortened(given)}", given)
+    return np.array(array, spec.dtype)
+
+
+def read_mask(where: str, name: str, given: Any, spec: ValueSpec) -> Array:
+    """A mask of an int action, bool [*shape, num_values]; every row has a legal action."""
+    array = given if isinstance(given, np.ndarray) else _array(where, "states", name, given)
+    if array.dtype != np.bool_:
+        _refuse(where, "states", name, f"must be bool, got {array.dtype}", given)
+    if array.shape != spec.mask.shape:
+        _refuse(where, "states", name, f"must have the shape {spec.mask.shape}, got {array.shape}", given)
+    if not array.any(-1).all():
+        _refuse(where, "states", name, "allows no action: at least one must be True", given)
+    return np.array(array)
+
+
+def read_actions(where: str, given: Any, actions: Values, *, partial: bool = False) -> dict[str, Array]:
+    """Actions as a caller writes them, by flat name; floats within their bounds.
+
+    Args:
+        where: for messages.
+        given: the bare value of a single action, or a dictionary.
+        actions: their specs.
+        partial: may some be missing, and may a number stand for all components of one?
+    """
+    if actions.single and not isinstance(given, Mapping):
+        given = {next(iter(actions.flat)): given}
+    if not isinstance(given, Mapping):
+        refuse(
+            f"{where}: actions", f"must be a dictionary with {', '.join(actions.flat)}; got {shortened(given)}", given
+        )
+    flat = dict(_flattened(given, actions.flat.keys()))
+    found = {}
+    for name, spec in actions.flat.items():
+        if name not in flat:
+            if partial:
+                continue
+            refuse(f"{where}: actions", f"has no {name!r}; it needs {', '.join(actions.flat)}", given)
+        one = flat.pop(name)
+        one = np.full(spec.shape, one) if partial and isinstance(one, bool | int | float) else one
+        found[name] = array = value(where, name, one, spec, "actions")
+        if spec.min_value is not None and spec.max_value is not None:
+            low, high = np.float32(spec.min_value), np.float32(spec.max_value)
+            if (array < low).any() or (array > high).any():
+                _refuse(where, "actions", name, f"must be within {low:g} .. {high:g}, got {shortened(array)}", array)
+    if flat:
+        name = next(iter(flat))
+        refuse(f"{where}: actions", f"has the unknown entry {name!r}; it takes {', '.join(actions.flat)}", name)
+    return found
+
+
+def read_reward(where: str, given: Any) -> float:
+    """A finite number."""
+    if type(given) is float and -FLOAT32_MAX <= given <= FLOAT32_MAX:
+        return given
+    array = as_array(f"{where}: reward", given)
+    if array.dtype.kind not in "fiu" or array.shape not in ((), (1,)):
+        refuse(f"{where}: reward", f"must be a number, got {shortened(given)}", given)
+    number = float(array.reshape(()))
+    if not -FLOAT32_MAX <= number <= FLOAT32_MAX:
+        refuse(f"{where}: reward", f"must be finite as float32, got {number}", given)
+    return number
+
+
+def read_terminal(where: str, given: Any) -> int:
+    """0 for an episode that goes on, 1 for one that ended, 2 for one that was aborted."""
+    if given is False:
+        return 0
+    if given is True:
+        return 1
+    array = as_array(f"{where}: terminal", given)
+    if array.dtype.kind not in "biu" or array.shape != () or int(array) not in ENDINGS:
+        refuse(f"{where}: terminal", f"must be False, True, 0, 1 or 2, got {shortened(given)}", given)
+    return int(array)
+
+
+def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> dict[str, Array]:
+    """Internal states of one row by name; empty for a model without.
+
+    Args:
+        where: for messages.
+        given: a dictionary with an array for each name; of a model without internal layers {} or None.
+        specs: of one row, by name.
+
+    Raises:
+        TensorforceError: they are missing, have other names or shapes, or are not finite.
+    """
+    if not specs:
+        if not _is_nothing(given):
+            refuse(f"{where}: internals", "must be {} or None: the agent has no internal layers", given)
+        return {}
+    if given is None:
+        refuse(f"{where}: internals", "is missing: pass initial_internals(), then what the last act returned", None)
+    if not isinstance(given, Mapping) or set(given) != set(specs):
+        problem = f"must be a dictionary with {', '.join(specs)}, got {shortened(given)}"
+        refuse(f"{where}: internals", problem, given)
+    found = {}
+    for name, spec in specs.items():
+        array = _array(where, "internals", name, given[name])
+        if array.dtype.kind not in "fiu" or array.shape != spec.shape or not np.isfinite(array).all():
+            refuse(f"{where}: internals[{name!r}]", f"must be finite floats of shape {spec.shape}", given[name])
+        found[name] = array.astype(spec.dtype)
+    return found
+
+
+def read_batch_of_internals(
+    where: str, given: Any, specs: Mapping[str, ArraySpec], number: int, single: bool
+) -> dict[str, Array] | None:
+    """Internal states [K, ...] by name of K parallel indices, of which one is ``single``; None for a model without."""
+    each = [given] * number if single or _is_nothing(given) else each_of(where, "internals", given, number)
+    rows = [read_internals(where, one, specs) for one in each]
+    return stacked(rows) if specs else None
+
+
+def _is_nothing(given: Any) -> bool:
+    return given is None or (isinstance(given, Mapping) and not given)
+
+
+def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
+    """Parallel indices, and whether they were given as one number.
+
+    Raises:
+        TensorforceError: none, one twice, or one out of range.
+    """
+    single = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    chosen = [given] if single else _list(where, given)
+    for index in chosen:
+        if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < lanes:
+            refuse(
+                f"{where}: parallel",
+                f"must be in 0 .. {lanes - 1} (parallel_interactions is {lanes}), got {index!r}",
+                given,
+            )
+    if not chosen or len(set(map(int, chosen))) < len(chosen):
+        refuse(f"{where}: parallel", f"must name different indices, at least one; got {shortened(given)}", given)
+    return [int(index) for index in chosen], single
+
+
+def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
+    """One entry for each of several parallel indices."""
+    if isinstance(given, Mapping | str) or not _is_list(given):
+        refuse(
+            f"{where}: {what}",
+            f"must be a list with an entry for each of {number} parallel indices, got {shortened(given)}",
+            given,
+        )
+    entries = list(given)
+    if len(entries) != number:
+        refuse(f"{where}: {what}", f"must have {number} entries, as parallel has; got {len(entries)}", given)
+    return entries
+
+
+def _list(where: str, given: Any) -> list[Any]:
+    if isinstance(given, str | bytes | Mapping) or not _is_list(given):
+        refuse(f"{where}: parallel", f"must be an index or several, got {shortened(given)}", given)
+    return list(given)
+
+
+def _is_list(given: Any) -> bool:
+    """Has it entries? A NumPy array without axes only looks as if it had."""
+    return isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+
+
+def as_array(argument: str, given: Any) -> Array:
+    """What was given as an array; TensorforceError if it is none."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError):
+        refuse(argument, f"must be one array, got lists of different lengths: {shortened(given)}", given)
+
+
+def _is_float32(array: Array) -> bool:
+    """Are all numbers finite as float32?"""
+    return not array.size or bool(array.min() >= -FLOAT32_MAX and array.max() <= FLOAT32_MAX)  # NaN is not
+
+
+def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Values by flat name; what is a dictionary and no known entry is a level of nesting."""
+    for key, part in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(part, Mapping) and name not in leaves:
+            yield from _flattened(part, leaves, f"{name}/")
+        else:
+            yield name, part
+
+
+def _array(where: str, what: str, name: str, given: Any) -> Array:
+    return as_array(f"{where}: {what}{_entry(name)}", given)
+
+
+def _refuse(where: str, what: str, name: str, problem: str, given: Any) -> None:
+    refuse(f"{where}: {what}{_entry(name)}", problem, given)
+
+
+def _entry(name: str) -> str:
+    return "" if name in ("state", "action") else f"[{name!r}]"
+
+
+Converter = Callable[[Mapping[str, Array]], Any]
+
+
+def action_out(actions: Values) -> Converter:
+    """Makes what ``act`` returns of arrays by flat name, without a batch axis: NumPy scalars for the shape ()."""
+    types = {name: spec.dtype for name, spec in actions.flat.items() if spec.shape == ()}
+    if actions.single:
+        (name,) = actions.flat
+        scalar = types.get(name)
+        if scalar is None:
+            return lambda arrays: arrays[name].copy()  # the caller may change it: what is stored must stay
+        return lambda arrays: scalar(arrays[name])
+
+    def convert(arrays: Mapping[str, Array]) -> Any:
+        return actions.nested(
+            {key: types[key](array) if key in types else array.copy() for key, array in arrays.items()}
+        )
+
+    return convert
+
+
+def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Arrays by name [K, ...] from those of K rows."""
+    if len(rows) == 1:
+        return {name: array[None] for name, array in rows[0].items()}
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}

@@ -1,0 +1,246 @@
+"""The agents: their names, and the arguments of each in order, with defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ....core.checks import did_you_mean, shortened
+from ....core.errors import ArgumentError
+from ...common.specs.argument_checks import as_json, by_name, flag, or_none, text
+from ...common.specs.tables import REQUIRED, Argument
+from ..spaces.errors import TensorforceError, integer, known, refuse, translate_errors
+from ..spaces.specs import Values
+from .table_checks import EPISODE, frequency, parameter, real, whole
+
+WHERE: Final = "Agent.create"
+"""What messages begin with."""
+
+
+def _buffer_observe(where: str, value: Any) -> Any:
+    return value if isinstance(value, bool) else integer(where, value, at_least=1)
+
+
+_RATE: Final = parameter(at_least=0)
+_STATES_ACTIONS: Final = (Argument("states"), Argument("actions"))
+_LIMIT: Final = Argument("max_episode_timesteps", None, or_none(whole(1)))
+_NEEDED_LIMIT: Final = Argument("max_episode_timesteps", check=whole(1))
+_BATCH: Final = Argument("batch_size", check=whole(1))
+_CAPACITY: Final = Argument("memory", None, or_none(whole(1)))
+_NETWORK: Final = Argument("network", "auto")
+_BETA: Final = Argument("use_beta_distribution", True, flag)
+_FREQUENCY: Final = Argument("update_frequency", None, frequency)
+_LEARNING_RATE: Final = Argument("learning_rate", 3e-4, _RATE)
+_HORIZON: Final = Argument("horizon", 0, parameter(at_least=0, is_whole=True, words=(EPISODE,)))
+_RETURNS: Final = (
+    Argument("discount", 0.99, parameter(at_least=0, at_most=1)),
+    Argument("estimate_terminal", False, flag),
+)
+_CRITIC: Final = (Argument("critic_network", "auto"), Argument("critic_optimizer", 1.0))
+_NO_CRITIC: Final = (Argument("critic_network", None), Argument("critic_optimizer", None))
+
+_EPISODIC: Final = (*_STATES_ACTIONS, _NEEDED_LIMIT, _BATCH, _NETWORK, _BETA, _CAPACITY, _FREQUENCY)
+_ACTOR_CRITIC: Final = (
+    *(*_STATES_ACTIONS, _BATCH, _LIMIT, _NETWORK, _BETA, _CAPACITY, _FREQUENCY, _LEARNING_RATE, _HORIZON, _RETURNS[0]),
+    *(Argument("state_action_value", False, flag), _RETURNS[1], *_CRITIC),
+)
+_REPLAY: Final = (*_STATES_ACTIONS, Argument("memory", check=whole(1)), _BATCH, _LIMIT, _NETWORK)
+_REPLAY_UPDATE: Final = (_FREQUENCY, Argument("start_updating", None, or_none(parameter(at_least=0, is_whole=True))))
+_DQN: Final = (
+    *(*_REPLAY, *_REPLAY_UPDATE, _LEARNING_RATE, Argument("huber_loss", 0.0, _RATE), _HORIZON, *_RETURNS),
+    Argument("target_sync_frequency", 1, parameter(at_least=1, is_whole=True)),
+    Argument("target_update_weight", 1.0, parameter(at_least=0, at_most=1)),
+)
+
+_NAME: Final = Argument("name", "agent", text)
+_SEED: Final = Argument("seed", None, or_none(whole(0)))
+_SIMPLE_TAIL: Final = (
+    *(_NAME, Argument("device", None), Argument("parallel_interactions", 1, whole(1)), _SEED),
+    *(Argument(name, None) for name in ("summarizer", "recorder", "config")),
+)
+_LEARNING: Final = (
+    Argument("preprocessing", None),
+    Argument("exploration", 0.0, by_name(_RATE)),
+    Argument("variable_noise", 0.0, _RATE),
+    Argument("l2_regularization", 0.0, _RATE),
+    Argument("entropy_regularization", 0.0, _RATE),
+    _NAME,
+    Argument("device", None),
+    Argument("parallel_interactions", 1, whole(1)),
+)
+_BUFFER: Final = Argument("buffer_observe", True, _buffer_observe)
+_FILES: Final = tuple(Argument(name, None) for name in ("execution", "saver", "summarizer", "recorder", "config"))
+_TAIL: Final = (*_LEARNING, _SEED, *_FILES)
+
+IGNORED: Final = ("device", "execution", "config", "buffer_observe")
+"""Arguments that have no meaning here."""
+
+_FROM_06: Final = {
+    "reward_preprocessing": "preprocessing",
+    "state_preprocessing": "preprocessing",
+    "reward_processing": "preprocessing",
+    "multi_step": "optimization_steps",
+    "predict_terminal_values": "estimate_terminal",
+    "predict_horizon_values": "estimate_horizon",
+    "predict_action_values": "state_action_value",
+    "tracking": "",
+    "baseline": "",
+    "critic": "",
+}
+"""Names of Tensorforce 0.6, and those of 0.5.5; empty where it depends on the agent, or there is none."""
+_CRITICS: Final = ("critic_network", "baseline_network", "baseline_policy")
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentKind:
+    """One kind of agent.
+
+    Args:
+        arguments: in order.
+        names: other keys, and the names of its class in Tensorforce.
+    """
+
+    arguments: tuple[Argument, ...]
+    names: tuple[str, ...]
+
+
+AGENTS: Final[Mapping[str, AgentKind]] = {
+    "tensorforce": AgentKind(
+        (
+            *(*_STATES_ACTIONS, Argument("update"), Argument("objective"), Argument("reward_estimation"), _LIMIT),
+            *(Argument("policy", "default"), Argument("memory", None), Argument("optimizer", "adam")),
+            *(Argument(f"baseline_{what}", None) for what in ("policy", "optimizer", "objective")),
+            *(*_LEARNING, _BUFFER, _SEED, *_FILES),
+        ),
+        ("default", "TensorforceAgent"),
+    ),
+    "ppo": AgentKind(
+        (
+            *(*_EPISODIC, _LEARNING_RATE, Argument("subsampling_fraction", 0.33, real(above=0, at_most=1))),
+            Argument("optimization_steps", 10, whole(1)),
+            Argument("likelihood_ratio_clipping", 0.2, _RATE),
+            *(*_RETURNS, *_NO_CRITIC, *_TAIL),
+        ),
+        ("PPO", "PPOAgent", "ProximalPolicyOptimization"),
+    ),
+    "vpg": AgentKind(
+        (
+            *(*_EPISODIC, _LEARNING_RATE, *_RETURNS),
+            *(Argument("baseline_network", None), Argument("baseline_optimizer", None), *_TAIL),
+        ),
+        ("reinforce", "VPG", "VPGAgent", "REINFORCE", "VanillaPolicyGradient"),
+    ),
+    "trpo": AgentKind(
+        (*_EPISODIC, Argument("learning_rate", 1e-3, _RATE), *_RETURNS, *_NO_CRITIC, *_TAIL),
+        ("TRPO", "TRPOAgent", "TrustRegionPolicyOptimization"),
+    ),
+    "a2c": AgentKind((*_ACTOR_CRITIC, *_TAIL), ("A2C", "A2CAgent", "AdvantageActorCritic")),
+    "ac": AgentKind((*_ACTOR_CRITIC, *_TAIL), ("AC", "ACAgent", "ActorCritic")),
+    "dqn": AgentKind((*_DQN, *_TAIL), ("DQN", "DQNAgent", "DeepQNetwork")),
+    "double_dqn": AgentKind((*_DQN, *_TAIL), ("ddqn", "DDQN", "DoubleDQN", "DoubleDQNAgent")),
+    "dueling_dqn": AgentKind((*_DQN, *_TAIL), ("DuelingDQN", "DuelingDQNAgent")),
+    "dpg": AgentKind(
+        (*_REPLAY, _BETA, *_REPLAY_UPDATE, _LEARNING_RATE, _HORIZON, *_RETURNS, *_CRITIC, *_TAIL),
+        ("ddpg", "DPG", "DDPG", "DPGAgent", "DDPGAgent", "DeterministicPolicyGradient"),
+    ),
+    "constant": AgentKind(
+        (*_STATES_ACTIONS, _LIMIT, Argument("action_values", None), *_SIMPLE_TAIL), ("ConstantAgent",)
+    ),
+    "random": AgentKind((*_STATES_ACTIONS, _LIMIT, *_SIMPLE_TAIL), ("RandomAgent",)),
+}
+"""By key."""
+
+
+def kind_of(name: str) -> str:
+    """The key of the agent with this key or class name, also as ``tensorforce.agents.DQNAgent``.
+
+    Raises:
+        TensorforceError: there is none; the message has the nearest.
+    """
+    names = {alias: key for key, agent in AGENTS.items() for alias in (key, *agent.names)}
+    short = name.rpartition(".")[2] if isinstance(name, str) and name.startswith("tensorforce.") else name
+    if isinstance(short, str) and short in names:
+        return names[short]
+    near = did_you_mean(short, names)
+    place = f"{WHERE}: agent"
+    raise TensorforceError(f"{place} must be one of {', '.join(AGENTS)}; got {shortened(name)}{near}", place, name)
+
+
+def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of an agent in order, as given or with their defaults.
+
+    Args:
+        kind: of the agent, a key of :data:`AGENTS`.
+        args: given by position.
+        kwargs: given by name.
+
+    Raises:
+        TensorforceError: an argument is unknown, missing, or given twice.
+    """
+    arguments = AGENTS[kind].arguments
+    names = [argument.name for argument in arguments]
+    if len(args) > len(names):
+        refuse(WHERE, f"of {kind} takes {len(names)} arguments, got {len(args)} by position", args[len(names)])
+    given = dict(zip(names, args, strict=False))
+    for name in kwargs:
+        if name in given:
+            refuse(f"{WHERE}: {name}", "is given twice, by position and by name", kwargs[name])
+    _refuse_06(kind, kwargs, names)
+    known(f"{WHERE} of {kind}", kwargs, names)
+    given |= kwargs
+    values = {argument.name: given.get(argument.name, argument.default) for argument in arguments}
+    for argument in arguments:
+        if argument.default is REQUIRED and (values[argument.name] is REQUIRED or values[argument.name] is None):
+            refuse(f"{WHERE}: {argument.name}", f"is missing: {kind} needs it", None)
+    _warn_of_ignored(kind, values)
+    return values
+
+
+def checked(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Bound arguments in their final types; modules, states and actions stay as given.
+
+    Raises:
+        TensorforceError: an argument is invalid.
+    """
+    with translate_errors():
+        return {
+            argument.name: values[argument.name]
+            if argument.check is None
+            else argument.check(f"{WHERE}: {argument.name}", values[argument.name])
+            for argument in AGENTS[kind].arguments
+        }
+
+
+def to_json_or_none(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments in JSON's types, or None if that cannot be: functions and classes are in no JSON file."""
+    values = {key: value.to_json() if isinstance(value, Values) else value for key, value in arguments.items()}
+    try:
+        return {key: as_json(key, value) for key, value in values.items()}
+    except ArgumentError:
+        return None
+
+
+def _refuse_06(kind: str, kwargs: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in kwargs:
+        if name in names or name not in _FROM_06:
+            continue
+        wanted = _FROM_06[name]
+        if name in {"baseline", "critic"}:
+            wanted = next((critic for critic in _CRITICS if critic in names), "")
+        what = f"here it is {wanted}" if wanted in names else f"{kind} has nothing like it"
+        problem = f"{WHERE} of {kind} takes no argument {name!r}, which is Tensorforce 0.6's: {what}"
+        raise TensorforceError(problem, name, kwargs[name])
+
+
+def _warn_of_ignored(kind: str, values: Mapping[str, Any]) -> None:
+    if "buffer_observe" in values:
+        buffered = _buffer_observe(f"{WHERE}: buffer_observe", values["buffer_observe"])
+        if not isinstance(buffered, bool) and values["parallel_interactions"] != 1:
+            problem = f"must be True or False with several parallel interactions, got {buffered}"
+            refuse(f"{WHERE}: buffer_observe", problem, buffered)
+    defaults = {argument.name: argument.default for argument in AGENTS[kind].arguments}
+    found = [name for name in IGNORED if name in values and values[name] is not defaults[name]]
+    if found:
+        warnings.warn(f"{WHERE}: {', '.join(found)} has no effect in axonrl", UserWarning, stacklevel=3)

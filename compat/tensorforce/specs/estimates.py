@@ -1,0 +1,60 @@
+"""What estimates values of states, and whether it learns to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..spaces.errors import refuse
+from .arguments import WHERE
+
+_LEARNED = "give a baseline_objective, such as dict(type='value', value='state')"
+
+
+def check_values(form: Mapping[str, Any]) -> None:
+    """Refuse estimates that nothing learns, and arguments that contradict each other about what they estimate.
+
+    Args:
+        form: the normal form.
+
+    Raises:
+        TensorforceError: names the argument.
+    """
+    estimation, baseline = form["reward_estimation"], form["baseline"] or {}
+    objective, optimizer = baseline.get("objective"), baseline.get("optimizer") or {}
+    copied = optimizer.get("type") == "synchronization"
+    own = None if copied else baseline.get("policy")
+    for kind in learned(objective) - {"state", "action"}:
+        refuse(f"{WHERE}: baseline_objective", f"must be of type value, and not {kind}: {_LEARNED}", objective)
+    found = learned(objective) | (set() if own else learned(form["objective"]))
+    values = found & {"state", "action"}
+    policy, place = (own, "baseline_policy") if own else (form["policy"], "policy")
+    _check_kind(place, policy, values, estimation)
+    through = own and objective is None and estimation["estimate_advantage"]
+    if values or through:
+        return
+    for name in ("estimate_horizon", "estimate_advantage"):
+        if estimation[name]:
+            problem = f"is {estimation[name]!r}, and nothing learns what states are worth: {_LEARNED}, or make it False"
+            refuse(f"{WHERE}: reward_estimation[{name!r}]", problem, estimation[name])
+
+
+def learned(objective: Mapping[str, Any] | None) -> set[str]:
+    """What an objective is made of: values of a ``state`` or an ``action``, or its other types."""
+    if objective is None:
+        return set()
+    if objective["type"] == "plus":
+        return learned(objective["objective1"]) | learned(objective["objective2"])
+    return {objective["value"] if objective["type"] == "value" else objective["type"]}
+
+
+def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimation: Mapping[str, Any]) -> None:
+    """A state's value is one of its own, or follows from those of actions."""
+    if "state" not in values:
+        return
+    if policy["infer_state_value"]:
+        problem = "is for objectives with value='action': with value='state', leave it False"
+        refuse(f"{WHERE}: {place}['infer_state_value']", problem, policy["infer_state_value"])
+    if estimation["estimate_actions"]:
+        problem = "needs an objective with value='action', and not 'state'"
+        refuse(f"{WHERE}: reward_estimation['estimate_actions']", problem, True)

@@ -1,0 +1,182 @@
+"""The layers that a network may have: their arguments in order, with defaults and what each may be."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...common.specs.argument_checks import flag, one_of, one_or_several, or_none, several, text
+from ...common.specs.files import imported
+from ...common.specs.tables import ABSENT, Argument, Entry
+from ..spaces.errors import integer, refuse
+from .table_checks import IGNORED, SpecTable, real, whole
+
+ACTIVATIONS: Final = (
+    *("crelu", "elu", "leaky-relu", "none", "relu", "selu"),
+    *("sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),
+)
+"""Names of activation functions."""
+
+
+def _activation(where: str, value: Any) -> str:
+    return "none" if value is None else one_of(*ACTIVATIONS)(where, value)
+
+
+def _axis(where: str, value: Any) -> int:
+    return integer(where, value, at_least=0)
+
+
+def _function(where: str, value: Any) -> Any:
+    """A function, or the dotted name of one."""
+    function = imported(where, value) if isinstance(value, str) and "." in value else value
+    if not callable(function):
+        refuse(where, f"must be a function of a tensor, or the dotted name of one, got {value!r}", value)
+    return function
+
+
+def _keras_layer(where: str, value: Any) -> Any:
+    """A Keras layer: its class, its dotted name, or its name in ``keras.layers``."""
+    layer = imported(where, value) if isinstance(value, str) and "." in value else value
+    if not callable(layer) and not (isinstance(layer, str) and layer):
+        refuse(where, f"must be a Keras layer or its name, got {value!r}", value)
+    return layer
+
+
+def _shape(where: str, value: Any) -> list[int]:
+    sizes = one_or_several(whole(1))(where, value)
+    return sizes if isinstance(sizes, list) else [sizes]
+
+
+def _tensors(where: str, value: Any) -> list[str]:
+    """Names of registered tensors, or of states; ``*`` is the layer's input."""
+    names = one_or_several(text)(where, value)
+    names = names if isinstance(names, list) else [names]
+    if not names:
+        refuse(where, "must name at least one tensor", value)
+    return names
+
+
+def _even_size(where: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The final state of an LSTM is two vectors of half the size."""
+    is_lstm = values["type"] == "lstm" or values.get("cell") == "lstm"
+    if is_lstm and values["return_final_state"] and values["size"] % 2:
+        refuse(f"{where}['size']", f"must be even for an lstm's final state, got {values['size']}", values["size"])
+    return values
+
+
+def _one_list(where: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The layers of a block are one list, not several."""
+    for index, layer in enumerate(values["layers"]):
+        if isinstance(layer, list):
+            refuse(
+                f"{where}['layers'][{index}]", f"must be a layer: a block is one list of layers; got {layer!r}", layer
+            )
+    return values
+
+
+def _of_user(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
+    """A class or function in the place of a layer."""
+    if any(base.__name__ == "Layer" and base.__module__.startswith("keras") for base in getattr(spec, "__mro__", ())):
+        return "keras", {"layer": spec}
+    if isinstance(spec, type):
+        problem = (
+            "is a class that is not a Keras layer: use a function of a tensor, or a subclass of keras.layers.Layer"
+        )
+        refuse(where, f"{problem}; got {spec.__name__}", spec)
+    return "function", {"function": spec}
+
+
+_SIZE: Final = Argument("size", check=whole(0))
+_BIAS: Final = Argument("bias", True, flag)
+_DROPOUT: Final = Argument("dropout", 0.0, real(at_least=0, at_most=0.999))
+_PADDING: Final = Argument("padding", "same", one_of("same", "valid"))
+_AXES: Final = Argument("axes", None, or_none(several(_axis)))
+_CELL: Final = Argument("cell", check=one_of("gru", "lstm"))
+_OF_CELL: Final = (Argument("bias", False, flag), Argument("activation", None, or_none(_activation)))
+_RNN: Final = (Argument("size", check=whole(1)), Argument("return_final_state", True, flag), *_OF_CELL)
+_INTERNAL: Final = (Argument("size", check=whole(1)), Argument("length", check=whole(1)), *_OF_CELL)
+
+
+def _activated(default: str) -> Argument:
+    return Argument("activation", default, _activation)
+
+
+def _conv(dimensions: int) -> Entry:
+    side = whole(1) if dimensions == 1 else one_or_several(whole(1), count=dimensions)
+    sides = (Argument("window", 3, side), Argument("stride", 1, side), _PADDING, Argument("dilation", 1, side))
+    return Entry((_SIZE, *sides, _BIAS, _activated("relu"), _DROPOUT))
+
+
+def _pool(dimensions: int) -> Entry:
+    side = whole(1) if dimensions == 1 else one_or_several(whole(1), count=dimensions)
+    reduction = Argument("reduction", check=one_of("average", "max"))
+    return Entry((reduction, Argument("window", 2, side), Argument("stride", 2, side), _PADDING))
+
+
+_ENTRIES: Final = {
+    "dense": Entry((_SIZE, _BIAS, _activated("tanh"), _DROPOUT, Argument("is_trainable", True, flag))),
+    "linear": Entry((_SIZE, _BIAS)),
+    "conv1d": _conv(1),
+    "conv2d": _conv(2),
+    "embedding": Entry(
+        (
+            _SIZE,
+            Argument("num_embeddings", None, or_none(whole(1))),
+            Argument("max_norm", None, or_none(real(above=0))),
+            _BIAS,
+            _activated("tanh"),
+        )
+    ),
+    "flatten": Entry(),
+    "reshape": Entry((Argument("shape", check=_shape),)),
+    "pooling": Entry((Argument("reduction", check=one_of("concat", "max", "mean", "product", "sum")),)),
+    "pool1d": _pool(1),
+    "pool2d": _pool(2),
+    "activation": Entry((Argument("nonlinearity", check=_activation),)),
+    "dropout": Entry((Argument("rate", check=real(at_least=0, at_most=0.999)),)),
+    "block": Entry(
+        (Argument("name", check=text), Argument("layers", module="layer", collected=list)), finish=_one_list
+    ),
+    "reuse": Entry((Argument("layer", check=text),)),
+    "register": Entry((Argument("tensor", check=text),)),
+    "retrieve": Entry(
+        (
+            Argument("tensors", check=_tensors),
+            Argument("aggregation", "concat", one_of("concat", "product", "stack", "sum")),
+            Argument("axis", 0, _axis),
+        )
+    ),
+    "function": Entry((Argument("function", check=_function), Argument("output_spec", None))),
+    "keras": Entry((Argument("layer", check=_keras_layer),), open=True, classes=("KerasLayer",)),
+    "gru": Entry(_RNN),
+    "lstm": Entry(_RNN, finish=_even_size),
+    "rnn": Entry((_CELL, *_RNN), finish=_even_size),
+    "internal_gru": Entry(_INTERNAL),
+    "internal_lstm": Entry(_INTERNAL),
+    "internal_rnn": Entry((_CELL, *_INTERNAL)),
+    "exponential_normalization": Entry((Argument("decay", 0.999, real(at_least=0, at_most=1)), _AXES)),
+    "instance_normalization": Entry((_AXES,)),
+}
+_NAME: Final = Argument("name", ABSENT, text)
+_PREPROCESSING: Final = "give it as Agent.create(..., preprocessing=...)"
+_TRANSPOSED: Final = "transposed convolutions have no replacement; use function or keras"
+
+LAYERS: Final = SpecTable(
+    "layer",
+    {
+        name: entry if name == "block" else Entry((*entry.arguments, _NAME), entry.open, entry.finish, entry.classes)
+        for name, entry in _ENTRIES.items()
+    },
+    default="function",
+    aliases={"nonlinearity": "activation"},
+    refused={
+        "clipping": _PREPROCESSING,
+        "deltafier": _PREPROCESSING,
+        "image": _PREPROCESSING,
+        "sequence": _PREPROCESSING,
+        "conv1d_transpose": _TRANSPOSED,
+        "conv2d_transpose": _TRANSPOSED,
+    },
+    ignored=IGNORED,
+    from_callable=_of_user,
+)
+"""The layers."""

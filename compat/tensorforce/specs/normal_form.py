@@ -1,0 +1,228 @@
+"""The normal form of an agent: one dictionary in the terms of the generic agent, from which all else is built."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ....core.checks import shortened
+from ...common.value_specs import TYPES, ValueSpec
+from ..spaces.errors import known, refuse, translate_errors
+from ..spaces.specs import Values
+from .agent_forms import PARTS, has_policy_gradient
+from .agent_tables import TABLES
+from .arguments import WHERE, checked
+from .estimates import check_values
+from .table_checks import EPISODE
+
+_DQN: Final = ("dqn", "double_dqn", "dueling_dqn")
+_COMMON: Final = ("preprocessing", "exploration", "variable_noise", "l2_regularization", "entropy_regularization")
+_REGULARIZATIONS: Final = ("l2_regularization", "entropy_regularization")
+_TYPE_OF: Final = {"bernoulli": "bool", "categorical": "int", "gaussian": "float", "beta": "float"}
+"""Of actions, by distribution."""
+
+
+def normal_form(kind: str, arguments: Mapping[str, Any], states: Values, actions: Values) -> dict[str, Any]:
+    """What an agent is, in the terms of the generic one.
+
+    Args:
+        kind: the agent's key; ``random`` and ``constant`` have no normal form.
+        arguments: all of them, as ``bind`` returns them.
+        states: of the agent.
+        actions: of the agent.
+
+    Returns:
+        ``memory``, ``update``, ``policy``, ``objective``, ``optimizer``, ``baseline``, ``reward_estimation``,
+        ``preprocessing``, ``exploration``, ``variable_noise``, ``l2_regularization``, ``entropy_regularization``,
+        ``dueling`` and ``double``, with the defaults of all modules. In JSON's types, but for the functions and Keras
+        layers of networks, and ``preprocessing``, which is as given.
+
+    Raises:
+        TensorforceError: an argument is invalid, or does not go together with another one.
+    """
+    del states  # no check needs them
+    values, ignored = checked(kind, arguments), list[str]()
+    with translate_errors():
+        parts = PARTS[kind](values, ignored)
+    form: dict[str, Any] = {
+        **parts,
+        **{name: values[name] for name in _COMMON},
+        "dueling": kind == "dueling_dqn",
+        "double": kind == "double_dqn",
+    }
+    _check_actions(kind, form, actions)
+    check_values(form)
+    _complete_policies(form, actions)
+    form["exploration"] = _exploration(form["exploration"], actions)
+    _check_episodes(form, values)
+    _check_memory(form, values["max_episode_timesteps"])
+    if ignored:
+        warnings.warn(f"{WHERE}: {', '.join(ignored)} has no effect in axonrl", UserWarning, stacklevel=2)
+    if kind in _DQN and form["exploration"] == 0.0:
+        message = "exploration is 0.0, the default, with which actions are always the greedy ones: set it, to 0.1 say"
+        warnings.warn(f"{WHERE}: {message}", UserWarning, stacklevel=2)
+    return form
+
+
+def fed(form: Mapping[str, Any]) -> list[str]:
+    """Paths of the numbers in a normal form that an update is fed with, sorted: ``"optimizer/learning_rate"``."""
+    paths = [*_fed(form["optimizer"], "optimizer", "optimizer"), *_fed(form["objective"], "objective", "objective")]
+    paths += _REGULARIZATIONS
+    baseline = form["baseline"]
+    if baseline is not None:
+        if baseline["optimizer"] is not None:
+            paths += _fed(baseline["optimizer"], "baseline_optimizer", "baseline/optimizer")
+        if baseline["objective"] is not None:
+            paths += _fed(baseline["objective"], "objective", "baseline/objective")
+        if baseline["weight"] is not None:
+            paths.append("baseline/weight")
+    return sorted(paths)
+
+
+def at(form: Mapping[str, Any], path: str) -> Any:
+    """What stands in a normal form under a path such as ``"optimizer/learning_rate"``."""
+    value: Any = form
+    for key in path.split("/"):
+        value = value[key]
+    return value
+
+
+def least_capacity(form: Mapping[str, Any], max_episode_timesteps: int | None) -> int:
+    """Timesteps that the memory must hold at least, for a batch and the rewards that follow it.
+
+    Raises:
+        TensorforceError: it depends on the length of episodes, which has no limit.
+    """
+    update, estimation = form["update"], form["reward_estimation"]
+    if update["unit"] == "episodes":
+        return int(update["batch_size"]) * _limit("unit 'episodes'", max_episode_timesteps)
+    horizon, is_late = _longest(estimation["horizon"], max_episode_timesteps), estimation["estimate_horizon"] == "late"
+    return int(update["batch_size"]) + horizon + 1 + int(is_late)
+
+
+def first_update(form: Mapping[str, Any], max_episode_timesteps: int | None = None, start: int | None = None) -> int:
+    """Timesteps or episodes, as ``update`` counts them, before the first update.
+
+    Args:
+        form: the normal form.
+        max_episode_timesteps: needed if the horizon depends on it.
+        start: the present value of ``update/start`` where that is no number; else it counts as 0.
+    """
+    update = form["update"]
+    if start is None:
+        start = 0 if isinstance(update["start"], Mapping) else update["start"]
+    if update["unit"] == "episodes":
+        return max(start, int(update["batch_size"]))
+    return max(start, least_capacity(form, max_episode_timesteps))
+
+
+def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, Any]:
+    """The distribution over an action that a policy in normal form has: ``type``, and perhaps arguments."""
+    given = policy["distributions"]
+    if spec.name in given or spec.type in given:
+        found: Mapping[str, Any] = given[spec.name if spec.name in given else spec.type]
+        return found
+    beta = spec.bounded and policy["use_beta_distribution"]
+    return {"type": {"bool": "bernoulli", "int": "categorical"}.get(spec.type, "beta" if beta else "gaussian")}
+
+
+def _fed(module: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
+    for argument in TABLES[kind].entries[module["type"]].arguments:
+        place = f"{path}/{argument.name}"
+        if argument.fed:
+            yield place
+        elif argument.module is not None:
+            yield from _fed(module[argument.name], argument.module, place)
+
+
+def _longest(horizon: Any, max_episode_timesteps: int | None) -> int:
+    """The longest that a horizon can be: sums of rewards end with the episode."""
+    if horizon == EPISODE:
+        return _limit("horizon 'episode'", max_episode_timesteps)
+    if not isinstance(horizon, Mapping):
+        return int(horizon)
+    if horizon["type"] == "piecewise_constant" and isinstance(horizon.get("values"), list) and horizon["values"]:
+        return int(max(horizon["values"]))
+    return _limit("a horizon that changes", max_episode_timesteps)
+
+
+def _limit(reason: str, max_episode_timesteps: int | None) -> int:
+    if max_episode_timesteps is None:
+        refuse(f"{WHERE}: max_episode_timesteps", f"is missing: {reason} needs it", None)
+    return max_episode_timesteps
+
+
+def _check_actions(kind: str, form: Mapping[str, Any], actions: Values) -> None:
+    """The types of actions that an agent can learn."""
+    place = f"{WHERE}: actions"
+    for name, spec in actions.flat.items():
+        if kind in _DQN and spec.type != "int":
+            refuse(place, f"must all be of type int for {kind}; {name!r} is {spec.type}", spec)
+        if form["objective"]["type"] == "deterministic_policy_gradient" and spec.type != "float":
+            refuse(place, f"must be of type float for a deterministic policy gradient; {name!r} is {spec.type}", spec)
+    if kind == "dpg" and len(actions.flat) != 1:
+        names = ", ".join(actions.flat)
+        refuse(place, f"must be one float action for {kind}, got {len(actions.flat)}: {names}", list(actions.flat))
+
+
+def _complete_policies(form: Mapping[str, Any], actions: Values) -> None:
+    """Check what policies have for single actions, and give each action a temperature where some have one."""
+    baseline = form["baseline"] or {"policy": None, "objective": None}
+    for place, policy, objective in (
+        ("policy", form["policy"], form["objective"]),
+        ("baseline_policy", baseline["policy"], baseline["objective"]),
+    ):
+        if policy is None:
+            continue
+        _check_distributions(f"{WHERE}: {place}['distributions']", policy["distributions"], actions)
+        if isinstance(policy["temperature"], Mapping) and "type" not in policy["temperature"]:
+            known(f"{WHERE}: {place}['temperature']", policy["temperature"], actions.flat, what="action")
+            rest = 1.0 if has_policy_gradient(objective) else 0.0
+            policy["temperature"] = {name: policy["temperature"].get(name, rest) for name in actions.flat}
+
+
+def _check_distributions(place: str, distributions: Mapping[str, Any], actions: Values) -> None:
+    known(place, distributions, [*TYPES, *actions.flat], what="action or type")
+    for key, distribution in distributions.items():
+        wanted = _TYPE_OF[distribution["type"]]
+        type_ = key if key in TYPES else actions.flat[key].type
+        if type_ != wanted:
+            problem = f"is {distribution['type']}, which is for actions of type {wanted}, not {type_}"
+            refuse(f"{place}[{key!r}]", problem, distribution["type"])
+        for name, spec in actions.flat.items():
+            if distribution["type"] == "beta" and key in {name, spec.type} and not spec.bounded:
+                refuse(f"{place}[{key!r}]", f"is beta, which needs bounds; action {name!r} has none", name)
+
+
+def _exploration(exploration: Any, actions: Values) -> Any:
+    """The exploration, of each action if there are several: actions without an entry do not explore."""
+    place = f"{WHERE}: exploration"
+    by_action = isinstance(exploration, Mapping) and "type" not in exploration
+    if by_action:
+        known(place, exploration, actions.flat, what="action")
+        exploration = {name: exploration.get(name, 0.0) for name in actions.flat}
+    for name, spec in actions.flat.items():
+        value = exploration[name] if by_action else exploration
+        if spec.type != "float" and not isinstance(value, Mapping) and value > 1:
+            problem = f"is the probability of a random action for {name!r}: at most 1, got {shortened(value)}"
+            refuse(f"{place}[{name!r}]" if by_action else place, problem, value)
+    return exploration
+
+
+def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """What needs whole episodes, and a limit for their length."""
+    limit, lanes = values["max_episode_timesteps"], values["parallel_interactions"]
+    if form["reward_estimation"]["horizon"] == EPISODE:
+        _limit("horizon 'episode'", limit)
+    if lanes > 1 and form["update"]["unit"] != "episodes":
+        problem = f"can be more than 1 only with updates in unit 'episodes', got {lanes}"
+        refuse(f"{WHERE}: parallel_interactions", problem, lanes)
+    if lanes > 1:
+        _limit("parallel_interactions above 1", limit)
+
+
+def _check_memory(form: Mapping[str, Any], max_episode_timesteps: int | None) -> None:
+    least, capacity = least_capacity(form, max_episode_timesteps), form["memory"]["capacity"]
+    if capacity is not None and capacity < least:
+        refuse(f"{WHERE}: memory", f"must hold at least {least} timesteps for this update, got {capacity}", capacity)

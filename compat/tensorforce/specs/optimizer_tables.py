@@ -1,0 +1,170 @@
+"""The optimizers that a policy or a baseline may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ....core.checks import shortened
+from ...common.specs.argument_checks import flag, keyword_arguments, one_of, or_none
+from ...common.specs.module_specs import merged, opened
+from ...common.specs.tables import ABSENT, Argument, Check, Entry
+from ..spaces.errors import known, refuse
+from .table_checks import IGNORED, SpecTable, fed, parameter, real, whole
+
+KERAS_ARGUMENTS: Final[Mapping[str, Mapping[str, Check]]] = {
+    "adadelta": {"rho": real(at_least=0, at_most=1), "epsilon": real(at_least=0)},
+    "adagrad": {"initial_accumulator_value": real(at_least=0), "epsilon": real(at_least=0)},
+    "adam": {"amsgrad": flag},
+    "adamax": {},
+    "adamw": {"weight_decay": real(at_least=0), "amsgrad": flag},
+    "ftrl": {
+        "learning_rate_power": real(at_most=0),
+        "initial_accumulator_value": real(at_least=0),
+        "l1_regularization_strength": real(at_least=0),
+        "l2_regularization_strength": real(at_least=0),
+        "l2_shrinkage_regularization_strength": real(at_least=0),
+        "beta": real(at_least=0),
+    },
+    "nadam": {},
+    "rmsprop": {
+        "rho": real(at_least=0, at_most=1),
+        "momentum": real(at_least=0),
+        "epsilon": real(at_least=0),
+        "centered": flag,
+    },
+    "sgd": {"momentum": real(at_least=0), "nesterov": flag},
+}
+"""Optimizers of Keras, and the arguments that each takes beside its learning rate."""
+_MOMENTS: Final = {"beta_1": real(at_least=0), "beta_2": real(at_least=0), "epsilon": real(at_least=0)}
+
+
+def _keras_optimizer(name: str, checks: Mapping[str, Check]) -> Entry:
+    own = {**_MOMENTS, **checks} if name in {"adam", "adamax", "adamw", "nadam"} else checks
+    clipping = fed("gradient_norm_clipping", 1.0, parameter(above=0))
+    return Entry((fed("learning_rate", 3e-4, parameter(at_least=0)), clipping, *keyword_arguments(own)))
+
+
+def _rewritten(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """``tf_optimizer`` is the optimizer that it names, and ``wrapper`` has its arguments apart from its optimizer's."""
+    if name == "tf_optimizer" and "optimizer" in given:
+        kind = one_of(*KERAS_ARGUMENTS)(f"{where}['optimizer']", given["optimizer"])
+        return kind, {key: value for key, value in given.items() if key != "optimizer"}
+    return (name, _wrapped(where, given)) if name == "wrapper" else (name, given)
+
+
+def _wrapped(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A wrapper's arguments; those that are not its own go to the optimizer in it."""
+    if "optimizer" not in given:
+        refuse(f"{where}['optimizer']", f"is missing: an optimizer without type needs it; got {shortened(given)}", None)
+    name, arguments = opened(f"{where}['optimizer']", given["optimizer"], OPTIMIZERS)
+    entry, own = OPTIMIZERS.entries[name], OPTIMIZERS.entries["wrapper"].names
+    extra = {key: value for key, value in given.items() if key not in own}
+    if not entry.open:
+        known(where, extra, [*own, *entry.names, *OPTIMIZERS.ignored])
+    inner = {"type": name, **merged(where, arguments, extra)}
+    return {**{key: value for key, value in given.items() if key in own}, "optimizer": inner}
+
+
+def _unwrapped(_: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The optimizer in a wrapper, inside the steps that its other arguments ask for."""
+    optimizer: dict[str, Any] = values["optimizer"]
+
+    def around(name: str, **arguments: Any) -> dict[str, Any]:
+        return _complete(OPTIMIZERS.entries[name], {"type": name, "optimizer": optimizer, **arguments})
+
+    if values["optimizing_iterations"] > 0:
+        optimizer = around("optimizing_step", ls_max_iterations=values["optimizing_iterations"])
+    if values["clipping_threshold"] is not None:
+        optimizer = around("clipping_step", threshold=values["clipping_threshold"])
+    if values["subsampling_fraction"] < 1.0:
+        optimizer = around("subsampling_step", fraction=values["subsampling_fraction"])
+    if values["multi_step"] > 1:
+        optimizer = around("multi_step", num_steps=values["multi_step"])
+    return optimizer
+
+
+def _complete(entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
+    """With the defaults that are not given, in the entry's order."""
+    defaults = {argument.name: argument.default for argument in entry.arguments if argument.default is not ABSENT}
+    return {"type": values["type"], **defaults, **values}
+
+
+_INNER: Final = Argument("optimizer", module="optimizer")
+_NONE: Final = "it has no replacement"
+OPTIMIZERS: Final = SpecTable(
+    "optimizer",
+    {
+        **{name: _keras_optimizer(name, checks) for name, checks in KERAS_ARGUMENTS.items()},
+        "multi_step": Entry((_INNER, Argument("num_steps", check=whole(1)))),
+        "subsampling_step": Entry((_INNER, Argument("fraction", check=real(above=0, at_most=1)))),
+        "clipping_step": Entry(
+            (
+                _INNER,
+                Argument("threshold", check=parameter(above=0), fed=True),
+                Argument("mode", "global_norm", one_of("global_norm", "norm", "value")),
+            )
+        ),
+        "optimizing_step": Entry(
+            (
+                _INNER,
+                Argument("ls_max_iterations", 10, whole(1)),
+                fed("ls_accept_ratio", 0.9, parameter(at_least=0)),
+                Argument("ls_mode", "exponential", one_of("exponential", "linear")),
+                fed("ls_parameter", 0.5, parameter(above=0)),
+            )
+        ),
+        "natural_gradient": Entry(
+            (
+                Argument("learning_rate", check=parameter(at_least=0), fed=True),
+                Argument("cg_max_iterations", 10, whole(1)),
+                fed("cg_damping", 1e-3, parameter(at_least=0)),
+            )
+        ),
+        "tf_optimizer": Entry((Argument("optimizer", check=one_of(*KERAS_ARGUMENTS)),), open=True),
+        "wrapper": Entry(
+            (
+                _INNER,
+                Argument("multi_step", 1, whole(1)),
+                Argument("subsampling_fraction", 1.0, real(above=0, at_most=1)),
+                Argument("clipping_threshold", None, or_none(parameter(above=0))),
+                Argument("optimizing_iterations", 0, whole(0)),
+            ),
+            open=True,
+            finish=_unwrapped,
+            classes=("OptimizerWrapper",),
+        ),
+    },
+    default="wrapper",
+    refused={
+        "synchronization": "it is for baselines, which it copies the policy to: give it as baseline_optimizer",
+        "evolutionary": f"{_NONE}; the nearest is multi_step",
+        "global_optimizer": f"{_NONE}: agents share nothing here",
+        "plus": f"{_NONE}; use one of the two optimizers",
+        "lazyadam": "use adam",
+        "lookahead": "use adam",
+        "moving_average": "use adam",
+        "radam": "use adam",
+        "ranger": "use adam",
+        "sgdw": "use sgd, or adamw",
+        "decoupled_weight_decay": "use adamw",
+    },
+    ignored={**IGNORED, "unroll_loop": False, "cg_unroll_loop": False},
+    rewrite=_rewritten,
+)
+"""Optimizers of policies. ``wrapper`` and ``tf_optimizer`` become others."""
+
+_SYNCHRONIZATION: Final = Entry(
+    (
+        fed("sync_frequency", 1, parameter(at_least=1, is_whole=True)),
+        fed("update_weight", 1.0, parameter(at_least=0, at_most=1)),
+    )
+)
+BASELINE_OPTIMIZERS: Final = SpecTable(
+    "baseline optimizer",
+    {**OPTIMIZERS.entries, "synchronization": _SYNCHRONIZATION},
+    default="wrapper",
+    refused={name: instead for name, instead in OPTIMIZERS.refused.items() if name != "synchronization"},
+    ignored=OPTIMIZERS.ignored,
+    rewrite=_rewritten,
+)

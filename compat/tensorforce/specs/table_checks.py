@@ -1,0 +1,123 @@
+"""What is particular to the arguments of Tensorforce's modules: tables, parameters, numbers that may be constants."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ....core.checks import shortened
+from ...common.specs import argument_checks, tables
+from ...common.specs.argument_checks import as_json, or_none, unboxed
+from ...common.specs.module_specs import opened
+from ...common.specs.tables import Argument, Check, Entry
+from ..spaces import errors
+from ..spaces.errors import refuse
+
+EPISODE: Final = "episode"
+"""A horizon as long as the longest episode."""
+NEVER: Final = "never"
+"""A frequency that never comes."""
+
+IGNORED: Final = {"summary_labels": None}
+"""Arguments of modules that have no meaning here, and their defaults."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecTable(tables.SpecTable):
+    """A table of this interface: names of Tensorforce's own classes mean entries."""
+
+    prefix: str = "tensorforce."
+
+
+PARAMETERS: Final = SpecTable(
+    "parameter",
+    {
+        "constant": Entry((Argument("value"),), open=True),
+        "decaying": Entry(open=True),
+        "piecewise_constant": Entry(open=True),
+        "random": Entry(open=True),
+        "ornstein_uhlenbeck": Entry(open=True),
+    },
+    default="constant",
+    alone="a number",
+    refused={
+        "exponential": "use dict(type='decaying', decay='exponential', ...)",
+        "linear": "use dict(type='decaying', decay='linear', ...)",
+        "polynomial": "use dict(type='decaying', decay='polynomial', ...)",
+    },
+)
+"""The parameters, whose own arguments parameters.py reads."""
+
+
+def parameter(
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    is_whole: bool = False,
+    words: tuple[str, ...] = (),
+) -> Check:
+    """A number within bounds, a parameter as a dictionary with ``type``, or one of some words.
+
+    Args:
+        above: bound of the number, exclusive.
+        at_least: bound of the number.
+        at_most: bound of the number.
+        is_whole: the number must be an integer.
+        words: strings that are kept.
+    """
+
+    def check(where: str, value: Any) -> Any:
+        if isinstance(value, str) and value in words:
+            return value
+        if isinstance(value, str | Mapping):
+            name, arguments = opened(where, value, PARAMETERS)
+            if name != "constant":
+                return {"type": name, **as_json(where, arguments)}
+            if "value" not in arguments:
+                refuse(f"{where}['value']", "is missing: a constant needs its value", None)
+            where, value = f"{where}['value']", arguments["value"]
+        value = unboxed(value)
+        if is_whole:
+            return errors.integer(where, value, at_least=int(at_least))
+        errors.number(where, value, above=above, at_least=at_least, at_most=at_most)
+        return value
+
+    return check
+
+
+def whole(at_least: int) -> Check:
+    """An integer that stays the same: of shapes and loops."""
+    return _constant(argument_checks.whole(at_least))
+
+
+def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
+    """A number that stays the same."""
+    return _constant(argument_checks.real(above=above, at_least=at_least, at_most=at_most))
+
+
+def frequency(where: str, value: Any) -> Any:
+    """How many timesteps or episodes lie between two updates, ``never``, or None. Floats mean fractions in 0.6."""
+    if isinstance(value, float):
+        refuse(where, f"must be a number of timesteps or episodes, as an int, or 'never'; got {value!r}", value)
+    return or_none(parameter(at_least=1, is_whole=True, words=(NEVER,)))(where, value)
+
+
+def fed(name: str, default: Any, check: Check) -> Argument:
+    """An argument that may change from update to update."""
+    return Argument(name, default, check, fed=True)
+
+
+def _constant(check: Check) -> Check:
+    """What ``check`` takes, or a constant parameter of it; parameters that change are refused."""
+
+    def check_constant(where: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            if value.get("type", "constant") != "constant" or "value" not in value:
+                refuse(where, f"must be a number, which stays the same; got {shortened(value)}", value)
+            value = value["value"]
+        return check(where, value)
+
+    return check_constant

@@ -1,0 +1,333 @@
+"""The contracts between the rooms of axonrl: array types, ``RunConfig``, ``EstimatorSpec``, and two protocols.
+
+Imports neither TensorFlow nor Gymnasium. What hooks receive is in hooks/events.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .checks import choice, count, flag, number
+from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+Array: TypeAlias = NDArray[Any]
+"""A NumPy array of any dtype."""
+ArrayTree: TypeAlias = "Array | Mapping[str, Array]"
+"""One array, or a flat dictionary of arrays (Dict spaces)."""
+ACTION_MASK: Final = "action_mask"
+"""The prediction, bool [N, A], that tells explorations which actions are legal."""
+NO_LEGAL_ACTION: Final = -(2**31)
+"""What stands for the action of a row whose mask has no legal one; environments refuse it."""
+MOST_LANES: Final = 65_536
+"""Environments of a run, or lanes of a caller: each has seeds, episodes and states of its own."""
+ACHIEVED_GOAL: Final = "achieved_goal"
+DESIRED_GOAL: Final = "desired_goal"
+"""The parts of observations of goal environments that hindsight exchanges, as Gymnasium-Robotics calls them."""
+State: TypeAlias = "Mapping[str, Any]"
+"""What ``state_dict`` returns: strings to arrays, JSON values or further such mappings, never pickled objects."""
+
+
+class Modes:
+    """The modes in which a ``model_fn`` is called."""
+
+    TRAIN: Final = "train"
+    EVAL: Final = "eval"
+    PREDICT: Final = "predict"
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraySpec:
+    """Shape (without the batch axis) and dtype of one array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        object.__setattr__(self, "shape", tuple(int(n) for n in shape))
+        object.__setattr__(self, "dtype", np.dtype(dtype))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one item."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+SpecTree: TypeAlias = "ArraySpec | Mapping[str, ArraySpec]"
+"""The spec of an :data:`ArrayTree`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """Settings of a run that belong neither to the model nor to the memory.
+
+    Args:
+        seed: seed of the whole run, ``0 <= seed < 2**63``. ``None`` draws one, which is stored in ``model_dir``.
+        save_checkpoints_secs: seconds between checkpoints; ``None`` disables checkpoints by time.
+        save_checkpoints_steps: updates (``global_step``) between checkpoints.
+        save_checkpoints_episodes: finished episodes between checkpoints.
+        save_checkpoints_at_evaluations: also write one at each evaluation during training, which has the very policy
+            that was evaluated; not where a caller owns the loop (``Agent.interact``), whose episodes it would cut.
+        keep_checkpoint_max: number of the newest checkpoints to keep.
+        keep_checkpoint_every_n_hours: hours after which a further checkpoint is kept for good, beside the newest ones;
+            ``None`` keeps none.
+        save_summary_steps: updates between two summaries of loss and metrics.
+        progress: show how far a training is: a bar on a terminal, a line every few seconds elsewhere.
+        runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
+            (LiteRT for small programs that convert, by a rule on ops and shapes). Fixed when a run starts.
+        observation_space: one environment's space; set by the Agent before it calls ``model_fn``.
+        action_space: likewise.
+
+    Raises:
+        ArgumentError: a value is invalid.
+    """
+
+    seed: int | None = None
+    save_checkpoints_secs: float | None = 600
+    save_checkpoints_steps: int | None = None
+    save_checkpoints_episodes: int | None = None
+    save_checkpoints_at_evaluations: bool = True
+    keep_checkpoint_max: int = 5
+    keep_checkpoint_every_n_hours: float | None = None
+    save_summary_steps: int = 100
+    progress: bool = True
+    runtime: str = "auto"
+    observation_space: gymnasium.Space[Any] | None = None
+    action_space: gymnasium.Space[Any] | None = None
+
+    def __post_init__(self) -> None:
+        seed: Any = self.seed
+        if seed is not None and (
+            isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63
+        ):
+            message = f"RunConfig.seed must be an integer in 0 .. 2**63 - 1 or None, got {seed!r}"
+            raise ArgumentError(message, "RunConfig.seed", seed)
+        for name in ("save_checkpoints_secs", "keep_checkpoint_every_n_hours"):
+            if getattr(self, name) is not None:
+                number(f"RunConfig.{name}", getattr(self, name), above=0)
+        for name in ("save_checkpoints_steps", "save_checkpoints_episodes"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
+        for name in ("keep_checkpoint_max", "save_summary_steps"):
+            object.__setattr__(self, name, count(f"RunConfig.{name}", getattr(self, name)))
+        for name in ("save_checkpoints_at_evaluations", "progress"):
+            object.__setattr__(self, name, flag(f"RunConfig.{name}", getattr(self, name)))
+        choice("RunConfig.runtime", self.runtime, RUNTIMES)
+
+
+RUNTIMES: Final = ("auto", "tensorflow", "litert")
+
+
+class ClusterLike(Protocol):
+    """What ``Agent.train`` hands a training over to, where it is to run on several processes."""
+
+    def train(self, trainer: Any, model: Any, env: Any, hooks: Sequence[Any], schedule: Any, goal: Any) -> None:
+        """Train; the arguments are the Agent's trainer and model, and what ``Agent.train`` was given."""
+
+
+@runtime_checkable
+class Exploration(Protocol):
+    """The behaviour policy: turns a model's predictions into actions. NumPy, on the host.
+
+    Optional methods: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode), ``level(timestep) ->
+    float`` (how much it explores, for reports: epsilon, a standard deviation), ``state_dict()`` with
+    ``load_state_dict(state)``, ``act_for(predictions, timestep, rng, lanes)`` (a call for some of the environments, of
+    policies with ``reset``: rows k of the predictions and of what it returns belong to ``lanes[k]``), and, with an
+    attribute ``over = "run"``, ``follow(progress)`` (the share of the run that is done, in 0 .. 1, told before each
+    call).
+    """
+
+    def __call__(
+        self, predictions: Mapping[str, Any], timestep: int, rng: np.random.Generator
+    ) -> tuple[Any, Mapping[str, Array]]:
+        """Choose actions.
+
+        Args:
+            predictions: the PREDICT spec's predictions as arrays [N, ...]; ``predictions["action"]`` is greedy, and a
+                dictionary of arrays for a Dict or a Tuple action space.
+            timestep: ``global_timestep`` before this step.
+            rng: the run's generator for exploration, the only permitted source of randomness.
+
+        Returns:
+            actions [N, ...] in the environment's units, laid out as ``predictions["action"]``, and extras: arrays
+            [N, ...] that ``EstimatorSpec.record`` may name.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimatorSpec:
+    """The result of a ``model_fn``.
+
+    Args:
+        mode: the mode it was called with.
+        predictions: name to tensor [B, ...]; required in PREDICT. ``predictions["action"]`` is the greedy action in
+            the environment's units. For a Dict or a Tuple space it is a mapping: the keys of nested spaces are joined
+            by ``/``, the items of a Tuple are called ``"0"``, ``"1"``, ...
+        loss: scalar tensor; required in TRAIN and EVAL.
+        train_op: operation or tensor to run; may be omitted when the trace assigns variables (a Keras optimizer's
+            ``apply`` does).
+        metrics: name to scalar tensor, for hooks (entropy, KL, Q values).
+        eval_metric_ops: name to scalar tensor, for EVAL.
+        exploration: the behaviour policy, read from the PREDICT spec; ``None`` acts greedily.
+        record: names of predictions or exploration extras to store with each transition; from the PREDICT spec.
+        td_error: float [B] (rollouts [T, N]), one per transition; passed to ``memory.update_priorities``.
+        state: recurrent state, name to tensor [B, ...]. Without ``features["state"]`` it declares names, shapes and
+            dtypes (episodes start with zeros); otherwise it is the next state.
+        export_outputs: kept for compatibility with TensorFlow's Estimators; unused, exports offer all predictions.
+        training_hooks: hooks added to ``train``; from the TRAIN spec.
+        evaluation_hooks: hooks added to ``evaluate``; from the PREDICT spec.
+
+    Raises:
+        ArgumentError: a field is invalid, or missing in this mode.
+    """
+
+    mode: str
+    predictions: Mapping[str, Any] | None = None
+    loss: Any = None
+    train_op: Any = None
+    metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    eval_metric_ops: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    exploration: Exploration | None = None
+    record: tuple[str, ...] = ()
+    td_error: Any = None
+    state: Mapping[str, Any] | None = None
+    export_outputs: Mapping[str, Any] | None = None
+    training_hooks: tuple[Any, ...] = ()
+    evaluation_hooks: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        choice("EstimatorSpec.mode", self.mode, (Modes.TRAIN, Modes.EVAL, Modes.PREDICT))
+        record: object = self.record
+        if isinstance(record, str):  # an easy mistake: ("log_prob") is a string
+            self._refuse("record", f"must be a tuple of names, got the string {record!r}")
+        for name in ("record", "training_hooks", "evaluation_hooks"):
+            value = getattr(self, name)
+            if not isinstance(value, Sequence):
+                self._refuse(name, f"must be a tuple, got {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        exploration: object = self.exploration
+        if isinstance(exploration, type):
+            name = exploration.__name__
+            self._refuse("exploration", f"takes an instance: got the class {name}, expected {name}(...)")
+        if exploration is not None and not callable(exploration):
+            self._refuse("exploration", f"must be an Exploration, got {exploration!r}")
+        if self.training_hooks and self.mode == Modes.PREDICT:
+            self._refuse("training_hooks", "belong to the TRAIN spec, got some in mode 'predict'")
+        if self.evaluation_hooks and self.mode == Modes.TRAIN:
+            self._refuse("evaluation_hooks", "belong to the PREDICT spec, got some in mode 'train'")
+        if self.mode == Modes.PREDICT and not isinstance(self.predictions, Mapping):
+            given = type(self.predictions).__name__
+            message = f"EstimatorSpec(mode='predict') needs predictions, a mapping of names to tensors; got {given}"
+            raise ArgumentError(message, "EstimatorSpec.predictions", self.predictions)
+        if self.mode in (Modes.TRAIN, Modes.EVAL) and self.loss is None:
+            message = f"EstimatorSpec(mode={self.mode!r}) needs a loss, a scalar tensor; got None"
+            raise ArgumentError(message, "EstimatorSpec.loss", None)
+
+    def _refuse(self, field: str, problem: str) -> NoReturn:
+        raise ArgumentError(f"EstimatorSpec.{field} {problem}", f"EstimatorSpec.{field}", getattr(self, field))
+
+
+ModelFn: TypeAlias = Callable[..., EstimatorSpec]
+Episode: TypeAlias = Mapping[str, ArrayTree]
+"""The transitions of one episode: ``observation, action, reward, terminated, truncated, next_observation`` [T, ...]."""
+
+
+def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
+    """The arrays of an episode by their names; those of Dict observations are called ``observation/position``."""
+    if isinstance(tree, Mapping):
+        for key, part in tree.items():
+            yield from named_arrays(part, f"{name}/{key}" if name else str(key))
+    else:
+        yield name, np.asarray(tree)
+
+
+class EnvironmentView(Protocol):
+    """What a memory may know of the environment that fills it."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+
+    def method(self, name: str) -> Callable[..., Any] | None:
+        """The environment's method of that name; None where it has none, or where a caller owns the loop."""
+
+    def episodes(self, path: str) -> Iterator[Episode]:
+        """Episodes from a file, checked against the spaces; ArgumentError if they do not fit."""
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """Where transitions are stored. The Agent uses these methods and attributes and no others.
+
+    A *lane* is one stream of experience: an environment, or a caller's own. ``step`` and ``extend`` get observations
+    that nobody changes afterwards. In a lane, a transition continues the episode of the one before if its
+    ``observation`` equals that one's ``next_observation``, which neither terminated nor was truncated; anything else
+    begins another episode, and n-step returns and rollouts do not go across. A single environment hands over the same
+    array object then, which saves the comparison. Where the rows of ``mask`` are False nothing happens in these lanes:
+    they advance at rates of their own.
+
+    ``specs`` maps each transition key (``observation, action, reward, terminated, truncated, next_observation`` and
+    the recorded ones) to the :data:`SpecTree` of one environment's value. For a Dict observation the value is a
+    dictionary of arrays. Each environment is a *lane*: a stream of its own, never mixed with others by what spans
+    several timesteps.
+
+    An optional method, used where present: ``trust_identity()``, called once after ``build`` by a caller that does not
+    change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
+    the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
+
+    Further optional methods, used where present. ``place_in(folder)`` is called before ``build`` and names the run
+    folder, for files of the memory's own. ``trial_copy()`` returns a memory of the same settings that is not built and
+    has no such files, to look at a batch of; without it, ``copy.deepcopy`` makes that one.
+
+    A checkpoint is written before the memory changes again. While its content is put together, inside of
+    :func:`axonrl.core.chunked_arrays.as_views`, ``state_dict`` may return views of arrays, and a
+    :class:`axonrl.core.chunked_arrays.Stream` for what stays as it is once it is stored: of that a checkpoint writes
+    only what is new. :func:`axonrl.core.chunked_arrays.kept` makes the difference. ``load_state_dict`` then gets
+    streams that read from the checkpoint's files.
+
+    Another optional method: ``use_environment(view)``, called before ``build``, and again for each further environment,
+    with an :class:`EnvironmentView`. It is for memories that ask the environment something, such as what rewards other
+    goals would have had.
+
+    An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
+    """
+
+    batch_size: int
+    is_rollout: bool
+
+    def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
+        """Allocate; once, before training. ``ValueError`` with the number of bytes if it does not fit."""
+
+    def step(self, **transition: Any) -> None:
+        """Store one transition of the only environment; values without a batch axis, which may change afterwards."""
+
+    def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
+        """Store one vector step; row i is environment i. Where ``mask`` [N] is False nothing is stored in that lane."""
+
+    def can_sample(self, count: int | None = None) -> bool:
+        """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+
+    def sample(self) -> Mapping[str, ArrayTree]:
+        """A batch: the transition keys, ``discount`` (gamma to the n; 0 on termination), and perhaps ``weight``."""
+
+    def update_priorities(self, td_error: Array) -> None:
+        """Take the TD errors [B] of the batch sampled last; they may be negative."""
+
+    def clear(self) -> None:
+        """Forget every transition."""
+
+    def __len__(self) -> int: ...
+
+    def state_dict(self) -> State:
+        """Everything needed to continue exactly, without the generator (the Agent saves that)."""
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned."""

@@ -1,0 +1,283 @@
+"""What an actor does: it steps environments with a policy, and answers requests by unrolls. Loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from gymnasium import spaces
+
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
+from ..environments.batched import BatchedEnvironment
+from ..environments.merged_statistics import learnt
+from ..environments.statistics import statistics_of, take_moments
+from ..explorations.returned_actions import level_of
+from ..policies.actor import ActorProgram
+from ..policies.behaviour import Behaviour
+from .apex_epsilons import Ladder
+from .unrolls import Ended, Head, Request, Seconds, Unroll, UnrollId, map_tree
+
+_ACTOR: Final = 1
+"""The first word of the spawn key of what actors draw, after that of the cluster; it must never change."""
+_CLUSTER: Final = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Collecting:
+    """What an actor is made from.
+
+    Args:
+        actor: its index.
+        incarnation: how often it was made before.
+        program: what acts.
+        environment: makes its N environments.
+        transition: specs of one environment's transition.
+        length: T, timesteps in an unroll.
+        run_seed: of the run.
+        statistics: of normalising wrappers, where they begin; None where there are none.
+        n_step: timesteps of a return, for the TD errors of new transitions; None if nobody wants these.
+        discount: of the memory.
+        epsilons: of the environments, float64 [N], for an epsilon-greedy exploration; None for its own.
+    """
+
+    actor: int
+    incarnation: int
+    program: ActorProgram
+    environment: Callable[[], BatchedEnvironment]
+    transition: Mapping[str, SpecTree]
+    length: int
+    run_seed: int
+    statistics: State | None = None
+    n_step: int | None = None
+    discount: float = 1.0
+    epsilons: Array | None = None
+
+
+class Collector:
+    """An actor, without the process that it is in.
+
+    Its future follows from what it is made from and the weights it is given: environments and exploration draw from
+    ``SeedSequence(run_seed, spawn_key=(4, 1, actor, incarnation))``.
+    """
+
+    def __init__(self, made: Collecting) -> None:
+        self._made = made
+        self.incarnation = made.incarnation
+        sequence = np.random.SeedSequence(made.run_seed, spawn_key=(_CLUSTER, _ACTOR, made.actor, made.incarnation))
+        acting, episodes = (np.random.Generator(np.random.PCG64(one)) for one in sequence.spawn(2))
+        self._env = made.environment()
+        if made.statistics:
+            take_moments(self._env.env, made.statistics)
+        self._learnt_at = statistics_of(self._env.env)
+        self._seeds = episodes
+        self._program = made.program
+        predict = made.program.predict
+        if made.epsilons is not None:
+            exploration = Ladder(made.epsilons, self._env.action_space)
+            predict = dataclasses.replace(predict, exploration=exploration)
+        self._executor = made.program.executor()
+        self._behaviour = Behaviour(predict, self._executor, self._env.num_envs, acting)
+        self.version = made.program.version
+        """Of the weights that act."""
+        everyone = np.ones(self._env.num_envs, np.bool_)
+        self._observation = self._reset(everyone, None)
+        self._returns = np.zeros(self._env.num_envs)
+        self._lengths = np.zeros(self._env.num_envs, np.int64)
+        self._began = np.full(self._env.num_envs, time.perf_counter())
+        self._next = 0
+        self._left = time.perf_counter()
+        self._targets = _Targets.of(made, self._env.num_envs)
+
+    def set_weights(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
+        """Act with these weights from the next unroll on, and normalise by what all actors have learnt."""
+        self._executor.set_weights(weights)
+        self.version = version
+        if statistics:
+            take_moments(self._env.env, statistics)
+            self._learnt_at = statistics_of(self._env.env)
+
+    def collect(self, request: Request) -> Unroll:
+        """The next unroll.
+
+        Raises:
+            BrokenEnvironmentError: an environment raised, or returned what its spaces do not allow.
+            NonFiniteError: a reward, an observation or an action is NaN or infinite.
+        """
+        began = time.perf_counter()
+        waiting, number, length = began - self._left, self._env.num_envs, self._made.length
+        unroll_id = UnrollId(self._made.actor, self._made.incarnation, self._next)
+        columns = {
+            key: _zeros(spec, (length, number))
+            for key, spec in self._made.transition.items()
+            if key not in ("observation", "next_observation")
+        }
+        observations = _zeros(self._made.transition["observation"], (length + 1, number))
+        episodes: list[Ended] = []
+        final: list[ArrayTree] = []
+        acting = stepping = 0.0
+        targets = self._targets
+        for t in range(length):
+            started = time.perf_counter()
+            action, recorded, predictions = self._behaviour.act(self._observation, request.timestep)
+            acted = time.perf_counter()
+            step = self._env.step(action)
+            stepped = time.perf_counter()
+            acting, stepping = acting + acted - started, stepping + stepped - acted
+            _put(observations, t, self._observation)
+            reward = step.reward if step.normalized_reward is None else step.normalized_reward
+            outcome = {"reward": reward, "terminated": step.terminated, "truncated": step.truncated}
+            for key, value in {**recorded, "action": action, **outcome}.items():
+                _put(columns[key], t, value)
+            self._returns += step.reward
+            self._lengths += 1
+            ended = step.terminated | step.truncated
+            if targets is not None:
+                values = predictions["q_values"]
+                targets.add(t, values, action, outcome, self._values_of(step.observation, ended, values))
+            self._observation = step.observation
+            if ended.any():
+                episodes += self._finish(t, ended, step)
+                final += [map_tree(lambda v, n=n: v[n].copy(), step.observation) for n in np.flatnonzero(ended)]
+                self._observation = self._reset(ended, step.observation)
+        _put(observations, length, self._observation)
+        self._next += 1
+        at = np.array([(one.t, one.environment) for one in episodes], np.int64).reshape(-1, 2)
+        arrays = [*_arrays(columns), *_arrays(observations)]
+        head = Head(
+            unroll_id,
+            self.version,
+            length * number,
+            tuple(episodes),
+            self._levels(request),
+            Seconds(acting, stepping, waiting),
+            sum(array.nbytes for array in arrays),
+            self._learnt(),
+        )
+        self._left = time.perf_counter()
+        td_error = None
+        if targets is not None:
+            predictions, _ = self._executor.act(self._observation)
+            targets.close(length, predictions["q_values"])
+            td_error = targets.taken()
+        return Unroll(head, observations, columns, _stacked(final, observations), at, td_error)
+
+    def _learnt(self) -> State:
+        """What normalising wrappers have learnt since the unroll before, or since they were told."""
+        before, self._learnt_at = self._learnt_at, statistics_of(self._env.env)
+        return learnt(before, self._learnt_at)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._env.close()
+
+    def _reset(self, mask: Array, observation: ArrayTree | None) -> ArrayTree:
+        seeds = [int(seed) for seed in self._seeds.integers(2**31, size=self._env.num_envs)]
+        begun = self._env.reset(None if observation is None else mask, seeds)
+        self._behaviour.begin(mask)
+        return begun
+
+    def _finish(self, t: int, ended: Array, step: Any) -> list[Ended]:
+        now, found = time.perf_counter(), []
+        for n in np.flatnonzero(ended).tolist():
+            ends = bool(step.terminated[n]), bool(step.truncated[n])
+            found.append(
+                Ended(t, n, float(self._returns[n]), int(self._lengths[n]), *ends, now - float(self._began[n]))
+            )
+        self._returns[ended] = 0
+        self._lengths[ended] = 0
+        self._began[ended] = now
+        return found
+
+    def _levels(self, request: Request) -> Array:
+        exploration: Any = self._behaviour.exploration
+        if isinstance(exploration, Ladder):
+            return exploration.epsilons
+        return np.full(self._env.num_envs, level_of(exploration, request.timestep))
+
+    def _values_of(self, observation: ArrayTree, ended: Array, like: Array) -> Array:
+        """Values [N, A] of the observations that ended episodes; of the others the next timestep knows them."""
+        if not ended.any():
+            return np.zeros_like(like)
+        predictions, _ = self._executor.act(observation)
+        values: Array = predictions["q_values"]
+        return values
+
+
+class _Targets:
+    """TD errors of n-step returns, from the values that were predicted when acting.
+
+    ``R + gamma^m max_a Q(s', a) - Q(s, a)``, m <= n: Horgan et al. 2018, appendix F. Those of the newest n - 1
+    timesteps become known in the next unroll.
+    """
+
+    def __init__(self, length: int, number: int, n_step: int, discount: float, start: int) -> None:
+        self._n, self._gamma, self._start = n_step, discount, start
+        self._number, self._length = number, length
+        self._open: list[dict[str, Array]] = []  # the newest timesteps whose returns go on, oldest first
+        self._found: Array = np.full((length, number), np.nan, np.float32)
+
+    @classmethod
+    def of(cls, made: Collecting, number: int) -> _Targets | None:
+        space, outputs = made.program.action_space, made.program.predict.outputs
+        known = made.n_step is not None and "q_values" in outputs and isinstance(space, spaces.Discrete)
+        if not known or made.n_step is None or made.program.predict.state is not None:
+            return None
+        return cls(made.length, number, made.n_step, made.discount, int(space.start))
+
+    def add(self, t: int, values: Array, action: Any, outcome: Mapping[str, Array], final: Array) -> None:
+        """A timestep: values [N, A] where it acted, and ``final`` [N, A] those where its episode ended."""
+        if t:
+            self.close(t, values)
+        taken = values[np.arange(len(values)), np.asarray(action) - self._start]
+        zeros = np.zeros(len(taken))
+        self._open.append({"q": taken, "r": zeros, "discount": zeros + 1, "target": zeros + np.nan})
+        ended = outcome["terminated"] | outcome["truncated"]
+        bootstrap = np.where(outcome["terminated"], 0.0, final.max(1))
+        for one in self._open:
+            going = np.isnan(one["target"])
+            one["r"] = np.where(going, one["r"] + one["discount"] * outcome["reward"], one["r"])
+            one["discount"] = np.where(going, one["discount"] * self._gamma, one["discount"])
+            one["target"] = np.where(going & ended, one["r"] + one["discount"] * bootstrap, one["target"])
+
+    def close(self, t: int, values: Array) -> None:
+        """The values [N, A] before timestep t of the unroll: the return that ends there is complete."""
+        if len(self._open) < self._n:
+            return
+        one = self._open.pop(0)
+        target = np.where(np.isnan(one["target"]), one["r"] + one["discount"] * values.max(1), one["target"])
+        self._found[t - 1] = target - one["q"]
+
+    def taken(self) -> Array:
+        """Those of the unroll that ends here: row t is of timestep t - (n - 1)."""
+        found, self._found = self._found, np.full((self._length, self._number), np.nan, np.float32)
+        return found
+
+
+def _zeros(spec: SpecTree, shape: tuple[int, int]) -> Any:
+    if isinstance(spec, ArraySpec):
+        return np.zeros((*shape, *spec.shape), spec.dtype)
+    return {key: np.zeros((*shape, *leaf.shape), leaf.dtype) for key, leaf in spec.items()}
+
+
+def _put(arrays: Any, t: int, values: Any) -> None:
+    if isinstance(arrays, Mapping):
+        for key, array in arrays.items():
+            array[t] = values[key]
+    else:
+        arrays[t] = values
+
+
+def _arrays(tree: Any) -> list[Array]:
+    if isinstance(tree, Mapping):
+        return [array for value in tree.values() for array in _arrays(value)]
+    return [tree]
+
+
+def _stacked(rows: list[Any], like: Any) -> Any:
+    """Rows as arrays [E, ...]."""
+    if isinstance(like, Mapping):
+        return {key: _stacked([row[key] for row in rows], like[key]) for key in like}
+    return np.stack(rows) if rows else np.zeros((0, *like.shape[2:]), like.dtype)

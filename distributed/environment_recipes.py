@@ -1,0 +1,106 @@
+"""Environments as something that can be sent to a process that makes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree
+from ..environments.batched import BatchedEnvironment, Step
+from ..environments.ids import make, open_environment
+from ..environments.normalization import NormalizedEnvironment, Normalizers
+from ..environments.statistics import names_of, statistics_of
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentRecipe:
+    """How an actor makes its environments: of an id, or by calling a function for each.
+
+    Args:
+        env: an id, or a function without arguments that returns an environment and can be imported by its name.
+        kwargs: of the environment.
+        wrappers: by name.
+        vectorization: as for ``environments.make``.
+        rewards: from the rewards [N] of a step to those that are learned from, such as ``numpy.sign``; a function that
+            can be imported by its name. Returns of episodes are sums of the environment's own rewards.
+    """
+
+    env: str | Callable[[], Any]
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    wrappers: Sequence[Any] = ()
+    vectorization: str = "sync"
+    rewards: Callable[[Array], Array] | None = None
+
+    def one(self) -> Any:
+        """A single environment."""
+        if not isinstance(self.env, str):
+            return self.env()
+        return make(self.env, wrappers=self.wrappers, **self.kwargs)
+
+    def several(self, number: int) -> BatchedEnvironment:
+        """So many, to be stepped together; who closes the result closes them."""
+        if isinstance(self.env, str):
+            made = make(self.env, number, vectorization=self.vectorization, wrappers=self.wrappers, **self.kwargs)
+        else:
+            from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+            made = SyncVectorEnv([self.env] * number, autoreset_mode=AutoresetMode.DISABLED)
+        opened = open_environment(made)
+        if self.rewards is not None:
+            opened = _OtherRewards(opened, self.rewards)
+        opened.own()
+        return opened
+
+
+class _OtherRewards(NormalizedEnvironment):
+    """Environments whose rewards are learned from as a function has them."""
+
+    def __init__(self, inner: BatchedEnvironment, function: Callable[[Array], Array]) -> None:
+        super().__init__(inner.env, inner, Normalizers(), learns=True)
+        self._function = function
+
+    def step(self, actions: ArrayTree) -> Step:
+        """One action in each environment."""
+        step = super().step(actions)
+        return step._replace(normalized_reward=self._function(step.reward))
+
+
+def recipe_of(env: Any) -> EnvironmentRecipe:
+    """The recipe of what a user passed as environment.
+
+    Raises:
+        ArgumentError: it is an environment, which cannot be in several processes, or something else.
+    """
+    if isinstance(env, EnvironmentRecipe):
+        return env
+    if isinstance(env, str):
+        return EnvironmentRecipe(env)
+    if callable(env) and not hasattr(env, "step"):
+        name = getattr(env, "__qualname__", "<")
+        if "<" in name:
+            message = f"a function that makes environments must be one of a module, for actors to import, got {env!r}"
+            raise ArgumentError(message, "env", env)
+        return EnvironmentRecipe(env)
+    raise ArgumentError(
+        "with cluster=, env must be an id ('CartPole-v1'), or a function of a module that returns an environment: an"
+        f" environment itself cannot be in several processes, got {env!r}",
+        "env",
+        env,
+    )
+
+
+def refuse_unsuitable(recipe: EnvironmentRecipe, opened: BatchedEnvironment) -> None:
+    """``ArgumentError`` for environments whose rows are reset while others step, and for wrappers that learn."""
+    if opened.skips_rows:
+        message = f"{opened.name} resets copies while others step; actors need whole unrolls: vectorization='sync'"
+        raise ArgumentError(message, "env", recipe.env)
+    names = [name for name in names_of(statistics_of(opened.env)) if name.startswith("Gymnasium's")]
+    if names:
+        message = (
+            f"{' and '.join(dict.fromkeys(names))} in copies would have statistics of its own in each: use axonrl's"
+            " normalize_observation and normalize_reward, by name in a file, or"
+            " axonrl.distributed.environment_recipes.EnvironmentRecipe"
+        )
+        raise ArgumentError(message, "env", recipe.env)

@@ -1,0 +1,67 @@
+"""What the learner of a cluster learns from: rollouts put together of unrolls, or replay shards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..core.checks import integer
+from ..core.errors import ArgumentError, ClusterError
+from ..memories import ReplayMemory
+from .replay import ShardedReplay
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+
+def memory_for(cluster: Settings, memory: Any) -> Any:
+    """What the learner learns from: the memory itself, where a rollout is put together of unrolls, or shards."""
+    if memory.is_rollout:
+        size, wide = int(memory.size), cluster.unroll * cluster.envs_per_actor
+        if size % wide:
+            raise ArgumentError(
+                f"unrolls of {cluster.unroll} timesteps of {cluster.envs_per_actor} environments (Cluster.unroll,"
+                f" Cluster.envs_per_actor) do not fill a rollout of {size}: its size must be a multiple of {wide}",
+                "memory",
+                size,
+            )
+        refuse_short_lag(cluster, size // wide, cluster.actors)
+        return memory
+    if type(memory) is not ReplayMemory:
+        raise ArgumentError(
+            f"a {type(memory).__name__} cannot be spread over shards: use a ReplayMemory, for rollouts a BatchMemory",
+            "memory",
+            memory,
+        )
+    lanes = [len(actors) * cluster.envs_per_actor for actors in actors_of_shards(cluster)]
+    return ShardedReplay(memory, lanes, saves=cluster.save_replay)
+
+
+def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:
+    """A bound that no unroll could keep would stand still for ever."""
+    least = -(-actors * cluster.in_flight // batch)
+    if cluster.max_lag is not None and cluster.max_lag < least:
+        raise ArgumentError(
+            f"Cluster.max_lag={cluster.max_lag} is less than the {least} updates that may be made while"
+            f" {actors} actors work on {cluster.in_flight} unrolls each: raise it, or lower in_flight",
+            "Cluster.max_lag",
+            cluster.max_lag,
+        )
+
+
+def checked_resize(cluster: Settings, memory: Any, actors: Any) -> int:
+    """So many actors, if there can be; raises as ``Cluster.resize`` does."""
+    number = integer("actors", actors, at_least=cluster.min_actors)
+    if cluster.lockstep:
+        raise ClusterError("Cluster.resize: in lockstep the run follows from the number of actors, which cannot change")
+    sharded = isinstance(memory, ShardedReplay)
+    if number > cluster.actors and (sharded or cluster.placement == "strict_spread"):
+        why = "replay shards have places for" if sharded else "placement='strict_spread' has reserved nodes for"
+        raise ArgumentError(f"{why} Cluster.actors={cluster.actors}, got {number}", "actors", actors)
+    if not sharded:
+        refuse_short_lag(cluster, memory.size // (cluster.unroll * cluster.envs_per_actor), number)
+    return number
+
+
+def actors_of_shards(cluster: Settings) -> list[range]:
+    """Whose unrolls each shard stores: always the same actors', so that their episodes stay whole."""
+    return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]

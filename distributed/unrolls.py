@@ -1,0 +1,177 @@
+"""What actors are asked for, and what they answer: unrolls of experience, as arrays.
+
+Shapes: T timesteps, N environments of one actor, E episodes that ended in them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.checks import all_finite
+from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
+
+
+class UnrollId(NamedTuple):
+    """Which unroll: of an actor, one of its incarnations, and its number there. No other has the same."""
+
+    actor: int
+    incarnation: int
+    sequence: int
+
+
+class Request(NamedTuple):
+    """What an actor is asked for: the next unroll.
+
+    ``version`` is the newest version of the weights, ``timestep`` and ``progress`` those of the run, for schedules.
+    """
+
+    id: UnrollId
+    version: int
+    timestep: int
+    progress: float
+
+
+class Ended(NamedTuple):
+    """An episode that ended in an unroll: in ``environment`` of the actor, at timestep ``t`` of the unroll."""
+
+    t: int
+    environment: int
+    episode_return: float
+    length: int
+    terminated: bool
+    truncated: bool
+    seconds: float
+
+
+class Seconds(NamedTuple):
+    """Where the time of an unroll went."""
+
+    acting: float
+    stepping: float
+    waiting: float
+    """From the unroll before until the request."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """An unroll without its arrays: what the driver needs to know of it.
+
+    Args:
+        id: of the unroll.
+        version: of the weights that acted, in all of it.
+        timesteps: T * N.
+        episodes: those that ended, by time and environment.
+        exploration: the level of the behaviour policy of each environment, float64 [N]; NaN where it has none.
+        seconds: where the time went.
+        nbytes: of the arrays.
+        learnt: by normalising wrappers, in this unroll.
+    """
+
+    id: UnrollId
+    version: int
+    timesteps: int
+    episodes: tuple[Ended, ...]
+    exploration: Array
+    seconds: Seconds
+    nbytes: int
+    learnt: State = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unroll:
+    """T timesteps of N environments.
+
+    Args:
+        head: what the driver needs to know.
+        observation: [T + 1, N, ...]; the last row is the first of the next unroll.
+        columns: all else that is stored, [T, N, ...].
+        final: the last observations of the episodes that ended, [E, ...].
+        at: where: ``t`` and the environment, int64 [E, 2]. Rows ``t + 1`` of ``observation`` begin new episodes there.
+        td_error: of the timesteps that became whole, float32 [T, N]: row t is that of timestep t - (n - 1), n being the
+            steps of a return; NaN where it is not known. None where the model's predictions do not tell.
+    """
+
+    head: Head
+    observation: ArrayTree
+    columns: Mapping[str, ArrayTree]
+    final: ArrayTree
+    at: Array
+    td_error: Array | None = None
+
+    def rows(self) -> dict[str, ArrayTree]:
+        """What a memory stores, [T, N, ...] each, ``next_observation`` included."""
+        following = map_tree(lambda values: values[1:].copy(), self.observation)
+        if len(self.at):
+            t, environment = self.at.T
+            for values, final in zip(_leaves(following), _leaves(self.final), strict=True):
+                values[t, environment] = final
+        now = map_tree(lambda values: values[:-1], self.observation)
+        return {"observation": now, **self.columns, "next_observation": following}
+
+
+def why_damaged(unroll: Unroll, specs: Mapping[str, SpecTree], length: int, width: int) -> str | None:
+    """What is wrong with the arrays of an unroll; None if nothing is.
+
+    Args:
+        unroll: as it arrived.
+        specs: of one environment's transition.
+        length: T.
+        width: N.
+    """
+    found = {**unroll.columns, "observation": unroll.observation}
+    expected = {key: spec for key, spec in specs.items() if key != "next_observation"}
+    if found.keys() != expected.keys():
+        return f"it has {', '.join(sorted(found))}, expected are {', '.join(sorted(expected))}"
+    at, ended = unroll.at, len(unroll.at)
+    if at.shape != (ended, 2) or at.dtype.kind != "i" or (at < 0).any() or (at >= (length, width)).any():
+        return f"its episodes end at {at.tolist()}, expected are places in [{length}, {width}]"
+    checks: list[tuple[str, Any, Any, tuple[int, ...]]]
+    checks = [(key, found[key], spec, (length + (key == "observation"), width)) for key, spec in expected.items()]
+    checks.append(("final", unroll.final, expected["observation"], (ended,)))
+    if (td_error := unroll.td_error) is not None:
+        if np.isinf(td_error).any():
+            return "td_error has infinity"
+        checks.append(("td_error", np.nan_to_num(td_error), ArraySpec((), np.float32), (length, width)))
+    return next((why for check in checks if (why := _why_wrong(*check)) is not None), None)
+
+
+def _why_wrong(key: str, tree: Any, spec: Any, shape: tuple[int, ...]) -> str | None:
+    if isinstance(spec, Mapping):
+        if not isinstance(tree, Mapping) or tree.keys() != spec.keys():
+            return f"{key} has not the entries {', '.join(sorted(spec))}"
+        parts = (_why_wrong(f"{key}[{name!r}]", tree[name], spec[name], shape) for name in spec)
+        return next((why for why in parts if why is not None), None)
+    if tree.shape != (*shape, *spec.shape) or tree.dtype != spec.dtype:
+        return f"{key} is {tree.dtype} {list(tree.shape)}, expected is {spec.dtype} {[*shape, *spec.shape]}"
+    return f"{key} has NaN or infinity" if spec.dtype.kind == "f" and not all_finite(tree) else None
+
+
+def nbytes_of(specs: Mapping[str, SpecTree], length: int, width: int) -> int:
+    """Of the arrays of an unroll in which no episode ends."""
+    rows = {key: length + (key == "observation") for key in specs if key != "next_observation"}
+    return sum(rows[key] * width * sum(leaf.nbytes for leaf in _leaves(specs[key])) for key in rows)
+
+
+def map_tree(function: Any, tree: Any) -> Any:
+    """A function of the only array, or of each in a mapping."""
+    return {key: function(value) for key, value in tree.items()} if isinstance(tree, Mapping) else function(tree)
+
+
+def side_by_side(unrolls: Sequence[Unroll]) -> dict[str, Any]:
+    """The rows of several unrolls of equal length as those of one with as many environments as all have."""
+    rows = [unroll.rows() for unroll in unrolls]
+    return {key: _joined([row[key] for row in rows]) for key in rows[0]}
+
+
+def _joined(trees: Sequence[Any]) -> Any:
+    if isinstance(trees[0], Mapping):
+        return {key: np.concatenate([tree[key] for tree in trees], axis=1) for key in trees[0]}
+    return trees[0] if len(trees) == 1 else np.concatenate(trees, axis=1)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return [tree[key] for key in sorted(tree)] if isinstance(tree, Mapping) else [tree]

@@ -1,0 +1,388 @@
+"""Environments from ids, with clear errors for wrong ones."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import difflib
+import functools
+import importlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import gymnasium
+from gymnasium import Space
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward
+
+from ..core.checks import count
+from ..core.errors import ArgumentError
+from ..core.protocols import MOST_LANES
+from . import bit_flip, minatar
+from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
+from .native import NativeVectorEnv, check_native, make_native
+from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
+from .pooled import NOT_EXACT, Pool, PooledEnv, PooledVectorEnv
+from .single import Single
+from .statistics import refuse_hidden
+from .vectors import NativeVector, NextStepVector, PooledVector, SameStepVector, Vector
+from .wrappers import Given, Wrapping
+
+logger = logging.getLogger("axonrl")
+_ATARI = "ALE/"
+"""Prefix of the ids of the Arcade Learning Environment's games."""
+_NAMESPACES = {minatar.NAMESPACE: "minatar", _ATARI: "ale_py"}
+"""Prefix of ids to the module that registers them."""
+_REGISTER: Mapping[str, Callable[[], object]] = {
+    minatar.NAMESPACE: minatar.register,
+    bit_flip.NAMESPACE: bit_flip.register,
+    _ATARI: functools.partial(importlib.import_module, "ale_py"),
+}
+"""Prefix of ids to what registers them."""
+_EXTRAS = {
+    "gymnasium.envs.box2d": "box2d",
+    "gymnasium.envs.mujoco": "mujoco",
+    "minatar": "minatar",
+    "ale_py": "atari",
+}
+"""Module of an environment to the extra of axonrl that installs its dependencies."""
+SYNC, NATIVE, ENVPOOL = "sync", "native", "envpool"
+VECTORIZATIONS = (SYNC, NATIVE, ENVPOOL)
+"""How several copies are stepped: one after the other; as arrays; by threads."""
+VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+"""Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
+
+
+@overload
+def make(
+    env_id: str, num_envs: None = None, *, vectorization: str = SYNC, wrappers: Sequence[Given] = (), **kwargs: Any
+) -> AnyEnv: ...
+@overload
+def make(
+    env_id: str, num_envs: int, *, vectorization: str = SYNC, wrappers: Sequence[Given] = (), **kwargs: Any
+) -> AnyVectorEnv: ...
+def make(
+    env_id: str,
+    num_envs: int | None = None,
+    *,
+    vectorization: str = SYNC,
+    wrappers: Sequence[Given] = (),
+    **kwargs: Any,
+) -> AnyEnv | AnyVectorEnv:
+    """Make an environment from its id.
+
+    Example::
+
+        make("Hopper-v5", 4, wrappers=["normalize_observation", {"kind": "time_limit", "max_episode_steps": 200}])
+
+    Args:
+        env_id: an id of Gymnasium (``"CartPole-v1"``, ``"package:Name-v0"``), MinAtar, the Arcade Learning
+            Environment (``"ALE/Pong-v5"``), ``"axonrl/BitFlip-v0"``, or an environment's class, ``"module:Class"``.
+        num_envs: number of copies, at most 65,536; None makes a single environment.
+        vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
+            for those of Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
+            ``"envpool"``, by the threads of EnvPool, for its ids: such a run is not exact.
+        wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
+            ``environments.wrapping``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
+            all copies.
+        **kwargs: passed to ``gymnasium.make``, or ``envpool.make``: ``max_episode_steps`` and the environment's own
+            arguments; for EnvPool also ``num_threads``.
+
+    Returns:
+        A ``gymnasium.Env``; for ``num_envs`` copies, also for one, a ``SyncVectorEnv`` with autoreset disabled, or
+        another vector environment.
+        Gymnasium's checker is left out unless ``disable_env_checker=False`` is given: a batched environment checks
+        more.
+
+    Raises:
+        ArgumentError: the id is unknown (suggests the nearest), a dependency is missing (says what to install), or an
+            argument is invalid.
+        WrapperError: an ArgumentError: a wrapper or one of its arguments is invalid, or does not fit the environment.
+    """
+    if not isinstance(env_id, str):
+        raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
+    if num_envs is not None:
+        num_envs = count("num_envs", num_envs, at_most=MOST_LANES)
+    if vectorization not in VECTORIZATIONS:
+        message = f"vectorization must be one of {', '.join(VECTORIZATIONS)}, got {vectorization!r}"
+        raise ArgumentError(message, "vectorization", vectorization)
+    if vectorization != SYNC:
+        if num_envs is None:
+            message = f"vectorization {vectorization!r} needs the number of copies, num_envs"
+            raise ArgumentError(message, "num_envs", num_envs)
+        return _make_vector(env_id, num_envs, vectorization, Wrapping(wrappers), kwargs)
+    if wrappers:
+        return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
+    if num_envs is None:
+        return _make_one(env_id, kwargs)
+    return SyncVectorEnv([lambda: _make_one(env_id, kwargs)] * num_envs, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def vectorization_of(env: Any) -> str:
+    """How the copies in ``env`` are stepped: the ``vectorization`` that :func:`make` was given."""
+    inside = getattr(env, "unwrapped", None)
+    return NATIVE if isinstance(inside, NativeVectorEnv) else ENVPOOL if isinstance(inside, PooledVectorEnv) else SYNC
+
+
+def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
+    """The batched interface to any environment.
+
+    Args:
+        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. The result's ``close`` closes only what was
+            made from an id.
+
+    Raises:
+        ArgumentError: a space is unsupported, the id is invalid, or ``env`` is something else.
+    """
+    if isinstance(env, str):
+        made = _make_one(env, {})
+        return Single(made, owned=True, **_details(made, made))
+    if isinstance(env, Wrapped):
+        return _open_copies(env, [env])
+    if isinstance(env, gymnasium.Env):
+        _warn_if_rewards_are_hidden(env)
+        return Single(env, **_details(env, env))
+    if isinstance(env, VectorEnv):
+        return _open_vector(env)
+    raise ArgumentError(f"env must be a gymnasium.Env, a gymnasium.vector.VectorEnv or an id, got {env!r}", "env", env)
+
+
+def innermost(env: Any) -> set[int]:
+    """``id()`` of each environment inside all wrappers; empty for ids and None."""
+    if env is None or isinstance(env, str):
+        return set()
+    inside = getattr(env, "unwrapped", env)
+    return {id(one.unwrapped) for one in inside.envs} if isinstance(inside, SyncVectorEnv) else {id(inside)}
+
+
+def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
+    """A new single environment like ``env``, with the same wrappers.
+
+    Normalisation reads the statistics of ``env`` and does not change them.
+
+    Args:
+        env: an id, an environment made from one, or a Sync- or AsyncVectorEnv.
+
+    Raises:
+        ArgumentError: it cannot be made again, or would lack the statistics of a wrapper.
+    """
+    if isinstance(env, str):
+        return _make_one(env, {})
+    if isinstance(env, WrappedVector):
+        return Wrapped(similar(env.env), env.normalizers, None, env.given)
+    if isinstance(env, PooledVectorEnv):
+        return PooledEnv(env.pool)
+    if isinstance(env, VectorWrapper):
+        raise _pass_env(env, "wrappers of a vector environment do not fit a single one")
+    if isinstance(env, SyncVectorEnv) and are_copies(env.envs):
+        env = env.envs[0]
+    try:
+        if isinstance(env, SyncVectorEnv | AsyncVectorEnv):
+            fresh = env.env_fns[0]()
+        elif env.spec is not None:
+            fresh = _from_spec(env.spec)
+        else:
+            raise ValueError("it was not made from an id")
+    except Exception as error:
+        raise _pass_env(env, str(error)) from error
+    if isinstance(env, SyncVectorEnv) and fresh in env.envs:
+        raise _pass_env(env, "its function returns an environment that it already contains")
+    for wrapper in wrappers_of(fresh):
+        learns = isinstance(wrapper, Wrapped) and wrapper.row is not None and any(wrapper.normalizers)
+        if learns or isinstance(wrapper, NormalizeObservation | NormalizeReward):
+            fresh.close()
+            raise _pass_env(env, f"{type(wrapper).__name__} has running statistics, which a new one would lack")
+    return fresh
+
+
+def _make_wrapped(
+    env_id: str, num_envs: int | None, wrapping: Wrapping, kwargs: dict[str, Any]
+) -> AnyEnv | AnyVectorEnv:
+    envs: list[AnyEnv] = []
+    try:
+        for _ in range(num_envs or 1):
+            envs.append(_make_one(env_id, kwargs))
+            envs[-1] = wrapping.wrap(envs[-1])
+        normalizers = wrapping.normalizers(envs[0].observation_space, len(envs))
+    except ValueError:
+        for env in envs:
+            env.close()
+        raise
+    wrapped = [Wrapped(env, normalizers, row, wrapping.given) for row, env in enumerate(envs)]
+    if num_envs is None:
+        return wrapped[0]
+    functions = [functools.partial(wrapped.__getitem__, row) for row in range(len(wrapped))]
+    return SyncVectorEnv(functions, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def _make_vector(
+    env_id: str, num_envs: int, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
+) -> AnyVectorEnv:
+    can_do = () if vectorization == NATIVE else ("channels_last",)
+    does = wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}", can_do)
+    env: NativeVectorEnv | PooledVectorEnv
+    if vectorization == NATIVE:
+        check_native(env_id, kwargs)
+        env = make_native(_make_one(env_id, kwargs), num_envs)
+    else:
+        env = PooledVectorEnv(Pool(env_id, num_envs, kwargs, channels_last=bool(does)))
+    if not wrapping.given:
+        return env
+    return WrappedVector(env, wrapping.normalizers(env.single_observation_space, num_envs), wrapping.given)
+
+
+def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
+    name = env_id if isinstance(env_id, str) else env_id.id
+    is_minatar = isinstance(env_id, str) and env_id.startswith(minatar.NAMESPACE)
+    try:
+        for namespace, register in _REGISTER.items():
+            if name.startswith(namespace):
+                register()
+        if isinstance(env_id, str) and (own := _class_of(env_id)) is not None:
+            return own(**kwargs)
+        env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        message = f"{name} needs a package that is not installed: {_advice(name, str(error))}"
+        raise ArgumentError(message, "env_id", name) from error
+    except gymnasium.error.Error as error:
+        if name.rpartition(":")[2] in gymnasium.registry:
+            raise _not_made(name, kwargs, error) from error
+        _register_all()
+        if name in gymnasium.registry:  # an id without its namespace: PongNoFrameskip-v4
+            return _make_one(env_id, kwargs)
+        near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
+        hint = f"import the package that registers it, or name that, as in 'package:{name}'"
+        if near:
+            hint = f"did you mean {' or '.join(map(repr, near))}?"
+        raise ArgumentError(f"unknown environment {name!r}; {hint}", "env_id", name) from error
+    except Exception as error:
+        raise _not_made(name, kwargs, error) from error
+    return minatar.FromSeed(env) if is_minatar else env
+
+
+def _register_all() -> None:
+    """Register the ids of all packages that are installed."""
+    for register in _REGISTER.values():
+        with contextlib.suppress(ImportError):
+            register()
+
+
+def _class_of(name: str) -> Callable[..., AnyEnv] | None:
+    """The class of a name ``"module:Class"``; None for an id, which Gymnasium finds."""
+    module, colon, path = name.partition(":")
+    if not colon or path in gymnasium.registry:
+        return None
+    found: Any = importlib.import_module(module)  # it may register the id
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) and issubclass(found, gymnasium.Env) else None
+
+
+def _not_made(name: str, kwargs: Mapping[str, Any], error: Exception) -> ArgumentError:
+    given = f" with {kwargs}" if kwargs else ""
+    message = f"{name} could not be made{given}: {type(error).__name__}: {error}"
+    return ArgumentError(message, "kwargs" if kwargs else "env_id", kwargs or name)
+
+
+def _advice(name: str, otherwise: str) -> str:
+    spec = gymnasium.registry.get(name)
+    where = str(spec.entry_point if spec else "")
+    where = next((module for start, module in _NAMESPACES.items() if name.startswith(start)), where)
+    extra = next((extra for module, extra in _EXTRAS.items() if where.startswith(module)), None)
+    return f"pip install 'axonrl[{extra}]'" if extra else otherwise
+
+
+def _from_spec(spec: EnvSpec) -> AnyEnv:
+    spec = copy.deepcopy(spec)
+    for argument in VECTOR_ARGUMENTS:
+        spec.kwargs.pop(argument, None)
+    if spec.kwargs.get("render_mode") == "human":
+        del spec.kwargs["render_mode"]  # one window is enough
+    steps = spec.kwargs.pop("max_episode_steps", None) if spec.vector_entry_point is not None else None
+    return _make_one(spec, {} if steps is None else {"max_episode_steps": steps})
+
+
+def _pass_env(env: AnyEnv | AnyVectorEnv, why: str) -> ArgumentError:
+    return ArgumentError(f"cannot make another environment like {env}: {why}; pass env instead", "env", env)
+
+
+def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> BatchedEnvironment:
+    """Copies made with wrappers by name, normalised all at once if at all."""
+    inside, normalizers = [one.env for one in copies], copies[0].normalizers
+    details = _details(inside[0], inside[0])
+    inner = Single(inside[0], **details) if env is copies[0] else Copies(env, inside, **details)
+    if not any(normalizers):
+        return inner
+    return NormalizedEnvironment(env, inner, normalizers, learns=copies[0].row is not None)
+
+
+def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
+    """Behind another wrapper the environment's own rewards are not visible."""
+    around = list(wrappers_of(env))
+    for wrapper in around:
+        if isinstance(wrapper, BY_NAME) and wrapper.row is not None and wrapper.normalizers.reward is not None:
+            outer = type(env if around[0] is wrapper else around[0]).__name__
+            logger.warning("%s wraps normalize_reward: all returns will be sums of normalised rewards", outer)
+            return
+
+
+def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
+    if isinstance(env, NativeVectorEnv):
+        return NativeVector(env, num_envs=env.num_envs, **_details(env, None))
+    if isinstance(env, PooledVectorEnv):
+        details = {**_details(env, None), "name": env.pool.env_id, "not_exact": NOT_EXACT}
+        return PooledVector(env, num_envs=env.num_envs, **details)
+    if isinstance(env, WrappedVector):
+        return NormalizedEnvironment(env, _open_vector(env.env), env.normalizers, learns=True)
+    inside = env.unwrapped
+    if isinstance(inside, SyncVectorEnv) and len(innermost(inside)) < len(inside.envs):
+        message = (
+            "a vector environment has one environment object in several places, whose episodes would be mixed: each"
+            " function of SyncVectorEnv([...]) must make one of its own"
+        )
+        raise ArgumentError(message, "env", env)
+    mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
+    if type(env) is SyncVectorEnv:  # whatever its mode: its parts are stepped here, and none of them resets itself
+        if are_copies(env.envs):
+            return _open_copies(env, env.envs)
+        _warn_if_rewards_are_hidden(env)
+        return Copies(env, env.envs, **_details(env, env.envs[0]))
+    if isinstance(env.unwrapped, AsyncVectorEnv):
+        refuse_hidden(env.unwrapped)
+    kinds: dict[object, type[BatchedEnvironment]] = {
+        AutoresetMode.DISABLED: Vector,
+        AutoresetMode.SAME_STEP: SameStepVector,
+        AutoresetMode.NEXT_STEP: NextStepVector,
+    }
+    _warn_if_rewards_are_hidden(env)
+    details = _details(env, env.envs[0] if isinstance(env, SyncVectorEnv) else None)
+    if mode not in kinds:
+        message = f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}"
+        raise ArgumentError(message, "env", env)
+    if type(env) is AsyncVectorEnv and mode is AutoresetMode.NEXT_STEP:
+        mode = AutoresetMode.DISABLED  # its processes forget that they wanted to reset, once they are reset by mask
+    if mode is not AutoresetMode.DISABLED:
+        advice = "autoreset_mode DISABLED would be exact"
+        if env.spec is not None:
+            advice = f"axonrl.environments.make({env.spec.id!r}, num_envs={env.num_envs}) would be exact"
+        details["not_exact"] = f"it resets itself (autoreset_mode {mode.name}); {advice}"
+    return kinds[mode](env, num_envs=env.num_envs, **details)
+
+
+def _details(env: AnyEnv | AnyVectorEnv, one: AnyEnv | None) -> dict[str, Any]:
+    """The arguments of a BatchedEnvironment, from ``env`` and, if available, ``one`` of its environments."""
+    spec = env.spec or (one.spec if one is not None else None)
+    details: dict[str, Any] = {"name": spec.id if spec is not None else type((one or env).unwrapped).__name__}
+    for kind in ("observation_space", "action_space"):
+        space = getattr(env, f"single_{kind}" if isinstance(env, VectorEnv) else kind, None)
+        if not isinstance(space, Space):
+            message = f"{details['name']} has no {kind}: it must be a gymnasium.Space, got {space!r}"
+            raise ArgumentError(message, kind, space)
+        details[kind] = space
+    if spec is not None and spec.nondeterministic:
+        details["not_exact"] = "it is registered as nondeterministic"
+    elif one is not None and minatar.is_bare(one):
+        details["not_exact"] = "MinAtar keeps its last action when it is reset (axonrl's environments.make clears it)"
+    return details

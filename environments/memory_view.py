@@ -1,0 +1,68 @@
+"""What a memory may know of the environment that fills it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import SyncVectorEnv
+
+from ..core.errors import ArgumentError
+from ..core.protocols import Episode
+from .episodes import read_episodes
+from .ids import similar
+from .spaces import AnySpace
+
+
+class EnvironmentView:
+    """The spaces and the methods of an environment; :class:`axonrl.core.protocols.EnvironmentView`.
+
+    Args:
+        observation_space: of one environment.
+        action_space: likewise.
+        env: an environment or a vector environment; None where a caller owns the loop.
+        folder: which relative paths are below, if they are there; None for the current one.
+    """
+
+    def __init__(
+        self, observation_space: AnySpace, action_space: AnySpace, env: Any = None, folder: Path | None = None
+    ) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self._env, self._folder = env, folder or Path()
+
+    def method(self, name: str) -> Callable[..., Any] | None:
+        """A method of the outermost wrapper that has it, of a vector environment, or of one of its parts.
+
+        Where the parts are elsewhere, in processes or as arrays, another environment like them is made for it.
+
+        Returns:
+            None where there is none, or nothing that can be asked.
+        """
+        found = None if isinstance(self._env, gymnasium.Env) else getattr(self._env, name, None)
+        if not callable(found) and self._one is not None:
+            try:
+                found = self._one.get_wrapper_attr(name)
+            except AttributeError:
+                return None
+        return found if callable(found) else None
+
+    def episodes(self, path: str | Path) -> Iterator[Episode]:
+        """The episodes in a file or a folder; see :func:`~.episodes.read_episodes`."""
+        below = self._folder / path
+        return read_episodes(below if below.exists() else path, self.observation_space, self.action_space)
+
+    @functools.cached_property
+    def _one(self) -> gymnasium.Env[Any, Any] | None:
+        env = self._env
+        if env is None or isinstance(env, gymnasium.Env):
+            return env
+        if isinstance(env, SyncVectorEnv):
+            return env.envs[0]
+        try:
+            return similar(env)
+        except ArgumentError:
+            return None

@@ -1,0 +1,52 @@
+"""Statistics of normalising wrappers that several processes learn together: what one has learnt, and sums of it.
+
+The moments of rows that are told in parts, Chan, Golub and LeVeque 1983, equation 1.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.protocols import State
+from .statistics import STATISTICS
+
+
+def learnt(before: State, after: State) -> State:
+    """The moments of the rows that came between two states of the same wrappers."""
+    return {key: _of_each(_without, after[key], before[key]) for key in after}
+
+
+def merged(total: State, part: State) -> State:
+    """A state with the rows of :func:`learnt` added."""
+    return {key: {**state, **_of_each(_with, state, part[key])} for key, state in total.items()}
+
+
+def _of_each(combine: Any, one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: combine(one[name], other[name]) for name in STATISTICS if name in one}
+
+
+def _without(all_rows: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    """The moments of the rest."""
+    count = all_rows["count"] - first["count"]
+    if not count:
+        return {"mean": np.zeros_like(all_rows["mean"]), "var": np.zeros_like(all_rows["var"]), "count": 0}
+    share = first["count"] / count
+    mean = all_rows["mean"] + share * (all_rows["mean"] - first["mean"])
+    delta = mean - first["mean"]
+    squares = all_rows["var"] * all_rows["count"] - first["var"] * first["count"]
+    squares = squares - delta * delta * (first["count"] * count / all_rows["count"])
+    return {"mean": mean, "var": np.maximum(squares / count, 0.0), "count": count}
+
+
+def _with(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The moments of both."""
+    count = one["count"] + other["count"]
+    if not other["count"]:
+        return dict(one)
+    delta = other["mean"] - one["mean"]
+    squares = one["var"] * one["count"] + other["var"] * other["count"]
+    squares = squares + delta * delta * (one["count"] * other["count"] / count)
+    return {"mean": one["mean"] + delta * (other["count"] / count), "var": squares / count, "count": count}

@@ -1,0 +1,175 @@
+"""Environments that render: in a window, or as videos, which Gymnasium's recorder writes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ..core.errors import BrokenEnvironmentError
+from ..core.protocols import Array
+from .batched import AnyEnv, BatchedEnvironment
+from .ids import open_environment, similar
+
+PREVIEW_FRAMES, PREVIEW_SIZE = 60, 240
+"""At most, in a preview: frames, and pixels of the longer side."""
+_RENDER_MODE, _WINDOW = "rgb_array", "human"
+
+
+def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
+    """An environment of which a video can be taken: it has rendered one image.
+
+    Args:
+        env: it, or an id from which it is made; None for one like ``source``.
+        source: the training's environment.
+        closing: closes what is made here.
+
+    Raises:
+        ValueError: it does not render images, none can be made, or what writes videos is not installed.
+    """
+    if env is None or isinstance(env, str):
+        env = _made_rendering(source if env is None else env)
+        closing.callback(env.close)
+    _check_rendering(env)
+    _need_moviepy()
+    checked: AnyEnv = env
+    return checked
+
+
+def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
+    """A fresh single environment like ``source`` that shows itself in a window: it has shown its first image.
+
+    Raises:
+        ValueError: it cannot, or none can be made.
+    """
+    env = _made_rendering(source, _WINDOW)
+    closing.callback(env.close)
+    try:
+        env.reset(seed=0)
+    except Exception as error:  # whatever an environment does; the display may be missing
+        raise _not_rendered(env, _WINDOW, error) from error
+    return env
+
+
+@dataclasses.dataclass
+class Recording:
+    """An environment in which episodes are recorded; afterwards the frames of the last one, and their rate."""
+
+    env: BatchedEnvironment
+    frames: Sequence[Array] = ()
+    frames_per_sec: float = 0.0
+
+
+@contextlib.contextmanager
+def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
+    """``env`` behind the batched interface; the episodes played inside become the videos ``paths``.
+
+    Gymnasium's recorder writes them, at the frame rate of the environment. They are there whole or not at all.
+
+    Args:
+        env: what :func:`rendering` returned.
+        *paths: one for each episode, ``.mp4``, all in one folder, which is created.
+
+    Raises:
+        BrokenEnvironmentError: images ceased to come.
+        OSError: it cannot be written.
+    """
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", dir=paths[0].parent) as folder:
+        made = Path(folder) / "video"  # the recorder warns of a folder that is there already
+        recorder: Any = gymnasium.wrappers.RecordVideo(env, str(made), episode_trigger=lambda episode: True)
+        try:
+            recording = Recording(open_environment(recorder))
+            yield recording
+            if not recorder.recording:  # it has given up in the middle
+                raise BrokenEnvironmentError(f"{_name(env)}.render did not return an image in the course of an episode")
+            recording.frames, recording.frames_per_sec = recorder.recorded_frames, recorder.frames_per_sec
+            recorder.stop_recording()
+            for episode, path in enumerate(paths):
+                (made / f"{recorder.name_prefix}-episode-{episode}.mp4").replace(path)
+        finally:
+            recorder.recorded_frames = []  # of an episode that failed: it would warn of them
+
+
+def preview(frames: Sequence[Array], frames_per_sec: float) -> bytes:
+    """Some of the frames as a small animated GIF that takes as long as all of them.
+
+    Args:
+        frames: uint8 [height, width, 3], at least one.
+        frames_per_sec: of all of them.
+    """
+    from PIL import Image
+
+    every = math.ceil(len(frames) / PREVIEW_FRAMES)
+    height, width = frames[0].shape[:2]
+    scale = min(1.0, PREVIEW_SIZE / max(height, width))
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    first, *others = (Image.fromarray(frame).resize(size) for frame in frames[::every])
+    file = io.BytesIO()
+    milliseconds = max(20, round(1000 * every / frames_per_sec))  # browsers take less for a mistake
+    first.save(file, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
+    return file.getvalue()
+
+
+def _need_moviepy() -> None:
+    try:
+        importlib.import_module("moviepy")
+    except ImportError as error:
+        raise ValueError(
+            f"a video needs the package moviepy, which cannot be imported ({error}); pip install 'axonrl[video]'"
+        ) from error
+
+
+def _made_rendering(source: Any, mode: str = _RENDER_MODE) -> AnyEnv:
+    """A fresh single environment like ``source`` with this render mode."""
+    env = similar(source)
+    if env.render_mode == mode:
+        return env
+    env.close()
+    spec, modes = env.spec, env.metadata.get("render_modes") or []
+    if mode not in modes:
+        raise ValueError(f"{_name(env)} has no render mode {mode!r}, only {modes}")
+    if spec is None:
+        raise ValueError(
+            f"{_name(env)} has render_mode={env.render_mode!r} and no id to create one with {mode!r}:"
+            f" pass env with render_mode={mode!r}"
+        )
+    try:
+        return gymnasium.make(spec, render_mode=mode, disable_env_checker=True)
+    except Exception as error:  # whatever an environment does that is made
+        raise ValueError(f"{_name(env)} cannot be created with render_mode={mode!r}: {error}") from error
+
+
+def _check_rendering(env: Any) -> None:
+    """Render one image: what is wrong with that shows now."""
+    if not isinstance(env, gymnasium.Env):
+        raise ValueError(f"a video needs one environment, a gymnasium.Env or an id, got {env!r}")
+    if env.render_mode != _RENDER_MODE:
+        raise ValueError(f"{_name(env)} has render_mode={env.render_mode!r}: a video needs {_RENDER_MODE!r}")
+    try:
+        env.reset(seed=0)
+        image: Any = env.render()
+    except Exception as error:  # whatever an environment does; a package that it draws with may be missing
+        raise _not_rendered(env, _RENDER_MODE, error) from error
+    if not (isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8):
+        what = f"{image.dtype}{list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
+        raise ValueError(f"{_name(env)} renders {what}, where an image uint8 [height, width, 3] is expected")
+
+
+def _not_rendered(env: AnyEnv, mode: str, error: Exception) -> ValueError:
+    missing = isinstance(error, gymnasium.error.DependencyNotInstalled | ImportError)
+    advice = "; pip install 'axonrl[video]' installs what most environments need" if missing else ""
+    return ValueError(f"{_name(env)} cannot render {mode}: {type(error).__name__}: {error}{advice}")
+
+
+def _name(env: AnyEnv) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

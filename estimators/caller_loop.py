@@ -1,0 +1,87 @@
+"""Acting with an agent's policy, one call at a time, where the caller has the environment."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Dict, Tuple
+
+from ..core.protocols import Array
+from ..core.schedules import follows_run
+from ..environments import spaces
+from ..explorations import Greedy
+from ..policies import description
+from ..policies.boundary import ObservationsIn, actions_out
+from ..run_dir.snapshot import PolicySnapshot
+from .export import normalization_of, parts_of
+from .model import Model
+
+_STREAM = 7
+"""Of the generator that exploring draws from here: training's generators are left alone."""
+
+
+class CallerLoop:
+    """Observations of the environment in, actions for it out; a recurrent model continues from its last state.
+
+    Args:
+        model: acts.
+        observation_space: of one environment.
+        action_space: of one environment.
+        seed: the run's.
+    """
+
+    def __init__(self, model: Model, observation_space: Any, action_space: Any, seed: int) -> None:
+        self._model = model
+        self._parts = description.parts(parts_of(observation_space))
+        self._is_dict = isinstance(observation_space, Dict | Tuple)
+        predict = model.program.predict
+        self._exploration = copy.deepcopy(Greedy() if predict.exploration is None else predict.exploration)
+        self._noise = predict.noise
+        attributes = description.space_attributes(spaces.to_json(action_space))
+        self._actions = actions_out(attributes, predict.outputs)
+        self._rng = np.random.default_rng([seed, _STREAM])
+        self._state: dict[str, Array] | None = None
+
+    def __call__(self, policy: PolicySnapshot, observation: Any, explore: bool, first: Any) -> Any:
+        """As ``Agent.act``, with this policy."""
+        normalization = normalization_of(policy.statistics)
+        if explore and follows_run(self._exploration):
+            raise ValueError(
+                f"act(explore=True): {type(self._exploration).__name__} follows the run (over: run), whose length is"
+                " known only while it trains"
+            )
+        take_in = ObservationsIn(self._parts, self._is_dict, description.normalization_from(normalization))
+        arrays, single = take_in(observation)
+        names = sorted(part.name for part in self._parts)
+        features: Any = dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0]
+        state = self._state_for(len(arrays[0]), first)
+        if state is not None:
+            features = {"observation": features, "state": state}
+        with self._model.acting(policy) as act:
+            draws = [request.draw(self._rng) for request in self._noise] if explore else []
+            predictions, self._state = act(features, draws) if draws else act(features)
+        if not explore:
+            return self._actions(predictions["action"], single)
+        actions, _ = self._exploration(predictions, policy.counters.global_timestep, self._rng)
+        return self._actions(actions, single)
+
+    def _state_for(self, size: int, first: Any) -> dict[str, Array] | None:
+        """The recurrent state [B, ...] of these rows: zero where an episode begins."""
+        begins = np.asarray(first)
+        if begins.dtype != np.bool_ or begins.shape not in ((), (size,)):
+            raise ValueError(f"first must be a bool or bool [{size}], got {first!r}")
+        fresh = self._model.fresh_state(size)
+        if begins.any() and (reset := getattr(self._exploration, "reset", None)) is not None:
+            reset(np.broadcast_to(begins, (size,)).copy())
+        held = self._state
+        if fresh is None or held is None or begins.all():
+            return fresh
+        if len(next(iter(held.values()))) != size:
+            given = len(next(iter(held.values())))
+            raise ValueError(f"act had {given} observations before and now has {size}: pass first=True to begin anew")
+        state = {name: value.copy() for name, value in held.items()}
+        for name, value in state.items():
+            value[np.broadcast_to(begins, (size,))] = fresh[name][0]
+        return state

@@ -1,0 +1,338 @@
+"""Compiling: a run's training program as files, which train without TensorFlow (``policies/compiled.py``)."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import gymnasium
+import numpy as np
+
+from ..core import registry
+from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
+from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn
+from ..core.tensorflow_import import load_tensorflow
+from ..environments import spaces
+from ..explorations import Greedy, description
+from ..memories.description import arguments_of
+from ..policies import compiled, weight_patches
+from ..policies.compiled import CompiledProgram
+from ..policies.description import space_attributes
+from ..policies.executors import leaves, with_parts
+from ..policies.reasons import LARGE, TENSORFLOW
+from ..policies.seeds import checked_seeds
+from ..policies.weight_patches import FrozenProgram
+from ..run_dir import record
+from ..run_dir.arrays import save_arrays
+from ..run_dir.files import make_folders, write_json_atomically
+from ..run_dir.folders import only_writer, staged, target_of, written
+from ..run_dir.generators import model_seed
+from ..run_dir.programs import shared
+from ..run_dir.provenance import provenance
+from ..runtimes.tracing.signature import BoundModelFn
+from . import initial_weights
+from .batch_layout import check_td_error, shapes_of
+from .initial_weights import Initial, Weights
+from .program_equivalence import served
+from .run import Run
+
+if TYPE_CHECKING:
+    from ..runtimes.tracing.program import Program, Train
+
+_FILES: Final = (compiled.FILE, compiled.PROGRAM, compiled.POLICY, compiled.INITIAL, compiled.WEIGHTS)
+logger = logging.getLogger("axonrl")
+
+
+def compile_program(
+    run: Run,
+    observation: gymnasium.Space[Any],
+    action: gymnasium.Space[Any],
+    memory: Memory,
+    lanes: int,
+    directory: Any,
+    seeds: Iterable[int] | None,
+) -> Path:
+    """Write the training program of a run; as ``Agent.compile``.
+
+    The model is traced anew, so nothing of the run changes.
+
+    Args:
+        run: gives the function, its params, the seed and the runtime.
+        observation: space of one environment.
+        action: space of one environment.
+        memory: not built; it is left as it is.
+        lanes: number of environments.
+        directory: as for ``Agent.compile``.
+        seeds: likewise.
+    """
+    target = target_of(directory, "a compiled program", _FILES)
+    model_fn = run.model_fn
+    if model_fn is None:
+        raise ValueError(f"{run.compiled_directory} is compiled already: copy it")
+    wanted, memory = [run.seed] if seeds is None else checked_seeds(seeds), _unused(memory)
+    seed = run.seed if run.seed in wanted else wanted[0]
+    load_tensorflow()
+    from ..runtimes.frozen import acting_program
+    from ..runtimes.tracing.program import Program
+
+    def predict_of(seed: int, params: Mapping[str, Any] | None) -> Program:
+        config = dataclasses.replace(run.config, seed=seed, observation_space=observation, action_space=action)
+        bound = BoundModelFn(model_fn, params, config, run.model_dir)
+        return Program(bound, spaces.observation_spec(observation), model_seed(seed))
+
+    def trace(seed: int, params: Mapping[str, Any] | None) -> tuple[Program, Train]:
+        traced = predict_of(seed, params)
+        return traced, traced.trace_train(shapes.batch)
+
+    program = predict_of(seed, run.params)
+    shapes = shapes_of(program.predict, observation, action, memory, lanes, None)
+    train = program.trace_train(shapes.batch)
+    check_td_error(train, memory)
+    exploration = _exploration(program, train, action, lanes)
+    content, why = _converted(program, train, run)
+    acting = acting_program(program, shared)
+    own = _values(program)
+    config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
+    call = Initial(model_fn, run.params, config, run.model_dir, program.predict.state, train.batch)
+    found = call(seed)
+    if changed := initial_weights.differing(own, found.weights):
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled: {changed[0]} has another initial value each time that the function is"
+            f" called with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
+        )
+    serves = served(trace, (program, train), exploration, run.params, seed ^ 1)
+    any_seed, other = serves.any_seed, serves.other
+    if not any_seed and wanted != [seed]:
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} it is another program than with"
+            f" seed {seed}, since model_fn depends on it. Compile each seed into a directory of its own"
+        )
+    values = initial_weights.program_of(found, _values(other), seed ^ 1) if any_seed else None
+    function = (lambda seed: call(seed).weights) if values is None else initial_weights.function_of(values)
+    params, unrecorded = record.recordable(run.params)
+    described = {
+        "format": compiled.FORMAT,
+        "format_version": compiled.FORMAT_VERSION,
+        "model": program.name,
+        "model_fn": run.model_name,
+        "params": params,
+        "unrecorded": list(unrecorded),
+        "seed": seed,
+        "any_seed": any_seed,
+        "free": serves.free,
+        "made_with": provenance(),
+        "spaces": {"observation": spaces.to_json(observation), "action": spaces.to_json(action)},
+        "num_envs": lanes,
+        "memory": _settings_of(memory),
+        **compiled.modes_to_json(program.predict, train, exploration),
+        "variables": compiled.variables_to_json(program.variables()),
+        "predict_variables": len(program.predict_variables()),
+        "runtime_why": {part: dataclasses.asdict(reason) for part, reason in why.items()},
+        "initial": None,
+    }
+    with staged(target) as folder:
+        described["program"] = written(folder / compiled.PROGRAM, [content])
+        described["policy"] = {
+            **written(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
+            "placements": weight_patches.to_json(acting.placements) if isinstance(acting, FrozenProgram) else None,
+        }
+        if values is not None:
+            file = written(folder / compiled.INITIAL, [values.graph])
+            described["initial"] = {**file, **initial_weights.described(values)}
+        write_json_atomically(folder / compiled.FILE, compiled.sealed(described))
+        made = compiled.read(folder)
+        for one in wanted:
+            _save(made, one, own if one == seed else {**own, **function(one)})
+    logger.info("compiled to %s, with initial weights for %d seeds", target, len(wanted))
+    return target
+
+
+def add_seeds(directory: str | Path, seeds: Iterable[int], model_fn: ModelFn | None = None) -> None:
+    """Write initial weights for more seeds into a compiled program's directory, where there are none for them yet.
+
+    TensorFlow is loaded, which takes some seconds. Where it must not be, use :func:`axonrl.policies.add_seeds`, which
+    starts another process.
+
+    Args:
+        directory: written by ``Agent.compile``.
+        seeds: of runs.
+        model_fn: what was compiled; needed where the directory has no ``initial.pb`` and the function no name to be
+            imported by.
+
+    Raises:
+        ValueError: the function cannot be found, or is another than when it was compiled; or as for reading.
+        CheckpointError: the directory cannot be written.
+    """
+    wanted, program = checked_seeds(seeds), compiled.read(directory)
+    if not {*wanted} - {*program.seeds()}:
+        return
+    load_tensorflow()
+    try:
+        make_folders(program.directory / compiled.WEIGHTS)
+        with only_writer(program.directory / compiled.WEIGHTS / ".lock", wait=True):
+            _add_seeds(compiled.read(directory), wanted, model_fn)
+    except OSError as error:
+        raise CheckpointError(f"{directory} cannot be written: {error}") from error
+
+
+def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelFn | None) -> None:
+    """As :func:`add_seeds`, once nobody else is at it."""
+    there = program.seeds()
+    missing = [seed for seed in wanted if seed not in there]
+    if not missing:
+        return
+    if not there or not program.everything["any_seed"]:
+        why = "it is for its one seed alone, since model_fn depends on it" if there else "it has none to compare with"
+        raise ValueError(
+            f"{program.directory} gets no initial weights for more seeds: {why}. Compile it again for them"
+        )
+    known = program.seed if program.seed in there else there[0]
+    own = program.weights(known)
+    is_program = program.everything["initial"] is not None
+    values = initial_weights.recorded(program) if is_program else initial_weights.called_again(program, model_fn)
+    found = values(known)
+    if changed := initial_weights.differing(own, {**own, **found} if is_program else found):
+        raise ValueError(
+            f"{program.name} does not give the initial weights of {program.path} any more: {changed[0]} is another for"
+            f" seed {known}, since the function, TensorFlow or Keras has changed. Compile it again"
+        )
+    for seed in missing:
+        _save(program, seed, {**own, **values(seed)})
+
+
+def _settings_of(memory: Memory) -> dict[str, Any] | None:
+    """What a program says of its memory; where its arrays are belongs to a run."""
+    described = arguments_of(memory)
+    return None if described is None else {name: value for name, value in described.items() if name != "path"}
+
+
+def _unused(memory: Memory) -> Memory:
+    """A memory of these settings that holds nothing: this one, or another where it is in use."""
+    if not getattr(memory, "num_envs", 0):
+        return memory
+    described = arguments_of(memory)
+    if described is None:
+        raise ArgumentError(
+            "the Agent's memory is in use: give compile(memory=...) a new one of its settings", "memory"
+        )
+    made: Memory = registry.find("memory", described.pop("kind"))(**described)
+    return made
+
+
+def _values(program: Program) -> Weights:
+    return {name: variable.numpy() for name, variable in program.store.variables().items()}
+
+
+def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], lanes: int) -> dict[str, Any]:
+    """The behaviour policy, described; and everything else of the specs that no file can hold is refused."""
+    predict = program.predict
+    for mode, name, hooks in (
+        ("predict", "evaluation_hooks", predict.evaluation_hooks),
+        ("train", "training_hooks", train.training_hooks),
+    ):
+        if hooks:
+            kinds = ", ".join(type(hook).__name__ for hook in hooks)
+            raise NotCompilableError(
+                f"{program.name} cannot be compiled: its spec of mode {mode!r} carries {name} ({kinds}), which no file"
+                " can hold. Give them to train(hooks=...) or evaluate(hooks=...)"
+            )
+    exploration = Greedy() if predict.exploration is None else predict.exploration
+    try:
+        described = description.arguments_of(exploration)
+        space = description.space_of(space_attributes(spaces.to_json(action)))
+        again = description.made_from(json.loads(json.dumps(described)), space)
+        if not _explore_alike(exploration, again, predict.outputs, lanes):
+            raise ValueError("it explores otherwise")
+    except ArgumentError as error:
+        raise NotCompilableError(f"{program.name} cannot be compiled: {error}") from error
+    except Exception as error:  # of a user's own class
+        kind = type(exploration).__name__
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled: its exploration {kind}, made again from its arguments, is another:"
+            f" {error!r}. Its attributes must hold what its constructor took by the same names; of the action space it"
+            " may use the numbers alone (n, start, low, high, ...)"
+        ) from error
+    return described
+
+
+def _explore_alike(exploration: Exploration, again: Exploration, outputs: Mapping[str, ArraySpec], lanes: int) -> bool:
+    """Do two policies choose the same of made-up numbers? Yes, if the first one takes no such numbers."""
+    try:
+        expected = _chosen(copy.deepcopy(exploration), outputs, lanes)
+    except Exception:  # a user's own class: it may want probabilities, say
+        return True
+    found = _chosen(again, outputs, lanes)
+    return len(expected) == len(found) and all(
+        a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        for a, b in zip(expected, found, strict=True)
+    )
+
+
+def _chosen(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> list[Array]:
+    rng, found = np.random.default_rng(0), list[Any]()
+    if hasattr(exploration, "reset"):
+        exploration.reset(np.ones(lanes, np.bool_))
+    for timestep in (0, 1, 1_000):
+        if hasattr(exploration, "follow"):
+            exploration.follow(timestep / 1_000)
+        predictions = {
+            name: rng.standard_normal((lanes, *spec.shape)).astype(spec.dtype)
+            if spec.dtype.kind == "f"
+            else np.full((lanes, *spec.shape), spec.dtype.kind == "b", spec.dtype)
+            for name, spec in outputs.items()
+        }
+        found += leaves(list(exploration(with_parts(predictions), timestep, rng)))
+    return [np.asarray(one) for one in found]
+
+
+def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
+    """One LiteRT program for actor and learner, and why they run there; ``ValueError`` if the run would not use it."""
+    from ..runtimes.executor_choice import choose
+
+    contents: list[bytes] = []
+
+    def keeping(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+        contents.append(shared(name, key, make))
+        return contents[-1]
+
+    _, choice = choose(program, train, run.config.runtime, None, keeping)
+    refused = {part: choice.why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
+    if refused:
+        reasons = "; ".join(dict.fromkeys(map(str, refused.values())))
+        large = all(reason.code == LARGE for reason in refused.values())
+        advice = ". RunConfig(runtime='litert') trains and compiles it in LiteRT, if it converts" if large else ""
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled: TensorFlow runs its {' and '.join(refused)}: {reasons}{advice}"
+        )
+    if len(contents) != 1:
+        raise NotCompilableError(f"{program.name} cannot be compiled: actor and learner convert only one by one")
+    return contents[0], choice.why
+
+
+def _save(program: CompiledProgram, seed: int, weights: Weights) -> None:
+    specs = {name: (array.shape, array.dtype) for name, array in weights.items()}
+    if specs != {name: (spec.shape, spec.dtype) for name, spec in program.every_variable.items()}:
+        raise NotCompilableError(
+            f"{program.name} creates other variables with seed {seed} than with seed {program.seed}: compile each seed"
+            " into a directory of its own"
+        )
+    path = program.weights_path(seed)
+    make_folders(path.parent)
+    save_arrays(path, weights, program.about_weights(seed, weights))
+
+
+def main() -> int:
+    """What ``axonrl.policies.add_seeds`` starts: it reads its task as JSON, and says what is wrong with it."""
+    task = json.load(sys.stdin)
+    try:
+        add_seeds(task["directory"], task["seeds"])
+    except (ValueError, CheckpointError) as error:
+        print(error)
+        return 1
+    return 0

@@ -1,0 +1,371 @@
+"""Stepper: acting and learning, defined in one place, without an environment, a folder or hooks."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, ArrayTree, Memory, ModelFn, RunConfig, State
+from ..core.schedules import follows_run
+from ..environments import spaces
+from ..explorations.returned_actions import level_of
+from ..hooks.events import UpdateFacts
+from ..memories.resharding import restore
+from ..policies import compiled
+from ..policies.behaviour import Behaviour
+from ..policies.compiled import CompiledProgram
+from ..policies.executors import Executor
+from ..policies.learner import Learner
+from ..policies.modes import PredictMode, TrainMode
+from ..run_dir.generators import generators, model_seed
+from ..run_dir.programs import shared
+from ..run_dir.snapshot import Counters, PolicySnapshot
+from ..runtimes.tracing.signature import BoundModelFn, check_signature
+from .batch_layout import check_batch, check_td_error, introduce, shapes_of
+from .failures import warn_unchanged
+from .limits import Limits, UpdateSchedule
+from .update_schedule import waiting
+
+_PATIENCE: Final = 100
+"""Updates after which a policy that has not changed is warned of."""
+
+
+class Stepper:
+    """A program, traced or compiled, with its executor, memory, exploration, generators, schedule and counters.
+
+    A *lane* is one stream of experience: one environment, or one caller. Arrays have the leading axis N, the number of
+    lanes. Updates follow from ``global_timestep``: each :meth:`store` (or :meth:`store_one`) adds those that become due
+    to ``pending_updates``, and whoever drives the stepper calls :meth:`learn` that often.
+
+    Args:
+        predict: what acts.
+        train: what learns.
+        executor: runs both.
+        memory: built for these lanes, with the generator ``"memory"`` of ``rngs``.
+        lanes: N.
+        rngs: the run's generators, by name.
+        schedule: when updates are due; not used by a memory that fills and empties.
+        lock: held by each call, so that several threads may call; that of whoever else runs the executor.
+    """
+
+    def __init__(
+        self,
+        predict: PredictMode,
+        train: TrainMode,
+        executor: Executor,
+        memory: Memory,
+        lanes: int,
+        rngs: dict[str, np.random.Generator],
+        schedule: UpdateSchedule,
+        *,
+        lock: threading.RLock | None = None,
+    ) -> None:
+        self.lock = threading.RLock() if lock is None else lock
+        self.executor = executor
+        self.memory = memory
+        self.lanes = lanes
+        self.behaviour = Behaviour(predict, executor, lanes, rngs["exploration"])
+        """What acts."""
+        self.exploration = self.behaviour.exploration
+        self.generators = rngs
+        self.schedule = schedule
+        self.counters = Counters()
+        self.limits = Limits()
+        """Where the run ends: what its progress is measured by."""
+        self.pending_updates = 0
+        """Updates that are due and have not been run."""
+        self._untrained: dict[str, Array] = {}
+        self._metrics = train.metrics
+        self._noise = train.noise
+        self._tell_progress = getattr(self.exploration, "follow", None) if follows_run(self.exploration) else None
+        self._reads_progress = train.reads_progress
+
+    @classmethod
+    def make(
+        cls,
+        model_fn: ModelFn,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        memory: Memory,
+        *,
+        params: Mapping[str, Any] | None = None,
+        lanes: int = 1,
+        seed: int = 0,
+        schedule: UpdateSchedule | None = None,
+        runtime: str = "auto",
+    ) -> Stepper:
+        """A stepper of its own: the model is traced, an executor chosen and the memory built.
+
+        Args:
+            model_fn: the model.
+            observation_space: of one lane.
+            action_space: of one lane.
+            memory: a new one; it is built here.
+            params: for ``model_fn``.
+            lanes: N.
+            seed: of initial weights and of all generators.
+            schedule: when updates are due; None for the default of ``Agent.train``.
+            runtime: as in ``RunConfig``.
+
+        Raises:
+            ValueError: model, memory and spaces do not fit.
+        """
+        from ..runtimes.executor_choice import choose
+        from ..runtimes.tracing.program import Program
+
+        schedule = UpdateSchedule() if schedule is None else schedule
+        config = RunConfig(seed=seed, runtime=runtime, observation_space=observation_space, action_space=action_space)
+        check_signature(model_fn, params)
+        bound = BoundModelFn(model_fn, params, config, None)
+        program = Program(bound, spaces.observation_spec(observation_space), model_seed(seed))
+        introduce(memory, observation_space, action_space)
+        shapes = shapes_of(program.predict, observation_space, action_space, memory, lanes, schedule)
+        train = program.trace_train(shapes.batch)
+        check_td_error(train, memory)
+        executor, _ = choose(program, train, runtime, None, shared)
+        rngs = generators(seed)
+        memory.build(shapes.transition, lanes, rngs["memory"])
+        return cls(program.predict, train, executor, memory, lanes, rngs, waiting(schedule, memory))
+
+    @classmethod
+    def load(
+        cls,
+        directory: str | Path | CompiledProgram,
+        memory: Memory,
+        *,
+        lanes: int = 1,
+        seed: int | None = None,
+        schedule: UpdateSchedule | None = None,
+    ) -> Stepper:
+        """A stepper of its own, of a program that ``Agent.compile`` wrote: no TensorFlow is loaded.
+
+        Args:
+            directory: the program's, or the program itself: one with other params than it was compiled with, say.
+            memory: a new one, of the settings that it was compiled for; it is built here.
+            lanes: N.
+            seed: as for :meth:`make`; None for the one that it was compiled with.
+            schedule: as for :meth:`make`.
+
+        Raises:
+            ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory gives other batches.
+        """
+        program = directory if isinstance(directory, CompiledProgram) else compiled.read(directory)
+        learner = Learner(program, program.weights(program.seed if seed is None else seed))
+        schedule = UpdateSchedule() if schedule is None else schedule
+        observation, action = map(spaces.from_json, program.spaces)
+        introduce(memory, observation, action)
+        shapes = shapes_of(program.predict, observation, action, memory, lanes, schedule)
+        check_batch(program, shapes.batch)
+        check_td_error(program.train, memory)
+        rngs = generators(program.seed if seed is None else seed)
+        memory.build(shapes.transition, lanes, rngs["memory"])
+        return cls(program.predict, program.train, learner, memory, lanes, rngs, waiting(schedule, memory))
+
+    # -- acting -------------------------------------------------------------------------------------------------------
+
+    def act(self, observation: ArrayTree, lanes: Array | None = None) -> tuple[ArrayTree, dict[str, Any]]:
+        """The behaviour policy's actions [N, ...], and what is to be stored with them.
+
+        The arguments are those of :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>`.
+        """
+        with self.lock:
+            if self._tell_progress is not None:
+                self._tell_progress(self.progress)
+            action, recorded, _ = self.behaviour.act(observation, self.counters.global_timestep, lanes)
+            return action, recorded
+
+    def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[ArrayTree, dict[str, Any]]:
+        """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
+
+        Raises:
+            ValueError: the exploration has a state for each lane, and no ``act_for``.
+        """
+        with self.lock:
+            if self._tell_progress is not None:
+                self._tell_progress(self.progress)
+            action, recorded, _ = self.behaviour.act_for(observation, self.counters.global_timestep, lanes)
+            return action, recorded
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def owes(self, limits: Limits) -> bool:
+        """Are updates owed that a limit on steps allows?"""
+        return self.pending_updates > 0 and self.counters.global_step != limits.steps
+
+    def store(self, batch: Mapping[str, Any], acted: Array | None = None) -> None:
+        """Store a transition of every lane, count it, and note which updates it makes due.
+
+        Args:
+            batch: ``observation, action, reward, terminated, truncated, next_observation`` and what was recorded,
+                [N, ...].
+            acted: bool [N], False for lanes without a transition; None if all have one.
+        """
+        with self.lock:
+            if acted is None:
+                self.memory.extend(**batch)
+                self.count(self.lanes)
+            else:
+                self.memory.extend(acted, **batch)
+                self.count(int(np.count_nonzero(acted)))
+
+    def store_one(self, transition: Mapping[str, Any]) -> None:
+        """As :meth:`store`, for the only lane: values without a batch axis, which takes less time."""
+        with self.lock:
+            self.memory.step(**transition)
+            self.count(1)
+
+    def count(self, timesteps: int) -> None:
+        """Count timesteps that the memory has stored, and note which updates they make due."""
+        counters = self.counters
+        before = counters.global_timestep
+        counters.global_timestep = now = before + timesteps
+        if self.memory.is_rollout:
+            self.pending_updates = int(self.memory.can_sample())
+        elif now >= self.schedule.first_update:
+            self.pending_updates += self.due(before, now)
+
+    def due(self, before: int, now: int) -> int:
+        """How many updates become due on the way from one timestep to a later one."""
+        return self.schedule.due_between(before, now)
+
+    def learn(self) -> UpdateFacts:
+        """Run one update, on a batch of the memory."""
+        with self.lock:
+            return self._learn()
+
+    def _learn(self) -> UpdateFacts:
+        executor, memory, counters = self.executor, self.memory, self.counters
+        if counters.global_step == 0:
+            self._untrained = executor.get_predict_weights()
+        batch = memory.sample()
+        draws = [request.draw(self.generators["noise"]) for request in self._noise]
+        numbers: dict[str, float] = {"global_step": counters.global_step, "global_timestep": counters.global_timestep}
+        numbers["progress"] = self.progress if self._reads_progress else 0.0
+        result = executor.train(batch, numbers, draws)
+        counters.global_step += 1
+        if counters.global_step == _PATIENCE:
+            self.warn_unchanged()
+        if result.td_error is not None:
+            memory.update_priorities(result.td_error)
+        if memory.is_rollout:
+            memory.clear()
+        loss, *metrics = result.scalars.tolist()
+        return UpdateFacts(loss, dict(zip(self._metrics, metrics)))  # noqa: B905 (strict takes half as long again)
+
+    def warn_unchanged(self) -> None:
+        """Warn, once, if all updates since the run began left PREDICT's variables as they were."""
+        before, self._untrained = self._untrained, {}
+        if before:
+            warn_unchanged(before, self.executor.get_predict_weights(), self.counters.global_step)
+
+    @property
+    def needs_limits(self) -> bool:
+        """Does the model or the exploration follow the run's progress?"""
+        return self._reads_progress or self._tell_progress is not None
+
+    @property
+    def progress(self) -> float:
+        """The share of the run that is done, 0 .. 1; 0 where it has no limits and nothing follows it.
+
+        Raises:
+            ArgumentError: something follows it, and the run has no limits.
+        """
+        if self.limits.given():
+            return self.limits.progress(self.counters)
+        if self.needs_limits:
+            raise no_limits()
+        return 0.0
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def level(self) -> float:
+        """How much the behaviour policy explores now; NaN if it does not say, or follows a run of unknown length."""
+        if self._tell_progress is not None:
+            if not self.limits.given():
+                return float("nan")
+            self._tell_progress(self.progress)
+        return level_of(self.exploration, self.counters.global_timestep)
+
+    def weights(self) -> dict[str, Array]:
+        """Every variable by name, copied: network, target network, optimizer."""
+        with self.lock:
+            return self.executor.get_weights()
+
+    @property
+    def _kind(self) -> str:
+        """Of the memory; that of the whole where it is spread over shards."""
+        return type(getattr(self.memory, "whole", self.memory)).__name__
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
+        with self.lock:
+            self.executor.set_weights(weights)
+
+    def snapshot(self, name: str = "last", statistics: State | None = None) -> PolicySnapshot:
+        """The policy as it is now."""
+        with self.lock:
+            weights, counters = self.executor.get_predict_weights(), dataclasses.replace(self.counters)
+        return PolicySnapshot(name, weights, statistics, counters)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that acting and learning follow from."""
+        with self.lock:
+            return {
+                "counters": dataclasses.asdict(self.counters),
+                "owed": self.pending_updates,
+                "weights": self.executor.get_weights(),
+                "memory": {"kind": self._kind, "state": self.memory.state_dict()},
+                **self.behaviour.state_dict(),
+                "generators": {name: rng.bit_generator.state for name, rng in self.generators.items()},
+            }
+
+    def load_state_dict(self, state: Mapping[str, Any], *, other_lanes: bool = False) -> None:
+        """Take over what :meth:`state_dict` returned.
+
+        Args:
+            state: what it returned.
+            other_lanes: was it of another number of lanes? Then what belongs to a lane begins anew (the recurrent
+                state, that of the exploration), and what the memory holds is dealt out; a rollout is left out.
+
+        Raises:
+            ValueError: it is another model's or another memory's.
+        """
+        with self.lock:
+            self._take_over(state, other_lanes)
+
+    def _take_over(self, state: Mapping[str, Any], other_lanes: bool) -> None:
+        kind = self._kind
+        if state["memory"]["kind"] != kind:
+            raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
+        had, has = set(state["weights"]), set(self.executor.get_weights())
+        if had != has:
+            raise ValueError(
+                f"the variables differ: {', '.join(sorted(had - has)) or 'none'} are only in the checkpoint,"
+                f" {', '.join(sorted(has - had)) or 'none'} only in the model"
+            )
+        self.executor.set_weights(state["weights"])
+        restore(self.memory, state["memory"]["state"], other_lanes=other_lanes)
+        if other_lanes:
+            self.behaviour.begin(np.ones(self.lanes, np.bool_))
+        else:
+            self.behaviour.load_state_dict(state)
+        self.counters = Counters(**state["counters"])
+        self.pending_updates = 0 if other_lanes and self.memory.is_rollout else state["owed"]
+        for name, generator_state in state["generators"].items():
+            self.generators[name].bit_generator.state = generator_state
+
+
+def no_limits() -> ArgumentError:
+    """The error for a run without an end that something follows."""
+    return ArgumentError(
+        "a schedule follows the run (over: run), or the model reads labels['progress'], so the run's length must be"
+        " known: use agent.train with max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",
+        "max_timesteps",
+    )

@@ -1,0 +1,254 @@
+"""``axonrl run``, ``check``, ``evaluate``, ``enjoy``, ``record``, ``export`` and ``compile``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...core.tensorflow_import import load_tensorflow
+from ...hooks.events import EpisodeStats, Session
+from ...run_dir import record as run_record
+from ...run_dir.learning_curve import CURVE
+from ..config.seeds import listed
+from ..config.shipped import experiment_file
+from ..console import DONE, TERMINATED, print_json, print_rows, say
+from ..errors import ExperimentError
+from ..running import folder as records
+from ..running import reevaluation, runner, viewer
+from ..running.explain import rows as explained_rows
+from ..running.report import Result, evaluation_rows
+from ..running.report import rows as result_rows
+from ..running.signals import StopOnSignal
+from . import search, seeds
+from .arguments import RUNS
+from .experiment_file import load
+from .failures import failed
+from .user_modules import make_importable_for
+
+
+@contextlib.contextmanager
+def where_the_run_began(arguments: argparse.Namespace) -> Iterator[None]:
+    """Work in the folder where the run that a command is about began; the command's own paths stay what they are."""
+    folder = _existing(arguments)
+    if folder is None:
+        yield
+        return
+    given: dict[str, Any] = vars(arguments)
+    paths: dict[str, Any] = {name: path.absolute() for name, path in given.items() if isinstance(path, Path)}
+    if arguments.command == "run":
+        paths["file"] = str(experiment_file(arguments.file).absolute())
+    with records.where_it_began(folder) as there:
+        if there != folder:
+            given.update({**paths, "model_dir": there})
+        yield
+
+
+def _existing(arguments: argparse.Namespace) -> Path | None:
+    """The folder of the run, or of many, that a command is about; None for a new one."""
+    given: Path | None = getattr(arguments, "model_dir", None)
+    if arguments.command != "run":
+        return given
+    if not (arguments.resume or arguments.auto_resume):
+        return None
+    if given is None:
+        name = load(arguments)[0].name
+        files = (records.EXPERIMENT, records.MANY, records.SEARCH)
+        given = records.newest_folder(RUNS, name, files) if arguments.resume else RUNS / name
+    return given
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, evaluate and report."""
+    experiment, document = load(arguments)
+    if experiment.matrix is not None:
+        return search.run(experiment, document, arguments)
+    if seeds.are_wanted(experiment, arguments):
+        return seeds.run(experiment, document, arguments)
+    if arguments.jobs is not None:
+        what = "is how many seeds or trials run at the same time: use it with --seeds or a matrix, or leave it out"
+        raise ExperimentError("--jobs", what)
+    folder, resume = _folder(experiment.name, arguments)
+    with StopOnSignal() as signals:
+        try:
+            say(f"{'Resuming' if resume else 'Running'} {experiment.name} in {folder}")
+            load_tensorflow()
+            result = runner.run(
+                experiment,
+                document,
+                folder,
+                resume=resume,
+                command=arguments.command_line,
+                hooks=[signals],
+                stopped=lambda: "" if signals.received is None else f"{signals.name} received",
+            )
+        except KeyboardInterrupt:
+            say(f"Stopped at once by {signals.title}. {_what_is_left(folder, signals.began, arguments)}")
+            return signals.exit_code
+        except ExperimentError:
+            raise
+        except Exception as error:
+            return failed(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
+        finally:
+            if arguments.model_dir is None:
+                with contextlib.suppress(OSError):  # nothing is in it if nothing was saved
+                    folder.rmdir()
+    if result.stopped:
+        by = f" by {signals.title}" if signals.received is not None else f" ({result.stopped})"
+        say(f"Stopped{by} at timestep {result.timesteps:,}. {_what_is_left(folder, signals.began, arguments)}")
+        return TERMINATED if signals.received is None else signals.exit_code
+    _report(result, arguments.json)
+    return DONE
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Check an experiment file, and explain what it does."""
+    experiment, document = load(arguments)
+    if experiment.matrix is not None:
+        return search.check(experiment, document, arguments)
+    load_tensorflow()
+    found = runner.check(experiment, document, records.next_folder(RUNS, experiment.name))
+    if arguments.json:
+        print_json(found)
+        return DONE
+    print_rows(experiment.name, explained_rows(found), justify="left")
+    print(f"{document.file}: no errors")
+    return DONE
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Evaluate the agent in a run folder."""
+    records.read_experiment(arguments.model_dir)
+    make_importable_for(arguments.model_dir)
+    if arguments.checkpoint is not None:
+        return _evaluate_checkpoint(arguments)
+    load_tensorflow()
+    results = runner.evaluate(arguments.model_dir, arguments.episodes, arguments.policy)
+    if arguments.json:
+        print_json(results)
+        return DONE
+    lines = evaluation_rows(results)
+    lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
+    print_rows(str(arguments.model_dir), lines)
+    return DONE
+
+
+def _evaluate_checkpoint(arguments: argparse.Namespace) -> int:
+    checkpoint, number = arguments.checkpoint, arguments.episodes
+    reevaluation.need_checkpoint(arguments.model_dir, checkpoint)
+    load_tensorflow()
+    results, recorded, repeated = reevaluation.evaluate_checkpoint(arguments.model_dir, checkpoint, number)
+    if not repeated and number is None:
+        made = "The training evaluated this policy in an environment that a Python program made."
+        say(f"{'The training did not evaluate this policy.' if recorded is None else made} These are other episodes.")
+    then = None if recorded is None else recorded.results
+    if arguments.json:
+        print_json({**results, "checkpoint": checkpoint, "recorded": then})
+        return DONE
+    lines = evaluation_rows(results)
+    lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
+    lines["recorded by the training"] = "-" if then is None else next(iter(evaluation_rows(then).values()))
+    print_rows(f"{arguments.model_dir}, checkpoint {checkpoint}", lines)
+    return DONE
+
+
+def enjoy(arguments: argparse.Namespace) -> int:
+    """Show episodes of the agent in a run folder."""
+    folder, video = arguments.model_dir, arguments.video
+    records.read_experiment(folder)
+    paths = None if video is None else viewer.video_paths(video, arguments.episodes)
+    if paths is None:
+        viewer.need_display()
+    make_importable_for(folder)
+    load_tensorflow()
+    results = viewer.enjoy(folder, arguments.episodes, arguments.policy, arguments.seed, paths, _tell_episode)
+    for path in paths or ():
+        print(f"video: {path}")
+    if arguments.episodes > 1:
+        print(*(f"{label}: {text}" for label, text in evaluation_rows(results).items()))
+    return DONE
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Write episodes of the agent in a run folder to a file."""
+    records.read_experiment(arguments.model_dir)
+    make_importable_for(arguments.model_dir)
+    load_tensorflow()
+    names = ("episodes", "timesteps", "epsilon", "seed", "policy")
+    results = runner.record(arguments.model_dir, arguments.output, **{name: getattr(arguments, name) for name in names})
+    if arguments.json:
+        print_json(results)
+        return DONE
+    rows = {"timesteps": f"{int(results['timesteps']):,}", **evaluation_rows(results, "recorded return")}
+    print_rows(str(arguments.output), rows)
+    return DONE
+
+
+def compile(arguments: argparse.Namespace) -> int:
+    """Write an experiment's training program."""
+    experiment, document = load(arguments)
+    load_tensorflow()
+    chosen = listed(experiment.seeds or 1, experiment.seed)
+    compiled = runner.compile_experiment(experiment, document, arguments.output, chosen)
+    if arguments.json:
+        print_json({"directory": compiled, "seeds": chosen})
+        return DONE
+    print(compiled)
+    return DONE
+
+
+def _tell_episode(session: Session, stats: EpisodeStats) -> None:
+    print(
+        f"episode {session.global_episode}: return {stats.episode_return:,.6g}, {stats.length:,} timesteps", flush=True
+    )
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Export the policy of a run."""
+    from ...estimators.export import check_target
+
+    folder: Path = arguments.model_dir
+    records.read_experiment(folder)
+    run_record.read(folder)  # what is damaged shows before TensorFlow is loaded
+    target = arguments.output or folder / "exported"
+    check_target(target)
+    make_importable_for(folder)
+    load_tensorflow()
+    print(runner.export(folder, target, arguments.policy, arguments.formats))
+    return DONE
+
+
+def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
+    """The run folder, created where it is a new one of our choice; and whether a run in it is resumed."""
+    given: Path | None = arguments.model_dir
+    if given is None and not (arguments.resume or arguments.auto_resume):
+        return records.new_folder(RUNS, name), False
+    folder = given or (records.newest_folder(RUNS, name) if arguments.resume else RUNS / name)
+    resume = arguments.resume or (arguments.auto_resume and (folder / records.EXPERIMENT).is_file())
+    records.check_folder(folder, resume=resume)
+    return folder, resume
+
+
+def _report(result: Result, as_json: bool) -> None:
+    curve = result.folder / CURVE
+    if as_json:
+        print_json({**{name: value for name, value in vars(result).items() if value != ""}, "learning_curve": curve})
+        return
+    print_rows(result.name, result_rows(result))
+    print(f"run folder:     {result.folder}")
+    print(f"learning curve: {curve}")
+
+
+def _what_is_left(folder: Path, began: bool, arguments: argparse.Namespace) -> str:
+    """What is saved of a run that did not finish, and how to continue it."""
+    if (folder / records.EXPERIMENT).is_file():
+        command = list(arguments.command_line)
+        if arguments.model_dir is None:
+            command += ["--model-dir", str(folder)]
+        if not (arguments.resume or arguments.auto_resume):
+            command.append("--resume")
+        return f"Saved in {folder}. Continue with: {shlex.join(command)}"
+    return f"Its folder {folder} is missing." if began else "It had not started; nothing was saved."

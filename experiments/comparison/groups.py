@@ -1,0 +1,207 @@
+"""Runs that differ only in their seeds are one group; what differs between groups gives them their labels."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from .run_digest import EMPTY, FINISHED, Curve, Run
+from .run_folders import common_folder, short_path
+
+ABSENT: Final = "-"
+"""In the place of a setting that a run does not have."""
+ENOUGH: Final = 0.95
+"""The share of its group's timesteps that a run must have to count, unless it finished by a rule of its own."""
+_PREFIXES: Final = ("agent.params.", "agent.", "environment.kwargs.", "environment.", "config.", "train.")
+_MAX_IN_LABEL: Final = 3
+_MAX_SHOWN: Final = 60
+_DIGITS: Final = (4, 8)
+"""Significant digits with which numbers are shown, if these tell them apart."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A run within its group."""
+
+    run: Run
+    curve: Curve
+    left_out: str = ""
+    """Why it does not count in statistics; empty if it does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs with the same settings, the seed apart, all of which were evaluated, or none."""
+
+    label: str
+    entries: Sequence[Entry]
+
+    @property
+    def runs(self) -> list[Run]:
+        """All of them."""
+        return [entry.run for entry in self.entries]
+
+    @property
+    def counted(self) -> list[Entry]:
+        """Those that count in statistics."""
+        return [entry for entry in self.entries if not entry.left_out]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Theirs."""
+        return self.entries[0].run.settings
+
+    @property
+    def algorithm(self) -> str:
+        """Theirs."""
+        return self.entries[0].run.algorithm
+
+    @property
+    def unrecorded(self) -> list[str]:
+        """In what its runs may differ, for it was not recorded."""
+        return sorted({name for run in self.runs for name in run.unrecorded})
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Are final returns those of evaluations? Else they are those of the last 100 episodes of training."""
+        return _is_evaluated(self.entries)
+
+
+def grouped(found: Iterable[tuple[Run, Curve]]) -> dict[str, list[Group]]:
+    """The groups of each environment, in the order of their first runs; runs with a problem are in none."""
+    same: dict[Hashable, list[tuple[Run, Curve]]] = {}
+    for run, curve in found:
+        if not run.problem and run.status != EMPTY:
+            same.setdefault((run.environment, frozen(run.settings)), []).append((run, curve))
+    environments: dict[str, list[list[Entry]]] = {}
+    for members in same.values():
+        environments.setdefault(members[0][0].environment or "unknown", []).extend(_evaluated_or_not(_entries(members)))
+    return {
+        name: [Group(label, entries) for label, entries in zip(_labels(groups), groups, strict=True)]
+        for name, groups in environments.items()
+    }
+
+
+def _is_evaluated(entries: Iterable[Entry]) -> bool:
+    return any(entry.run.final_episodes is not None for entry in entries if not entry.left_out)
+
+
+def _evaluated_or_not(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Runs that were evaluated, with what does not count; then those that were not, which have other returns."""
+    others = [entry for entry in entries if entry.left_out or entry.run.final_episodes is not None]
+    without = [entry for entry in entries if not entry.left_out and entry.run.final_episodes is None]
+    if not without or not _is_evaluated(others):
+        return [list(entries)]
+    return [others, without]
+
+
+def frozen(settings: Mapping[str, Any]) -> str:
+    """Settings as a key: equal for equal ones. True is not 1, and 1 is not 1.0."""
+    return json.dumps(settings, sort_keys=True, default=repr)
+
+
+def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The keys in which settings differ, with the value of each as text: ``-`` where there is none."""
+    keys = dict.fromkeys(key for one in settings for key in one)
+    return {key: _texts([one.get(key, ABSENT) for one in settings]) for key in keys if _differs(settings, key)}
+
+
+def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
+    if any(key not in one for one in settings):
+        return True
+    return len({repr(one[key]) for one in settings}) > 1  # true is not 1
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Values as texts, with four significant digits; with more where these would not tell them apart."""
+    whole = [_text(value) for value in values]
+    for digits in _DIGITS:
+        texts = [_text(_rounded(value, digits)) for value in values]
+        if len(set(texts)) == len(set(whole)):
+            return texts
+    return whole
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    """A number, or those in a list; anything else as it is."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    return [_rounded(one, digits) for one in value] if isinstance(value, list) else value
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Keys without what is clear from the rest, as long as that leaves them different."""
+    keys = list(keys)
+    short = {key: next((key.removeprefix(one) for one in _PREFIXES if key.startswith(one)), key) for key in keys}
+    count = Counter(short.values())
+    return {key: name if count[name] == 1 else key for key, name in short.items()}
+
+
+def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
+    """Which count: each seed once, and as long as the others or finished."""
+    longest = max(run.timesteps for run, _ in members)
+    seen: set[int | None] = set()
+    entries = []
+    for run, curve in sorted(members, key=lambda member: (member[0].seed is None, member[0].seed or 0)):
+        why = ""
+        if not curve.ends.size and not curve.evaluations:
+            why = "no episode has ended yet"
+        elif run.status != FINISHED and run.timesteps < ENOUGH * longest:
+            why = f"{run.status} at {run.timesteps:,} of {longest:,} timesteps"
+        elif run.seed in seen:
+            why = f"another run of seed {run.seed}"
+        else:
+            seen.add(run.seed)
+        entries.append(Entry(run, curve, why))
+    return entries
+
+
+def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
+    """What differs, and the algorithm where there are several; where much differs, the first run's folder."""
+    first = [entries[0].run for entries in groups]
+    algorithms: dict[str, list[Run]] = {}
+    for run in first:
+        algorithms.setdefault(run.algorithm, []).append(run)
+    labels = dict(zip((run.folder for run in first), _folder_names(first), strict=True))
+    for algorithm, runs in algorithms.items():
+        differing = differences([run.settings for run in runs])
+        names = short_names(differing)
+        head = [algorithm] if len(algorithms) > 1 or not differing else []
+        for place, run in enumerate(runs):
+            parts = [f"{names[key]}={texts[place]}" for key, texts in differing.items()]
+            if len(parts) <= _MAX_IN_LABEL:
+                labels[run.folder] = " ".join([*head, *parts])
+    named = [labels[run.folder] for run in first]
+    if len(are := [_is_evaluated(entries) for entries in groups]) > sum(are) > 0:
+        named = [
+            label if is_evaluated else f"{label}, not evaluated" for label, is_evaluated in zip(named, are, strict=True)
+        ]
+    return _unique(named)
+
+
+def _folder_names(runs: Sequence[Run]) -> list[str]:
+    """The folder of each, or that of all its seeds, within the folder that holds all."""
+    folders = [run.folder.resolve() for run in runs]
+    folders = [
+        folder.parent if folder.name == f"seed-{run.seed}" else folder
+        for run, folder in zip(runs, folders, strict=True)
+    ]
+    common = common_folder(folders)
+    return [short_path(folder, common) for folder in folders]
+
+
+def _unique(labels: Sequence[str]) -> list[str]:
+    """Labels with numbers where they would be the same."""
+    count, number, unique = Counter(labels), Counter[str](), []
+    for label in labels:
+        number[label] += 1
+        unique.append(f"{label} ({number[label]})" if count[label] > 1 else label)
+    return unique

@@ -1,0 +1,245 @@
+"""What a run folder says of its run, in few numbers. A damaged folder is a run with a problem, never an error."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.errors import CheckpointError
+from ...core.protocols import Array
+from ...run_dir import record
+from ...run_dir.checkpoints import CheckpointStore
+from ...run_dir.final import FinalEvaluation, final_evaluation, last_entries
+from ...run_dir.history import EPISODES, EVALUATIONS, Episode, Episodes, Evaluation, read_columns, read_evaluations
+from ...run_dir.learning_curve import algorithm_of
+from ...run_dir.starts import RECORD, read_starts
+from ..errors import ExperimentError
+from ..running.folder import EXPERIMENT
+from ..running.report import WINDOW
+from ..tracking.journal import FAILED as TRACKED_FAILED
+from ..tracking.journal import STOPPED, SUCCEEDED
+from .settings import Described, described_by
+
+RUNNING, FINISHED, ENDED, KILLED, FAILED = "running", "finished", "ended", "killed", "failed"
+EMPTY, DAMAGED = "empty", "damaged"
+_STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILED}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What is known of a run; None where nothing is.
+
+    ``best_return`` is that of the best evaluation, ``final_return`` that of the last one: the one at the run's end, if
+    there was one, else the last during training. Of a run without evaluations they are the highest and the last mean
+    of 100 consecutive episodes of training.
+    """
+
+    folder: Path
+    status: str
+    problem: str = ""
+    """What is wrong with the folder; empty if nothing is."""
+    environment: str = ""
+    algorithm: str = ""
+    seed: int | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """Everything that makes the run what it is but the seed, by dotted keys; what is empty is left out."""
+    unrecorded: tuple[str, ...] = ()
+    """In what runs with these settings may differ without being told apart."""
+    episodes: int = 0
+    timesteps: int = 0
+    best_return: float | None = None
+    final_return: float | None = None
+    final_episodes: int | None = None
+    """Of the evaluation that ``final_return`` is of; None where it was none."""
+    training_return: float | None = None
+    """Mean of the last 100 episodes of training."""
+    timesteps_per_second: float | None = None
+    """Of training, by the wall time of its episodes; evaluations that came in between count."""
+    started: datetime.datetime | None = None
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since it was started for the first time."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return None if self.started is None else max(0.0, (now - self.started).total_seconds())
+
+
+class History(NamedTuple):
+    """What a run's folder records of its results; ``final`` is the evaluation with which the run ended."""
+
+    episodes: Episodes = Episodes(*np.zeros((4, 0)))
+    evaluations: Sequence[Evaluation] = ()
+    final: FinalEvaluation | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """The returns of a run over its timesteps: those of episodes of training, and those of evaluations."""
+
+    ends: Array
+    returns: Array
+    evaluations: Mapping[int, float]
+
+    @classmethod
+    def of(cls, history: History) -> Curve:
+        """That of a run's history. The evaluation at its end is a point where there is no other."""
+        episodes, evaluations, final = history
+        points = {row.position: row.episode_return_mean for row in evaluations}
+        if final is not None and not points and not episodes.seconds.size:
+            points = {final.timesteps or final.updates: final.mean}
+        return cls(episodes.global_timestep, episodes.episode_return, points)
+
+
+NO_CURVE: Final = Curve(np.zeros(0), np.zeros(0), {})
+
+
+def read_run(folder: Path) -> tuple[Run, Curve]:
+    """What a folder says of its run, and its curve; the curve is empty where the folder is damaged."""
+    problems: list[str] = []
+    described = _described(folder, problems)
+    history = _history(folder, problems)
+    episodes, timesteps = history.episodes, _timesteps(folder, history)
+    started = _started(folder, problems)
+    if not problems and not described.is_recorded:
+        what = "has not trained yet" if (folder / EXPERIMENT).is_file() else "is empty"
+        problems.append(f"{folder} {what}: {record.FILE} is missing")
+        status = DAMAGED if len(episodes.seconds) else RUNNING if _is_held(folder) else EMPTY
+    else:
+        status = DAMAGED if problems else _status(folder)
+        if status == FINISHED or timesteps:
+            _need_columns(folder, problems)
+            status = DAMAGED if problems else status
+    run = Run(
+        folder,
+        status,
+        _told(problems, status),
+        str(described.settings.get("environment.id") or ""),
+        algorithm_of(str(described.settings.get("agent.model_fn") or "")) or "unnamed",
+        described.seed,
+        described.settings,
+        described.unrecorded,
+        len(episodes.seconds),
+        timesteps,
+        *_returns(history),
+        _speed(episodes, described.num_envs),
+        started,
+    )
+    return run, NO_CURVE if problems else Curve.of(history)
+
+
+def _told(problems: Sequence[str], status: str) -> str:
+    """What is wrong, and what to do about it."""
+    said = "; ".join(one.removesuffix(f". {record.REMEDY}") for one in problems)
+    return f"{said}. {record.REMEDY}" if status == DAMAGED else said
+
+
+def _described(folder: Path, problems: list[str]) -> Described:
+    try:
+        return described_by(folder, record.read(folder))
+    except (CheckpointError, ExperimentError, OSError) as error:
+        problems.append(str(error))
+        return Described()
+
+
+def _history(folder: Path, problems: list[str]) -> History:
+    try:
+        return History(read_columns(folder), read_evaluations(folder), final_evaluation(folder))
+    except (ValueError, OSError) as error:
+        problems.append(str(error))
+        return History()
+
+
+def _need_columns(folder: Path, problems: list[str]) -> None:
+    """Every run that has trained has episodes.csv, also one that has had no episode."""
+    for name, kind in ((EPISODES, Episode), (EVALUATIONS, Evaluation)):
+        path, columns = folder / name, ",".join(kind._fields)
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                found = file.readline().rstrip()
+        except FileNotFoundError:
+            if name == EPISODES:
+                problems.append(f"{path} is missing")
+            continue
+        if not (found and f"{columns},".startswith(f"{found},")):  # evaluations of earlier versions have fewer
+            problems.append(f"{path} is damaged: its first line, {found[:80]!r}, does not name its columns")
+
+
+def _returns(history: History) -> tuple[float | None, float | None, int | None, float | None]:
+    """Best, final, the episodes of the final evaluation, and the return of the last episodes of training."""
+    returns, final = history.episodes.episode_return, history.final
+    training = float(returns[-WINDOW:].mean()) if returns.size else None
+    evaluated = [(row.episode_return_mean, row.episodes) for row in history.evaluations]
+    evaluated += [] if final is None else [(final.mean, final.episodes)]
+    if evaluated:
+        return max(mean for mean, _ in evaluated), *evaluated[-1], training
+    if not returns.size:
+        return None, None, None, None
+    sums = np.concatenate([[0.0], np.cumsum(returns)])
+    window = min(WINDOW, returns.size)
+    return float((sums[window:] - sums[:-window]).max() / window), training, None, training
+
+
+def _timesteps(folder: Path, history: History) -> int:
+    """As far as anything in the folder has counted: an episode that has not ended is in a checkpoint only."""
+    ends, evaluations = history.episodes.global_timestep, history.evaluations
+    counted = [int(ends[-1])] if len(ends) else []
+    counted += [evaluations[-1].global_timestep] if evaluations else []
+    counted += [history.final.timesteps] if history.final is not None else []
+    try:
+        newest = CheckpointStore(folder).newest()
+        path = folder / "checkpoints" / f"checkpoint-{newest or 0:08d}" / "manifest.json"
+        counted.append(int(json.loads(path.read_bytes())["counters"]["global_timestep"]))
+    except (CheckpointError, OSError, ValueError, KeyError, TypeError):  # it is only for this number
+        pass
+    return max(counted, default=0)
+
+
+def _speed(episodes: Episodes, num_envs: int) -> float | None:
+    seconds = float(episodes.seconds.sum())
+    return float(episodes.length.sum()) * num_envs / seconds if seconds > 0 else None
+
+
+def _started(folder: Path, problems: list[str]) -> datetime.datetime | None:
+    """When it was started for the first time."""
+    try:
+        starts = read_starts(folder)
+        return datetime.datetime.fromisoformat(starts[0]["started"]) if starts else None
+    except (CheckpointError, KeyError, TypeError, ValueError) as error:
+        problems.append(
+            str(error) if isinstance(error, CheckpointError) else f"{folder / RECORD} is damaged: {error!r}"
+        )
+        return None
+
+
+def _status(folder: Path) -> str:
+    if _is_held(folder):
+        return RUNNING
+    try:
+        found = next((entry["status"] for entry in last_entries(folder) if "status" in entry), None)
+    except OSError:  # a Python program's run does not say how it ended, but removes what names its process
+        return KILLED if (folder / "lock.pid").exists() else ENDED
+    return _STATUSES.get(str(found), KILLED)
+
+
+def _is_held(folder: Path) -> bool:
+    """Is a process writing to it? Nothing is locked to find out: that could stop a run that is about to start."""
+    try:
+        process = int((folder / "lock.pid").read_text())
+    except (OSError, ValueError):
+        return False
+    if os.name == "nt":  # no signal 0 there: it would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True

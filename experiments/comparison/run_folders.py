@@ -1,0 +1,81 @@
+"""Finding run folders, in a folder of any depth."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from ...run_dir import record
+from ...run_dir.history import EPISODES, EVALUATIONS
+from ...run_dir.starts import RECORD
+from ..errors import RunFolderError
+from ..running.folder import EXPERIMENT, missing
+from ..seeds.group import COMPILED, OUTPUT
+
+CHECKPOINTS: Final = "checkpoints"
+_OF_A_RUN: Final = (record.FILE, EXPERIMENT, EPISODES, EVALUATIONS, RECORD, CHECKPOINTS)
+"""One of these makes a folder that of a run, also where the others are lost."""
+
+
+def run_folders(given: Iterable[Path]) -> list[Path]:
+    """The run folders among and within the given ones, each once; those within in the order of their names.
+
+    A folder with nothing in it counts as one: it is what is left of a run that never began.
+
+    Raises:
+        RunFolderError: a given folder does not exist, or is a file.
+    """
+    found: dict[Path, Path] = {}
+    for folder in given:
+        if not folder.is_dir():
+            what = "is a file, not a folder" if folder.exists() else missing(folder)
+            raise RunFolderError(folder, f"Folder {folder} {what}. Give run folders, or a folder that holds some.")
+        for run in _within(folder):
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
+
+
+def common_folder(folders: Sequence[Path]) -> Path | None:
+    """The folder that holds all of these; None if they are relative and have nothing in common, or on other drives."""
+    try:
+        common = Path(os.path.commonpath([folder.parent for folder in folders]))
+    except ValueError:
+        return None
+    return None if common == Path() else common
+
+
+def short_path(folder: Path, common: Path | None) -> str:
+    """A folder within that one."""
+    return str(folder if common is None else folder.relative_to(common))
+
+
+def _within(folder: Path) -> list[Path]:
+    if _is_run(folder):
+        return [folder]
+    try:
+        entries = sorted(folder.iterdir(), key=lambda path: _natural(path.name))
+    except OSError:  # it may not be read: a run of which nothing is known
+        return [folder]
+    if not entries:
+        return [folder]
+    # A link may lead round in a circle, so it is followed to a run only.
+    inner = [
+        path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path)) and not _is_other(path)
+    ]
+    return [run for path in inner for run in _within(path)]
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in _OF_A_RUN)
+
+
+def _is_other(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name in (COMPILED, OUTPUT, "__pycache__")
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """seed-9 before seed-10."""
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.split(r"([0-9]+)", name)]

@@ -1,0 +1,106 @@
+"""What makes a run what it is: the settings by which runs are grouped, from its record and its experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ...core.registry import BUILT_IN
+from ...run_dir import record
+from ...serving.catalogue import parameters
+from ..config import files
+from ..running.folder import EXPERIMENT
+
+_NOT_SETTINGS: Final = ("name", "description", "seed", "seeds", "params", "tracker", "submit", "include")
+"""Keys of an experiment file that do not make another run; declared params have been put in their places."""
+_NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+
+class Described(NamedTuple):
+    """What ``run.json`` and the experiment file say."""
+
+    is_recorded: bool = False
+    seed: int | None = None
+    num_envs: int = 1
+    settings: Mapping[str, Any] = _NO_SETTINGS
+    """By dotted keys; what is empty is left out."""
+    unrecorded: tuple[str, ...] = ()
+    """In what runs with these settings may differ without being told apart."""
+
+
+def described_by(folder: Path, found: record.RunRecord | None) -> Described:
+    """What makes the run what it is.
+
+    Where both say it, ``run.json`` counts, not the experiment file: it has what was chosen where nothing was given,
+    and is the same for a file and for a program.
+    """
+    file: Mapping[str, Any] = {}
+    if (folder / EXPERIMENT).is_file():
+        file = files.read(folder / EXPERIMENT).values
+    settings = dict(_flat({key: value for key, value in file.items() if key not in _NOT_SETTINGS}))
+    if found is None:
+        seed = file.get("seed")
+        return Described(False, seed if isinstance(seed, int) else None, settings=_without_empty(settings))
+    for key, value in _recorded(found).items():
+        if value is not None:
+            settings = {name: kept for name, kept in settings.items() if not f"{name}.".startswith(f"{key}.")}
+            settings.update(_flat(value, key))
+    unrecorded = _unrecorded(found, is_file=bool(file))
+    return Described(True, found.seed, found.num_envs, _without_empty(settings), unrecorded)
+
+
+def _without_empty(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in settings.items() if value not in (None, {}, [])}
+
+
+def _recorded(found: record.RunRecord) -> Mapping[str, Any]:
+    """What ``run.json`` says of a run's settings, by the keys of an experiment file; None where it does not."""
+    defaults: Mapping[str, Any] = {}
+    if found.model_fn in BUILT_IN["model_fn"]:
+        defaults = {name: one.default for name, one in parameters.of(str(found.model_fn)).items()}
+    warm_start = {name: value for name, value in (found.warm_start or {}).items() if name != "new"}
+    environment, schedule = found.environment, found.schedule or {}
+    if environment is not None:
+        environment = {"vectorization": "sync", "num_envs": found.num_envs, **environment}
+    return {
+        "environment": environment,
+        "agent.model_fn": found.model_fn,
+        "agent.params": {**defaults, **(found.params or {}), **dict.fromkeys(found.unrecorded, "not recorded")},
+        "agent.memory": found.memory,
+        "agent.warm_start": warm_start or None,
+        "train.first_update": schedule.get("first_update"),
+        "train.update_frequency": schedule.get("update_frequency"),
+        **{f"train.max_{kind}": end for kind, end in (found.limits or {}).items()},
+        "code": {name: one["digest"] for name, one in (found.code or {}).items()},
+    }
+
+
+def _unrecorded(found: record.RunRecord, *, is_file: bool) -> tuple[str, ...]:
+    """What runs that look the same may differ in."""
+    params = [f"agent.params.{name}" for name in found.unrecorded]
+    if found.environment is None:
+        environment = [] if is_file else ["environment"]
+    else:
+        own = found.environment.get("unrecorded", {})
+        environment = [f"environment.{name}" for name, value in own.items() if value is None]
+    memory = ["agent.memory"] if found.memory is None and not is_file else []
+    code = [
+        f"{name} in the code of {part}" for part, one in (found.code or {}).items() for name in one.get("unknown", ())
+    ]
+    if found.model_fn is None and not found.code:
+        code.append("agent.model_fn")
+    return (*params, *environment, *memory, *code)
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and the values that they lead to; a list of plain values is one value."""
+    if isinstance(value, dict) and value:
+        items: Any = value.items()
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        items = enumerate(value)
+    else:
+        yield path, value
+        return
+    for key, item in items:
+        yield from _flat(item, f"{path}.{key}" if path else str(key))

@@ -1,0 +1,226 @@
+"""What the runs of an environment say: curves, results, how early, how fast, and which group is better."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ...core.protocols import Array
+from ...core.spread import varies
+from ...run_dir.learning_curve import POINTS, smoothing_window
+from ...run_dir.learning_curves import connected, window_means_of
+from ...run_dir.reliability import probability_of_improvement, stratified_interval
+from ...run_dir.statistics import Interval, are_few, intervals, mean
+from .groups import Entry, Group, differences, frozen
+
+SHOWN: Final = 8
+"""Groups that are drawn in colours, and compared with one another: the best."""
+_SHARES: Final = (0.25, 0.5, 0.75, 0.9)
+_BANDS: Final = 2
+"""Every second point of a curve has an interval."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """A mean learning curve with its 95 % interval, [P] each."""
+
+    timesteps: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The results of a group. ``final`` is the interquartile mean of its runs' final returns."""
+
+    group: Group
+    finals: Sequence[float]
+    final: Interval | None
+    mean: Interval | None
+    best: float | None
+    timesteps_per_second: float | None
+    """The median of its runs."""
+    band: Band | None
+    reached: Mapping[float, tuple[int, float | None]]
+    """Return to: how many of the runs reached it, and the median of the timesteps; None if half of them did not."""
+
+    @property
+    def has_few_runs(self) -> bool:
+        """Are its runs too few for its intervals?"""
+        return are_few(len(self.finals))
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """An environment's groups, the best first; those that were not evaluated after all others."""
+
+    environment: str
+    results: Sequence[Result]
+    differing: Mapping[str, Sequence[str]]
+    """The settings in which the groups differ, with the value of each."""
+    improvement: Mapping[tuple[str, str], Interval]
+    """Labels of two of the groups shown, to the probability that the first one is better."""
+
+    @property
+    def what(self) -> str:
+        """What final returns are of."""
+        training = [result.group.label for result in self.results if not result.group.is_evaluated]
+        entries = [entry for result in self.results for entry in result.group.counted if result.group.is_evaluated]
+        if not entries:
+            return "the last 100 episodes of training"
+        numbers = [entry.run.final_episodes or 0 for entry in entries]
+        few_and_many = " to ".join(f"{number:,}" for number in sorted({min(numbers), max(numbers)}))
+        what = f"the last evaluation, of {few_and_many} episodes"
+        return f"{what}; those of {', '.join(training)}, of the last 100 episodes of training" if training else what
+
+    @property
+    def comparable(self) -> Sequence[Result]:
+        """Those with final returns of one kind: all but the groups without evaluations, where others have some."""
+        return [one for one in self.results if one.group.is_evaluated == self.results[0].group.is_evaluated]
+
+    @property
+    def shown(self) -> Sequence[Result]:
+        """Those that are drawn in colours."""
+        return self.results[:SHOWN]
+
+
+def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()) -> Study:
+    """Reckon everything about the runs of one environment.
+
+    Args:
+        environment: its id.
+        groups: at least one.
+        reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
+    """
+    finals = {group.label: [_final(entry, group.is_evaluated) for entry in group.counted] for group in groups}
+    middle = {label: stratified_interval([found]) if found else None for label, found in finals.items()}
+    ordered = sorted(groups, key=lambda group: (not group.is_evaluated, -_value(middle[group.label])))
+    smooth = {group.label: _smoothed(group) for group in groups}
+    reach = reach or _returns_to_reach([curves for _, curves in smooth.values()])
+    drawn = {group.label for group in ordered[:SHOWN]}
+    results = [
+        Result(
+            group,
+            finals[group.label],
+            middle[group.label],
+            stratified_interval([finals[group.label]], mean) if finals[group.label] else None,
+            max((entry.run.best_return for entry in group.counted if entry.run.best_return is not None), default=None),
+            _median([run.timesteps_per_second for run in group.runs if run.timesteps_per_second is not None]),
+            _band(*smooth[group.label], sure=group.label in drawn),
+            {value: _reached(*smooth[group.label], value) for value in reach},
+        )
+        for group in ordered
+    ]
+    differing = differences([group.settings for group in ordered])
+    return Study(environment, results, differing, _improvement(results[:SHOWN]))
+
+
+def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | None]]:
+    """Groups that are in every environment, with the same settings but the environment's, compared in all of them.
+
+    Returns:
+        The label in the first environment, to the interquartile mean of the normalised final returns (0 is the lowest
+        of all runs in an environment, 1 the highest), with its stratified interval; and the probability of improvement
+        over the first of them, None of that itself. Empty if there are not two such groups in two environments.
+    """
+    found: dict[str, list[tuple[str, list[float]]]] = {}
+    for one in studies:
+        every = [value for result in one.comparable for value in result.finals]
+        low, high = min(every, default=0.0), max(every, default=0.0)
+        span = high - low if varies((high - low) ** 2, max(low**2, high**2)) else math.inf
+        for result in one.comparable:
+            if result.finals:
+                scaled = [(value - low) / span for value in result.finals]
+                found.setdefault(_method(result), []).append((result.group.label, scaled))
+    common = [tasks for tasks in found.values() if len(tasks) == len(studies)]
+    if len(studies) < 2 or len(common) < 2:
+        return {}
+    scores = {tasks[0][0]: [scaled for _, scaled in tasks] for tasks in common}
+    ordered = sorted(scores, key=lambda label: -stratified_interval(scores[label]).value)
+    first = scores[ordered[0]]
+    return {
+        label: (
+            stratified_interval(scores[label]),
+            probability_of_improvement(scores[label], first) if label != ordered[0] else None,
+        )
+        for label in ordered
+    }
+
+
+def _method(result: Result) -> str:
+    settings = result.group.settings
+    return frozen({key: value for key, value in settings.items() if not key.startswith("environment.")})
+
+
+def _final(entry: Entry, is_evaluated: bool) -> float:
+    found = entry.run.final_return if is_evaluated else entry.run.training_return
+    return float("nan") if found is None else found
+
+
+def _value(found: Interval | None) -> float:
+    return found.value if found is not None and np.isfinite(found.value) else -np.inf
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None
+
+
+def _smoothed(group: Group) -> tuple[Array, Array]:
+    """A grid of timesteps [P], and the curve of each run that counts on it [runs, P]; NaN where it has no value."""
+    last = max((_points(entry)[0][-1] for entry in group.counted), default=1.0)
+    grid, window, curves = np.linspace(0, last, POINTS), smoothing_window(int(last)), []
+    for entry in group.counted:
+        at, returns = _points(entry)
+        means = window_means_of(at, returns, grid, window)
+        curves.append(connected(grid, means if entry.curve.ends.size else np.interp(grid, at, returns, left=np.nan)))
+    return grid, np.array(curves).reshape(-1, POINTS)
+
+
+def _points(entry: Entry) -> tuple[Array, Array]:
+    """Episodes of training; where there are none, as with ``Agent.learn``, evaluations."""
+    if entry.curve.ends.size:
+        return entry.curve.ends, entry.curve.returns
+    return np.array(list(entry.curve.evaluations), float), np.array(list(entry.curve.evaluations.values()))
+
+
+def _band(grid: Array, curves: Array, *, sure: bool) -> Band | None:
+    """The mean where all runs have a value; the interval only for those that are drawn in colours."""
+    grid, curves = grid[::_BANDS], curves[:, ::_BANDS]
+    everywhere = np.isfinite(curves).all(axis=0)
+    if not len(curves) or not everywhere.any():
+        return None
+    chosen = curves[:, everywhere]
+    found = intervals(chosen) if sure else (chosen.mean(axis=0),) * 3
+    return Band(grid[everywhere], *found)
+
+
+def _returns_to_reach(curves: Sequence[Array]) -> list[float]:
+    """Some between the lowest and the highest value of all curves, to three digits."""
+    known = np.concatenate([one[np.isfinite(one)] for one in curves])
+    if not known.size or known.min() == known.max():
+        return []
+    low, high = float(known.min()), float(known.max())
+    return list(dict.fromkeys(float(f"{low + share * (high - low):.3g}") for share in _SHARES))
+
+
+def _reached(grid: Array, curves: Array, value: float) -> tuple[int, float | None]:
+    when = np.array([grid[curve >= value][0] if (curve >= value).any() else np.inf for curve in curves])
+    middle = float(np.median(when)) if when.size else np.inf
+    return int(np.isfinite(when).sum()), middle if np.isfinite(middle) else None
+
+
+def _improvement(results: Sequence[Result]) -> dict[tuple[str, str], Interval]:
+    """Of groups with two runs or more, for of one it would be 0 or 1, and look certain; with returns of one kind."""
+    return {
+        (ours.group.label, theirs.group.label): probability_of_improvement([ours.finals], [theirs.finals])
+        for ours in results
+        for theirs in results
+        if ours is not theirs
+        and min(len(ours.finals), len(theirs.finals)) > 1
+        and ours.group.is_evaluated == theirs.group.is_evaluated
+    }

@@ -1,0 +1,76 @@
+"""The key ``seeds`` of an experiment file: how many runs there are of it, or with which seeds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from .files import show
+from .sections import whole
+
+MOST: Final = 1000
+"""More seeds than these are taken for a mistake, such as a seed instead of a number of seeds."""
+MAX_SEED: Final = 2**63 - 1
+_EXPECTED: Final = f"the number of seeds, 1 to {MOST:,}, or a list of different seeds of at least 0"
+_PART: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+
+
+def _checked(value: Any) -> Any:
+    value = whole(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST:
+        return value
+    if isinstance(value, list) and 1 <= len(value) <= MOST:
+        seeds = [whole(one) for one in value]
+        if all(type(one) is int and 0 <= one <= MAX_SEED for one in seeds) and len(set(seeds)) == len(seeds):
+            return seeds
+    raise ValueError(f"must be {_EXPECTED}, got {show(value)}")
+
+
+Seeds: TypeAlias = Annotated[
+    int | list[int],
+    BeforeValidator(_checked),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MOST},
+                {
+                    "type": "array",
+                    "items": {"type": "integer", "minimum": 0},
+                    "minItems": 1,
+                    "maxItems": MOST,
+                    "uniqueItems": True,
+                },
+            ]
+        }
+    ),
+]
+"""A number of seeds, or the seeds."""
+
+
+def listed(seeds: int | list[int], first: int | None) -> list[int]:
+    """The seeds: a number of them begins at ``first``, or at 0."""
+    return list(seeds) if isinstance(seeds, list) else [(first or 0) + index for index in range(seeds)]
+
+
+def as_yaml(text: str) -> str:
+    """What the command line takes, ``8``, ``100-109`` or ``3,5,9``, as the file has it; ``ValueError`` otherwise."""
+    if re.fullmatch("[0-9]{1,9}", text):
+        return str(_checked(int(text)))
+    seeds: list[int] = []
+    for part in text.split(","):
+        bounds = _PART.fullmatch(part)
+        first = int(bounds[1]) if bounds else 1
+        last = int(bounds[2] or first) if bounds else 0
+        if not 0 <= last - first < MOST:
+            raise ValueError(f"must be a number of seeds (8), a range (100-109) or a list (3,5,9), got {text!r}")
+        seeds += range(first, last + 1)
+    return str(_checked(seeds))
+
+
+def seed_ranges(seeds: list[int]) -> str:
+    """``0 to 7``, or ``0, 5, 9``."""
+    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))

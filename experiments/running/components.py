@@ -1,0 +1,281 @@
+"""From the names in an experiment to objects: its model function, memory, hooks and environment."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...core import registry
+from ...core.errors import ArgumentError
+from ...core.protocols import Memory, ModelFn
+from ...hooks.progress import ProgressHook
+from ...serving.catalogue import parameters
+from ..config.files import Document, Keys
+from ..config.schema import Environment, ExperimentFile, Named
+from ..errors import ExperimentError, Findings
+from ..tracking.journal import Group
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The objects that an experiment names; nothing has run yet."""
+
+    model_fn: ModelFn | None
+    memory: Memory
+    hooks: tuple[Any, ...]
+    compiled: Path | None = None
+    """Where the program is that takes the place of the model function."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """What one of many runs is given: the compiled program, where there is one, and what they are tracked as.
+
+    What shows them together shows their progress, draws their learning curves and tells trackers how they go.
+    """
+
+    compiled: Path | None
+    group: Group
+    name: str = ""
+    """Of the run, for trackers; empty for that of a seed."""
+
+
+def build(experiment: ExperimentFile, document: Document, member: Member | None = None) -> Parts:
+    """Create what the experiment names.
+
+    Where there is a compiled program, the model function is not looked up: that may load TensorFlow.
+
+    Raises:
+        ExperimentError: a name is unknown, or an argument is unknown, missing or invalid; all errors at once.
+    """
+    agent, findings, hooks = experiment.agent, Findings(), []
+    compiled = None if member is None else member.compiled
+    model_fn: ModelFn | None = None
+    with findings.collecting():
+        if compiled is None:
+            model_fn = _find("model_fn", agent.model_fn, ("agent", "model_fn"), document)
+            _check_params(model_fn, agent.params, document)
+    with findings.collecting():
+        if agent.memory is None:
+            raise document.error(("agent", "memory"), "this key is required for training")
+        memory = _make("memory", agent.memory, ("agent", "memory"), document)
+        _check_spread(experiment, memory, document)
+    for index, hook in enumerate(experiment.hooks):
+        with findings.collecting():
+            hooks.append(_make("hook", hook, ("hooks", index), document))
+    # Trackers are only looked up: another process creates them.
+    for index, tracker in enumerate(experiment.tracker):
+        with findings.collecting():
+            _factory("tracker", tracker, ("tracker", index), document)
+    findings.raise_all()
+    if member is not None:
+        hooks = [hook for hook in hooks if not isinstance(hook, ProgressHook)]
+    return Parts(model_fn, memory, tuple(hooks), compiled)
+
+
+@contextlib.contextmanager
+def opened(experiment: ExperimentFile, document: Document, member: Member | None = None) -> Iterator[tuple[Parts, Any]]:
+    """What the experiment names, and its environment; their errors at once.
+
+    Errors about the memory that the context raises become those of the document.
+    """
+    findings = Findings()
+    with contextlib.ExitStack() as stack:
+        with findings.collecting():
+            parts = build(experiment, document, member)
+        wanted = experiment.environment
+        for index, wrapper in enumerate(wanted.wrappers):
+            with findings.collecting():
+                _check_wrapper(wrapper, ("environment", "wrappers", index), document)
+        if findings:  # the id and its arguments can be judged without wrappers
+            wanted = wanted.model_copy(update={"wrappers": [], "num_envs": 1})
+        with findings.collecting():
+            env = stack.enter_context(environment_of(wanted, wanted.num_envs, document))
+        findings.raise_all()
+        with _memory_by_key(experiment, document):
+            yield parts, env
+
+
+@contextlib.contextmanager
+def _memory_by_key(experiment: ExperimentFile, document: Document) -> Iterator[None]:
+    """What is found wrong with an argument of the memory when it is built names the key."""
+    try:
+        yield
+    except ArgumentError as error:
+        memory = experiment.agent.memory
+        if memory is None or error.argument not in memory.kwargs or memory.kwargs[error.argument] != error.value:
+            raise
+        raise document.error(("agent", "memory", error.argument), str(error)) from error
+
+
+def _check_spread(experiment: ExperimentFile, memory: Any, document: Document) -> None:
+    """Refuse a memory that the actors of a cluster cannot fill, as the training itself would."""
+    if experiment.distributed is None:
+        return
+    from ...distributed.learner_memory import memory_for
+    from ...distributed.settings import Settings
+
+    try:
+        memory_for(Settings(**experiment.distributed), memory)
+    except ArgumentError as error:
+        section, _, name = error.argument.rpartition(".")
+        at: Keys = ("distributed", name) if section else ("agent", "memory")
+        raise document.error(at, str(error)) from error
+
+
+def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool = True) -> None:
+    """Check a section, as :data:`axonrl.experiments.config.schema.CheckPart` has it, without TensorFlow."""
+    match kind:
+        case "environment":
+            if sound:  # it may need the arguments
+                with environment_of(part, 1, document):
+                    pass
+        case "agent" if part.model_fn in registry.BUILT_IN["model_fn"]:
+            _check_names(part.params, parameters.of(part.model_fn), document)
+        case "agent":
+            model_fn = _find("model_fn", part.model_fn, ("agent", "model_fn"), document)
+            _check_params(model_fn, part.params, document, sound)
+        case "wrapper":
+            _check_wrapper(part, at, document)
+        case "memory" | "hook" if sound:
+            _make(kind, part, at, document)
+        case _:
+            _factory(kind, part, at, document)
+
+
+def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
+    """Check the name of a wrapper and those of its arguments."""
+    from ...environments.wrappers import WrapperError, Wrapping
+
+    try:
+        Wrapping([wrapper.model_dump()])
+    except WrapperError as error:
+        raise document.error((*at, *(() if error.key is None else (error.key,))), str(error)) from error
+
+
+def recipe_for(wanted: Environment) -> Any:
+    """How the actors of a cluster make the environment."""
+    from ...distributed.environment_recipes import EnvironmentRecipe
+
+    wrappers = [one.model_dump() for one in wanted.wrappers]
+    return EnvironmentRecipe(wanted.id, wanted.kwargs, wrappers, wanted.vectorization)
+
+
+@contextlib.contextmanager
+def environment_of(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
+    """So many copies of the environment, closed in the end; an error is one of the document, where there is one."""
+    from ...environments import WrapperError, make
+
+    wrappers = [one.model_dump() for one in wanted.wrappers]
+    kind = wanted.vectorization
+    try:
+        number = None if copies == 1 and kind == "sync" else copies
+        env: Any = make(wanted.id, number, vectorization=kind, wrappers=wrappers, **wanted.kwargs)
+    except (TypeError, ValueError) as error:
+        if document is None:
+            raise
+        about = error.argument if isinstance(error, ArgumentError) else ""
+        about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError) or about == "kwargs"
+        key = "kwargs" if about_kwargs and wanted.kwargs else "id"
+        at: Keys = ("environment", about if about in ("num_envs", "vectorization", "wrappers") else key)
+        if isinstance(error, WrapperError):
+            at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))
+        raise document.error(at, str(error)) from error
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def _find(kind: str, name: str, at: Keys, document: Document) -> Any:
+    try:
+        return registry.find(kind, name)
+    except ValueError as error:
+        raise document.error(at, str(error)) from error
+
+
+def _make(kind: str, named: Named, at: Keys, document: Document) -> Any:
+    """An instance of a memory or a hook, from its name and keyword arguments."""
+    return _attempt(_factory(kind, named, at, document), at, named.kwargs, document)
+
+
+def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
+    """The class or function of a memory, a hook or a tracker, with the names of its arguments checked."""
+    factory = _find(kind, named.kind, (*at, "kind"), document)
+    signature = inspect.signature(factory).parameters.values()
+    takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
+    findings, misspelt = Findings(), []
+    for name in named.kwargs:
+        if name not in takes and not takes_any:
+            error = document.error((*at, name), f"{named.kind} has no such argument", name=name, choices=takes)
+            findings.add(error)
+            misspelt.append(error.nearest)
+    for name, parameter in takes.items():
+        if parameter.default is inspect.Parameter.empty and name not in [*named.kwargs, *misspelt]:
+            findings.add(document.error(at, f"{named.kind} requires the argument {name!r}"))
+    findings.raise_all()
+    return factory
+
+
+_PARAMS: Final[Keys] = ("agent", "params")
+_KEYWORD, _EITHER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Document, sound: bool = True) -> None:
+    """Check params, or their names, by the annotation of the function, ``params: Mapping[str, Any] | DQNParams``."""
+    try:
+        annotation = typing.get_type_hints(model_fn).get("params")
+    except Exception:  # a user's annotations may not resolve at run time
+        return
+    for kind in (annotation, *typing.get_args(annotation)):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            known, findings = [field.name for field in dataclasses.fields(kind)], Findings()
+            with findings.collecting():
+                _check_names(params, known, document)
+            if sound:
+                with findings.collecting():
+                    _attempt(kind, _PARAMS, {name: params[name] for name in params if name in known}, document)
+            findings.raise_all()
+            return
+
+
+def _check_names(params: Mapping[str, Any], known: Collection[str], document: Document) -> None:
+    findings = Findings()
+    for name in params:
+        if name not in known:
+            findings.add(document.error((*_PARAMS, name), "unknown key", name=name, choices=known))
+    findings.raise_all()
+
+
+def _attempt(make: Callable[..., Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:
+    """Call it; an error about an argument becomes one with the argument's line.
+
+    After such an error the others are tried without that argument, so that all errors are found.
+    """
+    findings, left, made = Findings(), dict(arguments), None
+    while True:
+        try:
+            made = make(**left)
+            break
+        except ExperimentError:
+            raise
+        except (TypeError, ValueError) as error:
+            # "size", "RunConfig.seed" or "VideoHook(fps)"
+            argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
+            if argument not in left and findings:  # it may follow from the argument that is missing now
+                break
+            found = document.error((*at, argument) if argument in left else at, str(error))
+            found.__cause__ = error
+            findings.add(found)
+            if argument not in left:
+                break
+            del left[argument]
+    findings.raise_all()
+    return made

@@ -1,0 +1,138 @@
+"""What is checked before the first trial: points that have each value which the matrix lists.
+
+A search that begins has what it needs to end well, and what a point's experiment refuses is told by the user's line of
+the matrix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...run_dir.provenance import processors
+from ..config.files import Document, Keys, show
+from ..config.schema import ExperimentFile
+from ..config.seeds import listed
+from ..errors import ExperimentError, Findings
+from ..polyaxon import metrics
+from ..tracking.trackers import disabled_by
+from .space import GRID, HYPERBAND, MAPPING, Point, Space
+from .strategies import minimizes, most_points, resources
+
+MOST: Final = 200
+"""Points that are tried at most."""
+_AT: Final[Keys] = ("matrix",)
+
+
+def check_journals(experiment: ExperimentFile, document: Document) -> None:
+    """Refuse metrics that are in the journals of runs, where there will be none; ``ExperimentError``."""
+    for at, name in metrics.named(experiment.matrix or {}):
+        if disabled_by() and (at[1] != "metric" or "/" in name):
+            message = f"is read from the journals of runs, and {disabled_by()} turns tracking off, got {name!r}"
+            raise document.error(at, message)
+
+
+def check_points(space: Space, document: Document, attempt: Callable[[Point], object]) -> None:
+    """Try points of the matrix that have each value which it lists, and one that is drawn of others.
+
+    Args:
+        space: the matrix.
+        document: for the lines of errors.
+        attempt: makes what an experiment with such values names; raises ``ExperimentError``.
+
+    Raises:
+        ExperimentError: a value is refused; all errors at once.
+    """
+    _try_all(_tried(space), document, attempt)
+
+
+def check_first(space: Space, points: Sequence[Point], document: Document, attempt: Callable[[Point], object]) -> None:
+    """Try the very points that a search begins with; as :func:`check_points`."""
+    _try_all(_placed(space, points), document, attempt)
+
+
+def _placed(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str, Keys]]]:
+    """Points, and where each of their values comes from in the file."""
+    rows = space.kind == MAPPING
+    return [
+        (point, {name: (*_AT, "values", index, name) if rows else (*_AT, "params", name) for name in point})
+        for index, point in enumerate(points)
+    ]
+
+
+def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
+    """Points with all values that the matrix lists."""
+    if space.kind == MAPPING:
+        return _placed(space, space.typed(space.config.values[:MOST]))
+    values_of = space.listed()
+    number = min(MOST, max((len(values) for values in values_of.values()), default=1))
+    drawn: Point = {}
+    if space.kind != GRID:
+        with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
+            (drawn,) = space.drawn(1)
+    lengths = resources(space.config) if space.kind == HYPERBAND else [{}]
+    found = []
+    for index in range(number):
+        chosen = {name: values[index % len(values)] for name, values in values_of.items()}
+        point = {**drawn, **{name: value for name, (_, value) in chosen.items()}, **lengths[index % len(lengths)]}
+        places: dict[str, Keys] = {name: (*_AT, "params", name) for name in drawn}
+        found.append((point, {**places, **{name: at for name, (at, _) in chosen.items()}}))
+    return found
+
+
+def _try_all(
+    points: Sequence[tuple[Point, Mapping[str, Keys]]], document: Document, attempt: Callable[[Point], object]
+) -> None:
+    findings = Findings()
+    for point, places in points:
+        with findings.collecting():
+            _try(point, places, document, attempt)
+    findings.raise_all()
+
+
+def _try(point: Point, places: Mapping[str, Keys], document: Document, attempt: Callable[[Point], object]) -> None:
+    """Raise its error at the value in the matrix to which it is due: without that one, there is none."""
+    try:
+        attempt(point)
+    except ExperimentError as error:
+        due = [name for name in places if _passes(attempt, {other: point[other] for other in point if other != name})]
+        what = f"{error.key}: {error.message}" if error.key else error.message
+        if len(due) == 1:
+            message = f"{show(point[due[0]])} cannot be used: {what}"
+            raise document.error(places[due[0]], message) from error
+        values = ", ".join(f"{name}: {show(value)}" for name, value in point.items())
+        raise document.error(_AT, f"the point {{{values}}} cannot be used: {what}") from error
+
+
+def _passes(attempt: Callable[[Point], object], point: Point) -> bool:
+    try:
+        attempt(point)
+    except ExperimentError:
+        return False
+    return True
+
+
+def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[str, Any]:
+    """What the search will run at most, for ``axonrl check``."""
+    seeds = None if experiment.seeds is None else listed(experiment.seeds, experiment.seed)
+    wanted, possible = most_points(space), space.size()
+    points = wanted if possible is None else min(wanted, possible) if space.kind != HYPERBAND else wanted
+    return {
+        "kind": space.kind,
+        "params": sorted({name for point, _ in _tried(space) for name in point}),
+        "points": points,
+        "wanted": wanted,
+        "seeds": seeds,
+        "trials": points * len(seeds or [0]),
+        "jobs": jobs_of(space),
+        "metric": metrics.compared(experiment.matrix or {}),
+        "optimization": "minimize" if minimizes(space.config) else "maximize",
+        "folder": f"{folder}/trial-*",
+    }
+
+
+def jobs_of(space: Space) -> int:
+    """How many trials run at the same time, where nothing else is asked for."""
+    return min(getattr(space.config, "concurrency", None) or processors(), processors())

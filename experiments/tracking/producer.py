@@ -1,0 +1,210 @@
+"""Recording a run where it trains: into its journal, which a process of its own follows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from ...core.errors import message_of
+from ...core.protocols import RunConfig
+from ..config.schema import ExperimentFile
+from ..config.values import flat
+from .follower import EXIT_SECS, PREPARE_SECS, main
+from .journal import (
+    CREATED,
+    ENDED,
+    FAILED,
+    KILLED,
+    RESUMING,
+    STOPPED,
+    SUCCEEDED,
+    Group,
+    Journal,
+    JournalHandler,
+    JournalHook,
+    TrackedRun,
+)
+from .messages import STOP, WAIT, parse
+from .trackers import Choice, choices, disabled_by, run_id
+
+MARGIN_SECS: Final = 1.5
+"""Seconds that the follower has in addition to those of its trackers."""
+_log = logging.getLogger("axonrl")
+
+
+class Tracking:
+    """A run that is being tracked, or not.
+
+    Args:
+        journal: where it is recorded; None where tracking is disabled.
+        hook: records the training in the journal.
+    """
+
+    def __init__(self, journal: Journal | None = None, hook: JournalHook | None = None) -> None:
+        self._journal = journal
+        self.hooks = [] if hook is None else [hook]
+        """Hooks for ``Agent.train``."""
+        self._hook = hook
+        self.stopped = False
+        """Was the run stopped from outside? Otherwise it has succeeded, unless it raises."""
+
+    @property
+    def stop_reason(self) -> str:
+        """Why a tracker stopped the run; empty if none did."""
+        return "" if self._hook is None else self._hook.stop_reason
+
+    def outputs(self, values: Mapping[str, Any]) -> None:
+        """Record the run's results."""
+        if self._journal is not None:
+            self._journal.write(outputs=dict(values))
+
+
+@contextlib.contextmanager
+def tracked(folder: Path, experiment: ExperimentFile, group: Group | None = None, name: str = "") -> Iterator[Tracking]:
+    """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
+
+    Args:
+        folder: the run folder, which exists.
+        experiment: what is run, with its seed.
+        group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
+        name: of a run of a group; empty for the recorded one, or that of a seed.
+
+    Raises:
+        ExperimentError: a tracker's setting in the environment is invalid.
+    """
+    if disabled_by():
+        yield Tracking()
+        return
+    chosen = choices(experiment)  # finds mistakes before anything starts
+    journal = Journal(folder)
+    before = _before(folder)
+    alone, group = group is None, group or before.group  # one of them may be resumed alone
+    given = run_id(chosen) if group is None else None  # of a group's runs none is the one that a scheduler has started
+    identity = before.uuid or given or uuid.uuid4().hex
+    if before.uuid and before.status not in ENDED:
+        journal.status(FAILED, KILLED)
+    run: dict[str, Any] = {"uuid": identity, "name": experiment.name, "description": experiment.description}
+    if group is not None:
+        named = name or before.name or f"{experiment.name}-seed-{experiment.seed}"
+        run |= {"name": named, "group": group._asdict()}
+    journal.write(run={**run, "inputs": inputs(experiment)})
+    journal.status(RESUMING if before.uuid else CREATED)
+    handler = JournalHandler(journal)
+    logger = logging.getLogger("axonrl")
+    logger.addHandler(handler)
+    hook = JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)
+    follower = _Follower(folder, chosen, hook.request_stop) if alone else None
+    tracking = Tracking(journal, hook)
+    try:
+        yield tracking
+        journal.status(STOPPED if tracking.stopped else SUCCEEDED)
+    except KeyboardInterrupt:
+        journal.status(STOPPED, "stopped at once")
+        raise
+    except BaseException as error:
+        journal.status(FAILED, message_of(error))
+        raise
+    finally:
+        logger.removeHandler(handler)
+        journal.close()
+        if follower is not None:
+            follower.finish()
+
+
+def inputs(experiment: ExperimentFile) -> dict[str, Any]:
+    """What the run is given, as one flat mapping: the declared params by their names, everything else by its path."""
+    values = experiment.model_dump(
+        exclude={"params", "tracker", "submit", "name", "description", "seeds", "matrix"}, exclude_none=True
+    )
+    params = {name: param.default for name, param in experiment.params.items()}
+    return {**dict(flat(values)), **params}
+
+
+def _before(folder: Path) -> TrackedRun:
+    """The run as recorded in the folder so far; without a uuid if there is none."""
+    run = TrackedRun(folder)
+    with contextlib.suppress(OSError):  # it could not be created, and has said so
+        run.read()
+    return run
+
+
+class _Follower:
+    """The process that follows the journal, seen from the one that trains.
+
+    Args:
+        folder: the run folder.
+        chosen: the trackers.
+        stop: called, from another thread, with the reason, when a tracker asks to stop the run.
+    """
+
+    def __init__(self, folder: Path, chosen: Sequence[Choice], stop: Callable[[str], None]) -> None:
+        self._folder, self._stop = folder, stop
+        # What can be imported here can be imported there: a tracker may be the user's own.
+        start = f"import sys; sys.path[:] = {sys.path}; from {main.__module__} import main; main(sys.argv[1:])"
+        command = [sys.executable, "-c", start, str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)]
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._late = threading.Event()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._complain(f"its process could not be started: {error}")
+            return
+        self._reader = threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True)
+        self._reader.start()
+
+    def finish(self) -> None:
+        """Tell it that the run has ended, and wait, but not for long: on a busy machine it finishes by itself."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        try:
+            with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+                stdin.write(b"the end\n")  # to close it is not enough: a child of this process may hold it open too
+            code = self._wait(process)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what was sent was sent
+            self._complain("it has not finished yet")
+            return
+        self._reader.join(MARGIN_SECS)  # a child of the process may hold its output open for longer
+        if code:
+            self._complain(f"its process ended with exit code {code}")
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Its exit code; ``TimeoutExpired`` where it is late, and has not said that it will be."""
+        try:
+            return process.wait(EXIT_SECS + MARGIN_SECS)
+        except subprocess.TimeoutExpired:
+            if not self._late.is_set():
+                raise
+        return process.wait(PREPARE_SECS + EXIT_SECS)
+
+    def _listen(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
+        with output:
+            for line in (line.decode(errors="replace").strip() for line in output):
+                message = parse(line)
+                if message.type == STOP:
+                    self._stop(message.text)
+                else:
+                    if message.type == WAIT:
+                        self._late.set()
+                    _log.warning("%s", message.text)
+        process.wait()  # so that it does not stay a zombie where finish() gave up
+
+    def _complain(self, why: str) -> None:
+        _log.warning("Tracking is behind: %s. axonrl sync %s sends the rest.", why, self._folder)

@@ -1,0 +1,174 @@
+"""Behaviour policies as JSON: whole, for compiled programs, or frozen at one timestep, for exported policies.
+
+Any policy tells its arguments by attributes of their names, as memories do, so that a user's own can be described too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from ..core import registry
+from ..core.checks import choice, plain
+from ..core.errors import ArgumentError
+from ..core.protocols import Exploration
+from ..core.schedules import as_value, follows_run, make_schedule
+from .composite import Composite
+from .policies import Constant, EpsilonGreedy, GaussianNoise, Greedy, Noisy, Random, Scheduled
+from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategorical
+from .squashed import SquashedGaussian
+from .state_dependent import StateDependent
+from .stateful import OrnsteinUhlenbeck, RandomDecay
+
+_KINDS: Mapping[str, type[Any]] = {
+    "constant": Constant,
+    "epsilon_greedy": EpsilonGreedy,
+    "gaussian_noise": GaussianNoise,
+    "greedy": Greedy,
+    "noisy": Noisy,
+    "ornstein_uhlenbeck": OrnsteinUhlenbeck,
+    "random": Random,
+    "random_decay": RandomDecay,
+    "categorical": Categorical,
+    "boltzmann": Boltzmann,
+    "multi_categorical": MultiCategorical,
+    "gaussian": Gaussian,
+    "bernoulli": Bernoulli,
+    "composite": Composite,
+    "squashed_gaussian": SquashedGaussian,
+    "state_dependent": StateDependent,
+}
+_SPACE = "action_space"
+"""The argument that is not described: whoever makes a policy again has the space."""
+
+
+def is_ours(exploration: Exploration) -> bool:
+    """Is it one of axonrl's own? Subclasses are not: they may do anything."""
+    return type(exploration) in _KINDS.values()
+
+
+def arguments_of(exploration: Exploration) -> dict[str, Any]:
+    """``kind`` and the arguments of a policy as JSON values, schedules included; :func:`made_from` is the inverse.
+
+    The kind of a user's own policy is its class, ``package.module:name``.
+
+    Raises:
+        ArgumentError: it cannot be described; says why.
+    """
+    made = type(exploration)
+    kind = next((name for name, one in _KINDS.items() if one is made), registry.name_of(made))
+    if kind is None:
+        raise _undescribed(made, "its class cannot be imported by a name")
+    described: dict[str, Any] = {"kind": kind}
+    for name, parameter in inspect.signature(made).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise _undescribed(made, f"it takes any number of arguments (*{name})")
+        if name == _SPACE:
+            continue
+        if not hasattr(exploration, name):
+            raise _undescribed(made, f"it has no attribute {name!r} that tells its argument of that name")
+        described[name] = _as_value(made, name, getattr(exploration, name))
+    return described
+
+
+def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
+    """A policy like the one that :func:`arguments_of` described.
+
+    Args:
+        described: its result.
+        action_space: the space, or an object with the attributes of it that policies read: ``n`` and ``start`` of a
+            Discrete, ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box, ``shape``
+            of a MultiBinary, ``spaces`` of a Dict or a Tuple.
+
+    Raises:
+        ArgumentError: the kind is unknown or cannot be imported, or an argument does not fit.
+    """
+    kind = described["kind"]
+    given = {name: value for name, value in described.items() if name != "kind"}
+    arguments = {name: make_schedule(a) if isinstance(a, Mapping) else a for name, a in given.items()}
+    made = _KINDS[kind] if kind in _KINDS else registry.find("exploration", kind)
+    if _SPACE in inspect.signature(made).parameters:
+        arguments[_SPACE] = action_space
+    exploration: Exploration = made(**arguments)
+    return exploration
+
+
+def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
+    """A JSON description of how a policy explores at ``timestep``; None where the timestep does not tell.
+
+    That is: for policies that are not axonrl's own, for those that follow the run, and for noise in a network's
+    weights, which only training draws.
+    """
+    kinds = {policy: kind for kind, policy in _KINDS.items()}
+    kind = kinds.get(type(exploration))  # no subclasses: they may do anything
+    if kind is None or isinstance(exploration, Noisy) or follows_run(exploration):
+        return None
+    described: dict[str, Any] = {"kind": kind}
+    if isinstance(exploration, Scheduled):
+        described["level"] = Scheduled.level(exploration, timestep)
+        described |= {name: getattr(exploration, name) for name in _beside_level(type(exploration))}
+    if isinstance(exploration, Constant):
+        described["action"] = exploration.action.tolist()
+    if isinstance(exploration, StateDependent):
+        described |= {"resample_every": exploration.resample_every, "squashed": exploration.squashed}
+    return described
+
+
+def from_description(described: Mapping[str, Any], action_space: Mapping[str, Any]) -> Exploration:
+    """The policy that :func:`describe` described.
+
+    Args:
+        described: its result.
+        action_space: the attributes of the action space that policies read, as for :func:`made_from`.
+
+    Raises:
+        KeyError: an entry is missing.
+        ArgumentError: the kind is unknown, or does not fit the action space.
+    """
+    kind, space = described["kind"], space_of(action_space)
+    policy: Any = _KINDS[choice("kind of exploration", kind, _KINDS)]
+    made: Exploration
+    if policy is Greedy:
+        made = Greedy()
+    elif policy is Constant:
+        made = Constant(described["action"])
+    elif policy is StateDependent:
+        made = StateDependent(space, described["resample_every"], described["squashed"])
+    elif issubclass(policy, Scheduled):
+        # An argument that is newer than the description has its default.
+        made = policy(described["level"], space, **{k: described[k] for k in _beside_level(policy) if k in described})
+    else:
+        made = policy(space)
+    return made
+
+
+def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
+    """An object with the attributes of a space that policies read; those of the spaces inside of it likewise."""
+    inside = attributes.get("spaces")
+    made = attributes if inside is None else {**attributes, "spaces": {name: space_of(a) for name, a in inside.items()}}
+    return SimpleNamespace(**made)
+
+
+def _beside_level(policy: type[Scheduled]) -> list[str]:
+    """The names of its arguments after the level and the action space."""
+    return list(inspect.signature(policy).parameters)[2:]
+
+
+def _as_value(made: type[Any], name: str, value: Any) -> Any:
+    value = plain(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_as_value(made, name, item) for item in value]
+    try:
+        described = as_value(value)
+    except ArgumentError as error:
+        raise _undescribed(made, f"its {name}: {error}") from None
+    return described if isinstance(described, dict) else {"kind": "constant", "value": described}
+
+
+def _undescribed(made: type[Any], why: str) -> ArgumentError:
+    message = f"the exploration {made.__name__} cannot be described: {why}"
+    return ArgumentError(message, "exploration", made)

@@ -1,0 +1,163 @@
+"""Policies that remember something of each environment: noise that drifts, and how much it explores.
+
+Each has one row of state for each environment. A call with another number of environments than the one before begins
+anew in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import flag, number, plain
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, State
+from ..core.schedules import ScheduleLike
+from .policies import NO_EXTRAS, EpsilonGreedy, Scheduled, noise_unit
+
+
+class OrnsteinUhlenbeck(Scheduled):
+    """The greedy action plus noise x that is correlated in time: ``x += theta * (mu - x) + sigma * normal``.
+
+    Independent in each component and environment; x begins every episode at mu. Far from there its standard deviation
+    is ``sigma / sqrt(theta * (2 - theta))``. Not clipped.
+
+    Source: Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971, section 3 and the supplement, whose theta is the
+    default here; the process in steps of one timestep.
+
+    Args:
+        sigma: standard deviation of a step in the environment's units, at least 0: a number, or a schedule on
+            ``global_timestep`` or over the run.
+        action_space: a Box of floats.
+        theta: the share of its distance to mu that x loses in each timestep, above 0 and at most 1; 1 is independent
+            noise, as :class:`GaussianNoise`.
+        mu: where x is drawn to, in the environment's units.
+        relative: are sigma and mu in units of half the range of each component, ``(high - low) / 2``? The Box is
+            bounded then.
+    """
+
+    def __init__(
+        self, sigma: ScheduleLike, action_space: Any, theta: float = 0.15, mu: float = 0.0, relative: bool = False
+    ) -> None:
+        super().__init__(sigma, "sigma")
+        self.sigma, self.relative = self._schedule, flag("relative", relative)
+        self._unit = noise_unit("OrnsteinUhlenbeck", action_space, relative)
+        self.theta = number("theta", theta, above=0, at_most=1)
+        self.mu = number("mu", mu)
+        self._noise: Array = np.zeros((0, *np.shape(action_space.low)), np.float32)  # [N, ...]
+
+    def __call__(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """Actions float32 [N, ...]."""
+        greedy = predictions["action"].astype(np.float32, copy=False)
+        if len(self._noise) != len(greedy):
+            self.reset(np.ones(len(greedy), np.bool_))
+        self._noise = self._moved(self._noise, timestep, rng)
+        return greedy + self._unit * self._noise, NO_EXTRAS
+
+    def act_for(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
+        noise = self._moved(self._noise[lanes], timestep, rng)
+        self._noise[lanes] = noise
+        return predictions["action"].astype(np.float32, copy=False) + self._unit * noise, NO_EXTRAS
+
+    def reset(self, mask: Array) -> None:
+        """Episodes begin where ``mask`` [N]: the noise is mu there."""
+        if len(mask) != len(self._noise):
+            self._noise = np.full((len(mask), *self._noise.shape[1:]), self.mu, np.float32)
+        self._noise[mask] = self.mu
+
+    def state_dict(self) -> State:
+        """The noise of each environment."""
+        return {"noise": self._noise.copy()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned."""
+        self._noise = np.array(state["noise"], np.float32)
+
+    def _moved(self, noise: Array, timestep: int, rng: np.random.Generator) -> Array:
+        drawn = rng.standard_normal(noise.shape, np.float32)
+        return noise + self.theta * (self.mu - noise) + self.level(timestep) * drawn
+
+
+class RandomDecay(EpsilonGreedy):
+    """Epsilon-greedy, where the epsilon of each environment decays to an end of its own, which is drawn at random.
+
+    With probability ``epsilon`` of the schedule, or else with the environment's own end, the action is random: from
+    ``end + (1 - end) * epsilon(t)``. With a schedule from 1 to 0 that is the exploration of asynchronous Q-learning, a
+    line from 1 to the end.
+
+    Source: Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 5.1, whose ends and probabilities (0.4, 0.3 and
+    0.3) are the default.
+
+    Args:
+        epsilon: what decays, in 0 .. 1, as for :class:`EpsilonGreedy`: usually a schedule from 1 to 0.
+        action_space: as for :class:`EpsilonGreedy`.
+        ends: probabilities. Each environment draws one of them, all with the same probability, and keeps it.
+    """
+
+    def __init__(
+        self,
+        epsilon: ScheduleLike,
+        action_space: Any,
+        ends: Sequence[float] = (0.1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.5, 0.5, 0.5),
+    ) -> None:
+        super().__init__(epsilon, action_space)
+        ends = plain(ends)
+        if not isinstance(ends, list | tuple) or not ends:
+            raise ArgumentError(f"ends must be a list of probabilities, got {ends!r}", "ends", ends)
+        self.ends = tuple(number("ends", end, at_least=0, at_most=1) for end in ends)
+        self._own: Array = np.zeros(0)  # the end of each environment [N]; NaN where it is not drawn yet
+        self._complete = True  # is none?
+        self._acting: Any = slice(None)  # the environments that a call is for
+
+    def __call__(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """Actions, as those of :class:`EpsilonGreedy`."""
+        if len(self._own) != len(predictions["action"]):
+            self.reset(np.ones(len(predictions["action"]), np.bool_))
+        return super().__call__(predictions, timestep, rng)
+
+    def act_for(
+        self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
+        self._acting = lanes
+        try:
+            return super().__call__(predictions, timestep, rng)
+        finally:
+            self._acting = slice(None)
+
+    def reset(self, mask: Array) -> None:
+        """Be told how many environments there are; the next episode in one of them keeps its end."""
+        if len(mask) != len(self._own):
+            self._own, self._complete = np.full(len(mask), np.nan), False
+
+    def level(self, timestep: int) -> float:
+        """The mean of epsilon over the environments; that of the schedule before the first action."""
+        epsilon = super().level(timestep)
+        drawn = self._own[~np.isnan(self._own)]
+        return float(np.mean(drawn + (1 - drawn) * epsilon)) if len(drawn) else epsilon
+
+    def state_dict(self) -> State:
+        """The ends that were drawn."""
+        return {"ends": self._own.copy()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what ``state_dict`` returned."""
+        self._own = np.array(state["ends"], np.float64)
+        self._complete = not np.isnan(self._own).any()
+
+    def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
+        own: Array = self._own[self._acting]
+        if not self._complete:
+            drawn = np.take(self.ends, rng.integers(len(self.ends), size=len(own)))
+            self._own[self._acting] = own = np.where(np.isnan(own), drawn, own)
+            self._complete = not np.isnan(self._own).any()
+        return own + (1 - own) * super()._epsilon(timestep, rng)

@@ -1,1 +1,0 @@
-"""Spaces, and the error of a call that is wrong."""

@@ -1,0 +1,97 @@
+"""Filling a memory with episodes that were recorded elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import all_finite, shortened
+from ..core.errors import ArgumentError
+from ..core.protocols import Episode, Memory, named_arrays
+
+
+def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
+    """Store the transitions of episodes, one after the other.
+
+    Args:
+        memory: built.
+        episodes: of :func:`axonrl.environments.read_episodes`, say; with every key that the memory stores.
+        lanes: those that the memory was built for; each gets whole episodes, in turn.
+
+    Returns:
+        How many transitions were stored.
+
+    Raises:
+        KeyError: an array is missing or unexpected.
+        ArgumentError: one has another shape, or values that the memory cannot hold; or those of an episode are not of
+            one length, or empty.
+    """
+    stored = 0
+    for number, episode in enumerate(episodes):
+        length = length_of(f"episodes[{number}]", episode)
+        stored += length
+        if lanes == 1:
+            for row in range(length):
+                memory.step(**_at(episode, row))
+            continue
+        mask = np.arange(lanes) == number % lanes
+        for row in range(length):
+            one = _at(episode, row)
+            memory.extend(mask, **{key: _for_all(value, lanes) for key, value in one.items()})
+    return stored
+
+
+def length_of(name: str, episode: Any) -> int:
+    """The timesteps T of an episode; ArgumentError, which calls it ``name``, if it is not made of arrays [T, ...]."""
+    if not isinstance(episode, Mapping):
+        raise ArgumentError(f"{name} must be a mapping of arrays, got {type(episode).__name__}", name, episode)
+    lengths = {key: len(array) if array.ndim else 0 for key, array in named_arrays(episode)}
+    length = next(iter(lengths.values()), 0)
+    if not length or {*lengths.values()} != {length}:
+        told = ", ".join(f"{key} {given}" for key, given in lengths.items()) or "none"
+        raise ArgumentError(f"the arrays of {name} must have one length of at least 1, got {told}", name, episode)
+    return length
+
+
+def checked(name: str, given: Any) -> list[Episode]:
+    """Episodes that did not come from a file, as they would have: finite, and each ends with its last timestep.
+
+    Raises:
+        ArgumentError: they are no episodes, or hold NaN or infinity; calls them ``name``.
+    """
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        message = f"{name} must be a file, a folder, or a list of episodes, got {shortened(given)}"
+        raise ArgumentError(message, name, given)
+    episodes: list[Episode] = []
+    for index, episode in enumerate(given):
+        one = f"{name}[{index}]"
+        length_of(one, episode)
+        for key, array in named_arrays(episode):
+            if array.dtype.kind == "f" and not all_finite(array):
+                raise ArgumentError(f"{key} of {one} is NaN or infinite", one, episode)
+        truncated = np.array(episode.get("truncated", ()), np.bool_)
+        truncated[-1:] |= not np.any(episode.get("terminated", ())[-1:])
+        episodes.append({**episode, "truncated": truncated})
+    return episodes
+
+
+def digest_of(episodes: Iterable[Episode]) -> str:
+    """SHA-256 of all arrays."""
+    digest = hashlib.sha256()
+    for episode in episodes:
+        for _, array in named_arrays(episode):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _at(tree: Any, row: int) -> Any:
+    return {key: _at(part, row) for key, part in tree.items()} if isinstance(tree, Mapping) else tree[row]
+
+
+def _for_all(value: Any, lanes: int) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _for_all(part, lanes) for key, part in value.items()}
+    return np.broadcast_to(value, (lanes, *np.shape(value)))

@@ -1,0 +1,163 @@
+"""What replay memories hold, dealt out to others with other lanes."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..core.protocols import Array, SpecTree, State
+from .columns import map_tree
+from .description import like
+from .replay import ReplayMemory
+from .samplers import Prioritized
+
+_ROWS: Final = 1000
+"""Timesteps that are read at a time: whole observations may be many times as large as what is stored of them."""
+
+
+class _Piece(NamedTuple):
+    """Timesteps ``begin`` .. ``end - 1`` of a lane of a source; ``age`` counts from the newest of the lane."""
+
+    age: int
+    source: int
+    lane: int
+    begin: int
+    end: int
+
+
+def restore(memory: Any, state: State, *, other_lanes: bool = False) -> None:
+    """Let a memory hold what was saved of it; or of shards, or with other lanes, whose content is dealt out.
+
+    Args:
+        memory: built.
+        state: what was saved.
+        other_lanes: was it with another number of lanes? Of a memory that fills and empties nothing is kept then.
+
+    Raises:
+        ValueError: it was saved of another memory.
+    """
+    if isinstance(memory, ReplayMemory) and ("shards" in state or other_lanes):
+        memory.clear()
+        deal(saved_parts(memory, state), [memory])
+    elif other_lanes and memory.is_rollout:
+        memory.clear()
+    else:
+        memory.load_state_dict(state)
+
+
+def timesteps_in(state: State) -> int:
+    """How many timesteps were saved of a memory."""
+    return int(np.sum(np.asarray(state["end"]) - np.asarray(state["begin"]))) if "end" in state else 0
+
+
+def saved_parts(memory: ReplayMemory, state: State, specs: Mapping[str, SpecTree] | None = None) -> list[ReplayMemory]:
+    """The memories that a state was saved of: several, if it is of shards.
+
+    Args:
+        memory: of the same settings, but for its size.
+        state: of a memory, or of shards.
+        specs: of a transition; None for those of ``memory``.
+    """
+    saved = [one["memory"] for one in state["shards"].values()] if "shards" in state else [state]
+    parts = []
+    for one in saved:
+        part: ReplayMemory = like(memory, size=int(one["size"]), path=None)
+        part.build(memory.specs if specs is None else specs, int(one["num_envs"]), np.random.default_rng(0))
+        part.load_state_dict(one)
+        parts.append(part)
+    return parts
+
+
+def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> None:
+    """Store what some memories hold in others, which are built and empty, with its priorities.
+
+    All lanes get equally many timesteps, so that they are full at the same time. Episodes come as wholes, the oldest
+    first, each to the lane that lacks most: so all get old and new ones alike. Where what is lacking is less, the rest
+    goes on in another lane. If there is more than the targets have room for, the oldest is left out. Nothing continues
+    what was stored: the last timestep of what comes in one piece is truncated, if not terminated.
+
+    Args:
+        sources: of the same specs.
+        targets: likewise.
+    """
+    pieces = sorted(piece for number, source in enumerate(sources) for piece in _pieces(number, source))
+    lanes = [(target, lane) for target in targets for lane in range(target.num_envs)]
+    dealt: list[list[_Piece]] = [[] for _ in lanes]
+    room = np.array([target.size // target.num_envs for target, _ in lanes])
+    total = sum(piece.end - piece.begin for piece in pieces)
+    surplus = total - int(room.sum())
+    room = np.minimum(room, _share(room, min(total, int(room.sum()))))
+    for piece in pieces:
+        begin = piece.begin + min(max(surplus, 0), piece.end - piece.begin)
+        surplus -= begin - piece.begin
+        while begin < piece.end:
+            at = int(room.argmax())
+            end = min(piece.end, begin + int(room[at]))
+            dealt[at].append(piece._replace(begin=begin, end=end))
+            room[at] -= end - begin
+            begin = end
+    for target in targets:
+        target.sampler.follow([source.sampler for source in sources])
+        _fill(target, sources, dealt[: target.num_envs])
+        del dealt[: target.num_envs]
+
+
+def _share(room: Array, total: int) -> int:
+    """The least number that each lane may get for all to have room, where some have room for less [lanes]."""
+    share = 0
+    while (missing := total - int(np.minimum(room, share).sum())) > 0:
+        share += -(-missing // len(room))
+    return share
+
+
+def _pieces(number: int, source: ReplayMemory) -> list[_Piece]:
+    """The episodes of a source, lane by lane."""
+    found = []
+    for lane, (begin, ends) in enumerate(source.episode_ends()):
+        for first, end in itertools.pairwise([begin, *ends.tolist()]):
+            found.append(_Piece(end - int(ends[-1]), number, lane, first, end))
+    return found
+
+
+def _fill(target: ReplayMemory, sources: Sequence[ReplayMemory], dealt: Sequence[Sequence[_Piece]]) -> None:
+    """Store what was dealt to each lane of a target, a timestep of all lanes at a time."""
+    width, lengths = len(dealt), np.array([sum(piece.end - piece.begin for piece in pieces) for pieces in dealt])
+    rows = [_rows(sources, pieces, max(_ROWS // width, 1)) for pieces in dealt]
+    tickets, errors = [], []
+    apart = np.arange(width) == 0  # lanes that are not in step need no row for the beginnings in others
+    for t in range(int(lengths.max())):
+        here = t < lengths
+        now = [next(lane) if there else None for lane, there in zip(rows, here.tolist(), strict=True)]
+        some = next(one for one in now if one is not None)
+        wide = {key: _stacked([(some if one is None else one)[0][key] for one in now]) for key in some[0]}
+        for mask in [here] if t or width == 1 else [here & apart, here & ~apart]:
+            target.extend(*(() if width == 1 else (mask,)), **wide)
+        known = [(lane, one[1]) for lane, one in enumerate(now) if one is not None and not np.isnan(one[1])]
+        tickets += [t * width + lane for lane, _ in known]
+        errors += [priority for _, priority in known]
+    if tickets and isinstance(target.sampler, Prioritized):  # now: what is followed by nothing yet cannot have one
+        target.prioritize(np.array(tickets), np.maximum(np.array(errors) - target.sampler.epsilon, 0.0))
+
+
+def _rows(
+    sources: Sequence[ReplayMemory], pieces: Sequence[_Piece], at_once: int
+) -> Iterator[tuple[Mapping[str, Any], float]]:
+    """What was stored at each timestep of some pieces, and its priority; NaN where none is known."""
+    for _, source, lane, begin, end in pieces:
+        for first in range(begin, end, at_once):
+            numbers = np.arange(first, min(first + at_once, end))
+            rows, priorities = sources[source].timesteps(lane, numbers)
+            rows["truncated"] |= (numbers == end - 1) & ~rows["terminated"]
+            for t, priority in enumerate(priorities.tolist()):
+                yield {key: map_tree(operator.itemgetter(t), tree) for key, tree in rows.items()}, priority
+
+
+def _stacked(trees: Sequence[Any]) -> Any:
+    """Values of each lane, as arrays [N, ...]."""
+    if isinstance(trees[0], Mapping):
+        return {key: _stacked([tree[key] for tree in trees]) for key in trees[0]}
+    return np.stack(trees)

@@ -1,0 +1,70 @@
+"""What a process needs to act in training, as a value that can be sent to it. Loads no TensorFlow by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ..core.protocols import Array
+from .executors import Acted, Features
+from .lite_executor import LiteRTExecutor
+from .modes import PredictMode, VariableSpec
+from .weight_patches import FrozenActor, FrozenProgram
+
+
+class Actor(Protocol):
+    """Runs PREDICT."""
+
+    def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
+        """As :meth:`axonrl.policies.executors.Executor.act`."""
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set PREDICT's variables."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorProgram:
+    """PREDICT as a program, with its exploration and its weights.
+
+    Args:
+        name: of the ``model_fn``, for messages.
+        predict: what acts; without hooks.
+        variables_of_predict: by name, in order.
+        content: the LiteRT file; a frozen program where the weights are constants in it; or what makes an executor of
+            these weights, where LiteRT does not run it.
+        weights: what the variables are at first.
+        version: of these weights: ``global_step``.
+        action_space: of one environment.
+    """
+
+    name: str
+    predict: PredictMode
+    variables_of_predict: Mapping[str, VariableSpec]
+    content: bytes | FrozenProgram | Callable[[Mapping[str, Array]], Actor]
+    weights: Mapping[str, Array]
+    version: int
+    action_space: Any
+
+    def variables(self) -> Mapping[str, VariableSpec]:
+        """Those of PREDICT."""
+        return self.variables_of_predict
+
+    def predict_variables(self) -> Mapping[str, VariableSpec]:
+        """Those of PREDICT."""
+        return self.variables_of_predict
+
+    def executor(self) -> Actor:
+        """What runs it, with its weights.
+
+        Raises:
+            ValueError: LiteRT does not take the program, or the weights are others.
+        """
+        if isinstance(self.content, bytes):
+            return LiteRTExecutor(self, None, self.content, self.weights)
+        if not isinstance(self.content, FrozenProgram):
+            return self.content(self.weights)
+        state = None if self.predict.state is None else sorted(self.predict.state)
+        actor = FrozenActor(self.content, sorted(self.predict.outputs), state, num_threads=1)
+        actor.set_weights(self.weights)
+        return actor

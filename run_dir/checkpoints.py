@@ -1,0 +1,382 @@
+"""Checkpoints: a folder each, complete or not there, checked when they are read, and one writer at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from ..core import fields
+from ..core.checks import flag
+from ..core.chunked_arrays import Stream
+from ..core.errors import ArgumentError, CheckpointError
+from ..core.protocols import Array, State
+from .arrays import encode_arrays, join_state, load_arrays, split_state
+from .checkpoint_parts import Part, describe, found, read_part, write_parts
+from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
+
+BEGINNING: Final = 1
+"""Index of the first checkpoint of a run, which is written before its first timestep."""
+_VERSION, _VERSION_WITH_PARTS = 1, 2
+_INLINE_BYTES: Final = 1 << 20
+"""Streams that are no more than this together are written as plain arrays: parts of their own would not pay."""
+_MANIFEST: Final = "manifest.json"
+_ARRAYS: Final = "arrays.safetensors"
+_STATE: Final = "state.json"
+_STREAMS: Final = "$streams"
+"""The key of state.json, beside those of the state, under which it says what streams consist of."""
+_FOR_GOOD: Final = "kept_for_good"
+_SINCE: Final = "hours_since"
+"""Keys of a manifest: is the checkpoint kept for good, and when was the last such one written, or the first of all?"""
+_FIELDS: Final = fields.fields(
+    {
+        "format_version": fields.whole(),
+        "index": fields.whole(),
+        "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
+    },
+    {"counters": fields.each(fields.scalar), "about": fields.mapping, _FOR_GOOD: flag, _SINCE: fields.number},
+)
+"""What a manifest holds."""
+_PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
+_FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
+
+
+class CheckpointStore:
+    """The checkpoints of a run, in ``<model_dir>/checkpoints``.
+
+    A checkpoint is the folder ``checkpoint-<index>``; the index counts the saves of the run from 1 and is never used
+    again. It is written as a hidden folder, forced to the disk and renamed, so that a crash at any instant leaves the
+    checkpoints before it as they are. Inside: ``arrays.safetensors``, ``state.json``, and ``manifest.json`` with the
+    size and the SHA-256 of each file.
+
+    The streams of a state (see :mod:`axonrl.core.chunked_arrays`) are in further files, its parts (see
+    :mod:`.checkpoint_parts`). Of what this store last wrote or read, a new checkpoint links the parts, and writes only
+    what is new. Each folder is whole by itself: it may be copied or removed without regard to the others.
+
+    Args:
+        model_dir: the run's directory; created by the first writer.
+        keep_max: how many of the newest checkpoints are kept.
+        lock_name: of the file that is locked in ``model_dir``; writers that may be there at once have different ones.
+        keep_every_hours: keep for good each checkpoint that is written at least so many hours after the last one that
+            is, or after the first of all; None for none. What was kept so stays in every case.
+        clock: returns seconds since the epoch; for tests.
+
+    Raises:
+        ValueError: ``keep_max`` is below 1.
+    """
+
+    def __init__(
+        self,
+        model_dir: Path,
+        keep_max: int = 5,
+        lock_name: str = "lock",
+        *,
+        keep_every_hours: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if isinstance(keep_max, bool) or not isinstance(keep_max, int) or keep_max < 1:
+            raise ValueError(f"keep_max must be an integer of at least 1, got {keep_max!r}")
+        self.model_dir = Path(model_dir)
+        self.keep_max = keep_max
+        self._folder = self.model_dir / "checkpoints"
+        self._lock_name = lock_name
+        self._keep_every_hours = keep_every_hours
+        self._clock = clock
+        self._locked = False
+        self._parts: list[Part] = []  # of the checkpoint that this store wrote or read last
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only writer, in this process and on this machine, while the context lasts. Readers need no lock.
+
+        Raises:
+            CheckpointError: there is another writer (names its process, where known), or ``model_dir`` cannot be
+                written; at once, without waiting.
+        """
+        lock = FileLock(self.model_dir / self._lock_name, thread_local=False)
+        # Not in the lock file itself, which other writers may truncate when they try to open it.
+        holder = self.model_dir / f"{self._lock_name}.pid"
+        try:
+            make_folders(self.model_dir)
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise CheckpointError(f"{self.model_dir} is in use by another writer{_holder(holder)}") from None
+        except OSError as error:
+            raise CheckpointError(f"the model directory {self.model_dir} cannot be used: {error}") from error
+        try:
+            self._locked = True
+            with contextlib.suppress(OSError):  # it only serves the message above
+                holder.write_text(str(os.getpid()))
+            yield
+        finally:
+            self._locked = False
+            with contextlib.suppress(OSError):
+                holder.unlink()
+            lock.release()
+
+    def newest(self) -> int | None:
+        """The index of the newest checkpoint by its name alone; ``None`` if there is none.
+
+        Raises:
+            CheckpointError: the folder of the checkpoints cannot be read, or is a file.
+        """
+        return max(self._indices(), default=None)
+
+    def kept(self) -> list[int]:
+        """The indices of all checkpoints by their names alone, the oldest first; errors as for :meth:`newest`."""
+        return sorted(self._indices())
+
+    def save(self, state: State, about: Mapping[str, Any] | None = None) -> Path:
+        """Write a checkpoint, then remove the oldest ones beyond ``keep_max``, but for those that are kept for good.
+
+        Takes the lock where it is not held.
+
+        Args:
+            state: strings to arrays, streams, JSON values or further such mappings; ``state["counters"]`` is also
+                shown in the manifest. Arrays may have any layout and byte order; they are read back contiguous and
+                native.
+            about: JSON values that :meth:`about` reads without reading the state.
+
+        Returns:
+            The folder of the checkpoint, which is on the disk by now.
+
+        Raises:
+            ValueError: something in the state cannot be stored exactly; names where it stands. Nothing is written.
+            CheckpointError: another writer, or the disk is full or cannot be written. The earlier checkpoints stay.
+        """
+        arrays, tree = split_state(state)
+        with contextlib.nullcontext() if self._locked else self.lock():
+            newest = self.newest()
+            folder = self._path((newest or 0) + 1)
+            shown = {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)}) | self._keeping()
+            try:
+                self._parts = self._write(folder, arrays, tree, shown)
+            except OSError as error:
+                earlier = f" (newest: {self._path(newest).name})" if newest is not None else " (there are none yet)"
+                raise CheckpointError(
+                    f"the checkpoint {folder} cannot be written: {error}; the earlier checkpoints stay valid{earlier}"
+                ) from error
+            self._prune()
+        return folder
+
+    def load(self) -> tuple[int, State] | None:
+        """As :meth:`open`, with arrays in the place of streams."""
+        return self._newest_whole(streams=False)
+
+    def open(self) -> tuple[int, State] | None:
+        """Read the newest checkpoint that is whole. Skipping a damaged one gives a ``UserWarning`` that names it.
+
+        Returns:
+            Its index and its state; ``None`` if there are no checkpoints at all. The streams in it read from its
+            files, also once these are removed; they have been checked.
+
+        Raises:
+            CheckpointError: all of them are damaged (lists each with its damage), or they cannot be read.
+        """
+        return self._newest_whole(streams=True)
+
+    def read(self, index: int) -> State:
+        """The state of this checkpoint, as :meth:`open` returns that of the newest.
+
+        Raises:
+            CheckpointError: it is damaged, or not there; names it.
+        """
+        folder = self._path(index)
+        try:
+            return _read(folder, index, streams=True)[0]
+        except CheckpointError as error:
+            raise CheckpointError(f"the checkpoint {folder} is damaged: {error}") from error
+
+    def about(self, index: int) -> tuple[dict[str, Any], int]:
+        """What :meth:`save` was told about this checkpoint, and its bytes, as its manifest alone says.
+
+        Raises:
+            CheckpointError: the manifest is damaged, or not there.
+        """
+        path = self._path(index) / _MANIFEST
+        manifest, records = _read_manifest(path, index)
+        return manifest.get("about", {}), path.stat().st_size + sum(one.size for one in records.values())
+
+    def _newest_whole(self, *, streams: bool) -> tuple[int, State] | None:
+        damage: dict[int, str] = {}
+        while left := [index for index in self._indices() if index not in damage]:
+            index = max(left)
+            folder = self._path(index)
+            try:
+                state, parts = _read(folder, index, streams)
+            except CheckpointError as error:
+                if os.path.lexists(folder):  # else a writer has just removed it: there are newer ones, look again
+                    damage[index] = str(error)
+                continue
+            for other, what in damage.items():
+                message = f"the checkpoint {self._path(other)} is damaged: {what}; using {folder.name} instead"
+                warnings.warn(message, UserWarning, stacklevel=3)
+            self._parts = parts
+            return index, state
+        if damage:
+            each = "".join(f"\n  {self._path(index).name}: {what}" for index, what in damage.items())
+            raise CheckpointError(f"every checkpoint in {self._folder} is damaged:{each}")
+        return None
+
+    def _path(self, index: int) -> Path:
+        return self._folder / f"checkpoint-{index:08d}"
+
+    def _indices(self) -> list[int]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is wanted
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise CheckpointError(f"the checkpoints in {self._folder} cannot be read: {error}") from error
+        indices = [int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))]
+        return [index for index in indices if self._path(index).name in names]  # not "checkpoint-0000000001"
+
+    def _write(
+        self, folder: Path, arrays: Mapping[str, Array | Stream], tree: dict[str, Any], shown: dict[str, Any]
+    ) -> list[Part]:
+        make_folders(self._folder)
+        for leftover in self._folder.glob(".checkpoint-*.tmp"):  # of dead writers: this one holds the lock
+            shutil.rmtree(leftover, ignore_errors=True)
+        temporary, index = _temporary(folder), int(folder.name.removeprefix("checkpoint-"))
+        streams = _in_parts(arrays)
+        if streams:
+            arrays = {name: array for name, array in arrays.items() if name not in streams}
+            tree = {**tree, _STREAMS: {name: describe(stream) for name, stream in streams.items()}}
+        try:
+            temporary.mkdir()
+            parts = write_parts(temporary, index, streams, self._parts) if streams else []
+            files = {part.path.name: part.record for part in parts} | {
+                _ARRAYS: write_file(temporary / _ARRAYS, encode_arrays(arrays)),
+                _STATE: write_file(temporary / _STATE, [json.dumps(tree).encode()]),
+            }
+            manifest = {
+                "format_version": _VERSION_WITH_PARTS if streams else _VERSION,
+                "index": index,
+                **shown,
+                "files": {name: dataclasses.asdict(record) for name, record in files.items()},
+            }
+            write_file(temporary / _MANIFEST, [json.dumps(manifest, indent=2).encode()])
+            sync_folder(temporary)
+            temporary.rename(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(self._folder)
+        return [dataclasses.replace(part, path=folder / part.path.name) for part in parts]
+
+    def _keeping(self) -> dict[str, Any]:
+        """What the manifest of the next checkpoint says of how long it is kept."""
+        if self._keep_every_hours is None:
+            return {}
+        now = self._clock()
+        said = (self._said(index) for index in sorted(self._indices(), reverse=True))
+        since = next((manifest[_SINCE] for manifest in said if _SINCE in manifest), now)
+        for_good = now - since >= 3600 * self._keep_every_hours
+        return {_FOR_GOOD: for_good, _SINCE: now if for_good else since}
+
+    def _said(self, index: int) -> Mapping[str, Any]:
+        """The manifest; empty where it is damaged."""
+        try:
+            return _read_manifest(self._path(index) / _MANIFEST, index)[0]
+        except CheckpointError:
+            return {}
+
+    def _prune(self) -> None:
+        for index in sorted(self._indices())[: -self.keep_max]:
+            folder = self._path(index)
+            if self._said(index).get(_FOR_GOOD):
+                continue
+            try:
+                # Renamed first: a half-removed folder is never taken for a checkpoint.
+                remove(folder.rename(_temporary(folder)))
+            except OSError as error:
+                warnings.warn(f"the old checkpoint {folder} cannot be removed: {error}", UserWarning, stacklevel=3)
+
+
+def _temporary(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
+
+
+def _holder(path: Path) -> str:
+    try:
+        return f" (process {int(path.read_text())})"
+    except (OSError, ValueError):
+        return ""
+
+
+def _counters(state: State) -> dict[str, Any]:
+    """The scalars under ``state["counters"]``, as JSON shows them."""
+    counters = state.get("counters")
+    if not isinstance(counters, Mapping):
+        return {}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in counters.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, (bool, int, float, str))}
+
+
+def _in_parts(arrays: Mapping[str, Array | Stream]) -> dict[str, Stream]:
+    """The streams that are written as parts; the others are written as arrays."""
+    streams = {
+        name: array
+        for name, array in arrays.items()
+        if isinstance(array, Stream) and all(piece.series for piece in array.pieces)
+    }
+    return streams if sum(stream.nbytes for stream in streams.values()) > _INLINE_BYTES else {}
+
+
+def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
+    """The state in a checkpoint, with streams or with arrays, and its parts; ``CheckpointError`` if it is damaged."""
+    _, records = _read_manifest(folder / _MANIFEST, index)
+    for name, record in records.items():
+        check_file(folder / name, record)
+    arrays, _ = load_arrays(folder / _ARRAYS)
+    tree = _read_json(folder / _STATE)
+    described = tree.pop(_STREAMS, {}) if isinstance(tree, dict) else {}
+    opened = [read_part(folder / name, records[name]) for name in sorted(records) if _PART.fullmatch(name)]
+    read: dict[str, Any] = {name: found(one, opened) for name, one in described.items()}
+    if not streams:
+        read = {name: np.asarray(stream) for name, stream in read.items()}
+    state: State = join_state({**arrays, **read}, tree)
+    return state, [part for part, _ in opened]
+
+
+def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, FileRecord]]:
+    """What it says, and what it says of the files."""
+    manifest = _read_json(path)
+    if not isinstance(manifest, dict) or "format_version" not in manifest:
+        raise CheckpointError(f"{path.name} has no format_version")
+    if manifest["format_version"] not in (_VERSION, _VERSION_WITH_PARTS):
+        version = manifest["format_version"]
+        known = f"{_VERSION} and {_VERSION_WITH_PARTS}"
+        raise CheckpointError(f"{path.name} has the format_version {version!r}: this version of axonrl reads {known}")
+    if manifest.get("index") != index:
+        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r} (index)")
+    try:
+        fields.check(path.name, manifest, _FIELDS)
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
+    records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
+    if missing := [name for name in (_ARRAYS, _STATE) if name not in records]:
+        raise CheckpointError(f"{path.name} does not give size and SHA-256 of {' and '.join(missing)}")
+    if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):
+        raise CheckpointError(f"{path.name} names other files than a checkpoint has: {', '.join(records)}")
+    return manifest, records
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path.name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path.name} is not JSON: {error}") from error

@@ -1,0 +1,216 @@
+"""The learning curve of a run: a picture of what the CSV files in its folder hold."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..core.errors import CheckpointError
+from ..core.protocols import Array
+from . import record
+from .files import replacing
+from .history import Evaluation, read_episodes, read_evaluations
+from .starts import read_starts
+
+CURVE: Final = "learning_curve.png"
+POINTS: Final = 201
+"""Of a smoothed curve."""
+BLUE, ORANGE, GREY = "#1f5fa8", "#d9591c", "#6b7280"
+STYLE: Final[dict[Any, Any]] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": "#374151",
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e5e7eb",
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "legend.frameon": False,
+}
+
+
+class Caption(NamedTuple):
+    """What stands above a learning curve."""
+
+    title: str
+    subtitle: str
+
+
+def caption(folder: Path, name: str = "", seeds: str = "") -> Caption:
+    """Environment and algorithm; then the run's name, its seed, versions and the day on which it started.
+
+    Args:
+        folder: the run folder; of several runs, the first one's.
+        name: of several runs.
+        seeds: theirs, in words.
+    """
+    found = record.read(folder)
+    started, *_ = [*read_starts(folder), {}]
+    versions = started.get("made_with", {})
+    environment = None if found is None or found.environment is None else found.environment["id"]
+    algorithm = "" if found is None else algorithm_of(found.model_fn)
+    parts = [
+        name or folder.name,
+        seeds or ("" if found is None else f"seed {found.seed}"),
+        *(f"{name} {versions[name]}" for name in ("axonrl", "tensorflow") if name in versions),
+        str(started.get("started", ""))[:10],
+    ]
+    return Caption(", ".join(filter(None, (environment, algorithm))), " | ".join(filter(None, parts)))
+
+
+def algorithm_of(model_fn: str | None) -> str:
+    """``"dqn"`` for ``"dqn"`` and ``"axonrl.models.dqn:model_fn"``; of a function of another name, that name."""
+    module, _, function = (model_fn or "").rpartition(":")
+    return module.rpartition(".")[2] if function == "model_fn" else function
+
+
+def learning_curve(folder: Path, final: Mapping[str, float] | None = None, policy: str = "last") -> Path:
+    """Plot the returns of a run over its timesteps, from the CSV files in its folder.
+
+    Where it has none (``Agent.learn``), they are those of its evaluations, over its updates.
+
+    Args:
+        folder: the run folder.
+        final: the final evaluation, as ``Agent.evaluate`` returned it, drawn as a line; None for none.
+        policy: the name of the policy that was evaluated finally.
+
+    Returns:
+        The picture, ``learning_curve.png``; ``learning_curve.svg`` is beside it.
+
+    Raises:
+        CheckpointError: a record of the run is damaged, or the picture cannot be written; names it.
+        ValueError: a CSV file is damaged; names the line.
+    """
+    with picture(folder / CURVE, caption(folder)) as axes:
+        _draw(axes, folder, final, policy)
+    return folder / CURVE
+
+
+@contextlib.contextmanager
+def picture(path: Path, above: Caption) -> Iterator[Any]:
+    """Matplotlib's axes to draw returns over timesteps into; at the end they are saved as PNG and SVG.
+
+    Args:
+        path: of the PNG; the SVG is beside it.
+        above: what stands above.
+
+    Raises:
+        CheckpointError: they cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    title, subtitle = above
+    with mpl.rc_context(STYLE):  # pyplot keeps figures, and looks for a display
+        figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
+        axes.set_title(subtitle, fontsize=8, fontweight="normal", color=GREY, parse_math=False)
+        place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
+        axes.annotate(title, (0, 1), **place, fontsize=12, fontweight="bold", parse_math=False)
+        yield axes
+        if axes.get_legend_handles_labels()[0]:
+            figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_xlim(left=0)
+        for file in (path, path.with_suffix(".svg")):
+            try:
+                with replacing(file) as temporary:
+                    figure.savefig(temporary, format=file.suffix[1:])
+            except OSError as error:
+                what = f"the picture {file} cannot be written: {error.strerror or error}"
+                raise CheckpointError(
+                    f"{what}. Draw it from a copy of {path.parent} that can be written to."
+                ) from error
+            figure.set_layout_engine("none")  # once: it takes most of the time
+
+
+def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: str) -> None:
+    episodes, evaluations = read_episodes(folder), read_evaluations(folder)
+    if episodes:
+        timesteps = np.array([row.global_timestep for row in episodes])
+        returns = np.array([row.episode_return for row in episodes])
+        axes.plot(timesteps, returns, ".", color=BLUE, alpha=0.35, markersize=3, markeredgewidth=0, label="episode")
+        window = smoothing_window(int(timesteps[-1]))
+        at, mean, low, high = smoothed(timesteps, returns, window)
+        axes.plot(at, mean, color=BLUE, label=f"mean within {window:,} timesteps")
+        axes.fill_between(at, low, high, color=BLUE, alpha=0.15, linewidth=0, label="10 to 90 % of these episodes")
+    if evaluations:
+        offline = draws_updates(axes, episodes, evaluations)
+        evaluated = [
+            (row.offline_steps if offline else row.global_timestep, row.episode_return_mean) for row in evaluations
+        ]
+        bars = np.array([_bar(row) for row in evaluations]).T
+        label = f"evaluation, {evaluations[-1].episodes} episodes (± std)"
+        axes.errorbar(
+            *zip(*evaluated, strict=True),
+            bars,
+            color=ORANGE,
+            fmt="o",
+            markersize=4,
+            elinewidth=1,
+            capsize=2,
+            label=label,
+        )
+    if final is not None:
+        value = final["episode_return_mean"]
+        label = f"{policy} policy, {int(final['episodes'])} episodes: {value:,.1f}"
+        axes.axhline(value, color=ORANGE, linestyle="--", linewidth=1, label=label)
+
+
+def draws_updates(axes: Any, episodes: Sequence[Any], evaluations: Iterable[Evaluation]) -> bool:
+    """Whether there are updates on the axis, which says so: evaluations of a run that has had no timesteps."""
+    offline = not episodes and any(row.offline_steps for row in evaluations)
+    if offline:
+        axes.set_xlabel("updates")
+    return offline
+
+
+def _bar(row: Evaluation) -> tuple[float, float]:
+    """How far a standard deviation reaches below and above the mean, without leaving the returns that occurred."""
+    mean, low, high = row.episode_return_mean, row.episode_return_min, row.episode_return_max
+    reach = row.episode_return_std
+    return (  # a mean of equal returns may lie beyond them, by rounding
+        reach if low is None else max(0.0, min(reach, mean - low)),
+        reach if high is None else max(0.0, min(reach, high - mean)),
+    )
+
+
+def smoothing_window(timesteps: int) -> int:
+    """About a 25th of a run: 1, 2 or 5 times a power of ten, so that runs of one length are smoothed alike.
+
+    Also if their last episodes ended a little before that length.
+    """
+    wanted = max(timesteps / 24, 1.0)
+    power = 10 ** math.floor(math.log10(wanted))
+    return int(max(factor * power for factor in (1, 2, 5) if factor * power <= wanted))
+
+
+def smoothed(timesteps: Array, returns: Array, window: int) -> tuple[Array, Array, Array, Array]:
+    """Means of the episodes that ended within ``window`` timesteps, half of them before and half after.
+
+    Args:
+        timesteps: [E], where the episodes ended; increasing.
+        returns: [E].
+        window: timesteps.
+
+    Returns:
+        the timesteps at which they are taken [P], where there are any episodes; mean, 10 % and 90 % quantile [P].
+    """
+    grid = np.linspace(timesteps[0], timesteps[-1], POINTS)
+    first = np.searchsorted(timesteps, grid - window / 2, "left")
+    last = np.searchsorted(timesteps, grid + window / 2, "right")
+    groups = [returns[a:b] for a, b in zip(first, last, strict=True)]
+    mean = np.array([group.mean() for group in groups if group.size])
+    low, high = (np.array([np.quantile(group, q) for group in groups if group.size]) for q in (0.1, 0.9))
+    return grid[last > first], mean, low, high

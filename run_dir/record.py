@@ -1,0 +1,154 @@
+"""``run.json``: what a fresh process needs to know of a run beside its weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium
+
+from ..core import fields
+from ..core.checks import is_json
+from ..core.errors import ArgumentError, CheckpointError
+from ..environments import spaces
+from .files import write_json_atomically
+
+FILE = "run.json"
+FORMAT = 1
+REMEDY: Final = "Restore it from a copy, or train the run again in a new folder."
+"""What to do about a file of a run that is missing or damaged."""
+_PARTS: Final = ("actor", "learner")
+_RUNTIME: Final = fields.one_of("tensorflow", "litert")
+_NAMES: Final = fields.listed(fields.text)
+_KIND: Final = {"kind": fields.text}
+_FIELDS: Final = fields.fields(
+    {
+        "format": fields.whole(),
+        "seed": fields.whole(),
+        "model_fn": fields.optional(fields.text),
+        "params": fields.optional(fields.mapping),
+        "unrecorded": _NAMES,
+        "observation_space": fields.space,
+        "action_space": fields.space,
+        "num_envs": fields.whole(1),
+        "runtime": fields.fields(dict.fromkeys(_PARTS, _RUNTIME)),
+        "runtime_why": fields.each(fields.fields({"code": fields.text, "detail": fields.text})),
+        "made_with": fields.each(fields.optional(fields.scalar)),
+        "not_exact": _NAMES,
+    },
+    {
+        "environment": fields.optional(
+            fields.fields(
+                {"id": fields.text},
+                {
+                    "kwargs": fields.mapping,
+                    "wrappers": fields.listed(fields.fields(_KIND, others=fields.anything)),
+                    "vectorization": fields.text,
+                    "unrecorded": fields.mapping,
+                },
+            )
+        ),
+        "memory": fields.optional(fields.fields(_KIND, others=fields.anything)),
+        "warm_start": fields.optional(
+            fields.fields({"from": fields.text}, {"new": _NAMES}, others=fields.anything),
+        ),
+        "schedule": fields.optional(fields.each(fields.whole(1))),
+        "limits": fields.optional(fields.each(fields.whole())),
+        "initial": fields.optional(fields.each(fields.scalar)),
+        "code": fields.optional(fields.each(fields.fields({"digest": fields.text}, {"unknown": _NAMES}))),
+    },
+)
+"""What ``FILE`` holds."""
+logger = logging.getLogger("axonrl")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRecord:
+    """What was written when a run began.
+
+    ``params`` are those that JSON can hold; ``unrecorded`` names the others, which must be passed again.
+    """
+
+    seed: int
+    model_fn: str | None
+    params: Mapping[str, Any] | None
+    unrecorded: tuple[str, ...]
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    num_envs: int
+    runtime: Mapping[str, str]
+    """The executors of the actor and of the learner, which the run keeps; ``runtime_why`` says why it has these."""
+    runtime_why: Mapping[str, Mapping[str, str]]
+    made_with: Mapping[str, Any]
+    """Versions, machine and threads: see :func:`.provenance.provenance`."""
+    not_exact: tuple[str, ...] = ()
+    """Why this run does not resume exactly; empty if it does."""
+    environment: Mapping[str, Any] | None = None
+    """The environment as in an experiment file: ``id``, ``kwargs``, ``wrappers``; None where it cannot be told so."""
+    memory: Mapping[str, Any] | None = None
+    """The memory as in an experiment file: ``kind`` and its arguments; None where it cannot be told so."""
+    warm_start: Mapping[str, Any] | None = None
+    """Where initial weights came from, and which; None without a warm start."""
+    schedule: Mapping[str, int] | None = None
+    """``first_update`` and ``update_frequency``, by which it updates; None where they do not apply or are not known."""
+    limits: Mapping[str, int] | None = None
+    """Where the last session was to end: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
+    initial: Mapping[str, Any] | None = None
+    """With which values the program's variables began: see :mod:`.initial_values`."""
+    code: Mapping[str, Any] | None = None
+    """Digests of the user's own ``model_fn`` and ``environment``: see :mod:`.sources`."""
+
+    def write(self, model_dir: Path) -> None:
+        """Write it to ``model_dir``, atomically."""
+        value = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        value["format"] = FORMAT
+        value["observation_space"] = spaces.to_json(self.observation_space)
+        value["action_space"] = spaces.to_json(self.action_space)
+        write_json_atomically(model_dir / FILE, value)
+
+
+def read(model_dir: Path) -> RunRecord | None:
+    """The record in ``model_dir``; None where there is none.
+
+    Raises:
+        CheckpointError: it cannot be read; names the file and what is wrong.
+    """
+    path = model_dir / FILE
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: it is not JSON ({error}). {REMEDY}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} is damaged: it holds a {type(value).__name__}, not a mapping. {REMEDY}")
+    if value.get("format", FORMAT) != FORMAT:
+        raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
+    if isinstance(value.get("runtime"), str):  # before there were two to choose from
+        value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
+    why = value.get("runtime_why")
+    if isinstance(why, dict) and any(isinstance(one, str) for one in why.values()):  # before reasons had codes
+        value["runtime_why"] = {}
+    try:
+        fields.check("", value, _FIELDS)
+        del value["format"]
+        value["observation_space"] = spaces.from_json(value["observation_space"])
+        value["action_space"] = spaces.from_json(value["action_space"])
+    except ArgumentError as error:
+        raise CheckpointError(f"{path} is damaged: it is not the record of a run ({error}). {REMEDY}") from error
+    value["unrecorded"], value["not_exact"] = tuple(value["unrecorded"]), tuple(value["not_exact"])
+    return RunRecord(**value)
+
+
+def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
+    """Split params into those that JSON holds, and the names of the others. Tuples will come back as lists."""
+    if params is None:
+        return None, ()
+    kept = {name: value for name, value in params.items() if is_json(value)}
+    return kept, tuple(name for name in params if name not in kept)

@@ -1,0 +1,134 @@
+"""What a user's function or class is made of, as a run records it: an edited constant tells two runs apart."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import hashlib
+import inspect
+import itertools
+import logging
+import sys
+import sysconfig
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from gymnasium.vector import SyncVectorEnv
+
+from ..core.checks import is_json
+
+_INSTALLED: Final = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
+_OURS: Final = __name__.partition(".")[0]
+_WITHOUT_EFFECT: Final = (types.ModuleType, types.BuiltinFunctionType, types.GenericAlias, logging.Logger)
+
+
+def recorded(model_fn: Any, env: Any) -> dict[str, Any]:
+    """The digests of a run's ``model_fn`` and of its ``environment``, where these are the user's own.
+
+    Args:
+        model_fn: a function, or None.
+        env: an environment, a vector environment or None.
+    """
+    inside = getattr(env, "unwrapped", None)
+    one = type(inside.envs[0].unwrapped if isinstance(inside, SyncVectorEnv) else inside)
+    given = {"model_fn": model_fn, "environment": one}
+    return {name: digest_of(made) for name, made in given.items() if made is not None and _is_own(made)}
+
+
+def digest_of(made: Any) -> Mapping[str, Any]:
+    """A digest of the source of a function or a class, of what else of the user's it calls, and of constants in it.
+
+    Comments and layout do not count, nor does what is installed: versions are recorded.
+
+    Returns:
+        ``digest``, and ``unknown`` where something may differ without being seen, such as an array in a closure: names.
+    """
+    found = _Sources()
+    found.add(getattr(made, "__name__", type(made).__name__), made)
+    text = repr((sorted(found.sources.items()), sorted(found.constants.items())))
+    digest = {"digest": hashlib.sha256(text.encode()).hexdigest()[:12]}
+    return {**digest, "unknown": sorted(found.unknown)} if found.unknown else digest
+
+
+class _Sources:
+    """The source of each function and class, and the values of what they use by name."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, str] = {}
+        self.constants: dict[str, str] = {}
+        self.unknown: set[str] = set()
+
+    def add(self, name: str, value: Any) -> None:
+        """Add what a name means; where it is a function or a class of the user's, also what that uses."""
+        if is_json(value):
+            self.constants[name] = repr(value)
+        elif isinstance(value, np.ndarray | np.generic):
+            self.constants[name] = hashlib.sha256(value.tobytes()).hexdigest() + f"{value.dtype}{value.shape}"
+        elif isinstance(value, functools.partial):
+            self.add(name, value.func)
+            for key, item in (*enumerate(value.args), *value.keywords.items()):
+                self.add(f"{name}({key})", item)
+        elif isinstance(value, types.MethodType):
+            self.add(name, value.__func__)
+            self.add(f"{name}.__self__", value.__self__)
+        elif isinstance(value, types.FunctionType | type):
+            self._add_source(value)
+        elif not isinstance(value, _WITHOUT_EFFECT):
+            self.unknown.add(name)
+            self._add_source(type(value))
+
+    def _add_source(self, value: types.FunctionType | type) -> None:
+        path = f"{value.__module__}:{value.__qualname__}"
+        if path in self.sources or not _is_own(value):
+            return
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+        except (OSError, TypeError, SyntaxError):  # typed into an interpreter, or a lambda amid an expression
+            self.sources[path] = ""
+            self.unknown.add(path.partition(":")[2])
+            return
+        self.sources[path] = ast.unparse(tree)  # without comments, and the same in every Python
+        means = _names_of(value)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id in means:
+                self.add(node.id, means[node.id])
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                module = means.get(node.value.id)
+                if isinstance(module, types.ModuleType) and _is_own(module) and hasattr(module, node.attr):
+                    self.add(f"{node.value.id}.{node.attr}", getattr(module, node.attr))
+
+
+def _is_own(value: Any) -> bool:
+    """Is this module, function or class neither installed nor ours?"""
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None) or ""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if name.partition(".")[0] == _OURS or file is None:
+        return name == "__main__"
+    return not any(Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED)
+
+
+def _names_of(value: types.FunctionType | type) -> dict[str, Any]:
+    """What the names mean that a function, or a class and its methods, has from around itself."""
+    if isinstance(value, type):
+        around = vars(sys.modules[value.__module__])
+        bases = {base.__name__: base for base in value.__bases__ if around.get(base.__name__) is base}
+        inside = (inspect.unwrap(getattr(item, "__func__", item)) for item in vars(value).values() if callable(item))
+        methods = (_names_of(item) for item in inside if isinstance(item, types.FunctionType))
+        return dict(itertools.chain(bases.items(), *(names.items() for names in methods)))
+    cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+    closed = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
+    names = {name for name in _globals_of(value.__code__) if name in value.__globals__}
+    return {**{name: value.__globals__[name] for name in names}, **closed}
+
+
+def _globals_of(code: types.CodeType) -> Iterator[str]:
+    """The globals that it reads, also in functions within it: not all names, of which others are local."""
+    yield from (str(step.argval) for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL")
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals_of(constant)

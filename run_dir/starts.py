@@ -1,0 +1,130 @@
+"""``record.json``: each start of a run, with its command, versions and machine, and from which folder."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..core import fields
+from ..core.errors import ArgumentError, CheckpointError
+from .files import write_json_atomically
+from .provenance import provenance
+
+RECORD: Final = "record.json"
+_TEXTS: Final = ("started", "current_folder", "run_folder", "system", "process")
+_ENTRIES: Final = fields.listed(
+    fields.fields(
+        {},
+        {
+            **dict.fromkeys(_TEXTS, fields.text),
+            **dict.fromkeys(("file", "git_commit"), fields.optional(fields.text)),
+            "command": fields.listed(fields.text),
+            "seed": fields.optional(fields.whole()),
+            "made_with": fields.mapping,
+        },
+        others=fields.anything,
+    )
+)
+"""What ``RECORD`` holds; entries of earlier versions have less."""
+_PROCESS: Final = uuid.uuid4().hex
+"""Of this process, so that it is recorded once however often it trains a run."""
+
+
+def add_start(
+    folder: Path,
+    seed: int | None,
+    command: Sequence[str] = (),
+    file: Path | None = None,
+    included: Sequence[str] = (),
+) -> None:
+    """Append an entry.
+
+    Args:
+        folder: the run folder.
+        seed: the run's.
+        command: the command line, one item for each argument; by default that of this process.
+        file: the experiment file or program; by default the program that this process runs.
+        included: the files that the experiment file includes, by absolute paths.
+
+    Raises:
+        CheckpointError: the record is damaged.
+    """
+    if file is None and sys.argv and Path(sys.argv[0]).is_file():
+        file = Path(sys.argv[0])
+    entry = {
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": list(command or sys.argv),
+        "file": None if file is None else str(file.absolute()),
+        "included": list(included),
+        "current_folder": str(Path.cwd()),
+        "run_folder": str(folder.resolve()),
+        "seed": seed,
+        "git_commit": git_commit((file or Path("here")).absolute().parent),
+        "system": platform.platform(),
+        "made_with": provenance(),
+        "process": _PROCESS,
+    }
+    write_json_atomically(folder / RECORD, [*read_starts(folder), entry])
+
+
+def ensure_start(folder: Path, seed: int) -> None:
+    """Append an entry for this process, unless the last one is its own; errors as for :func:`add_start`."""
+    starts = read_starts(folder)
+    if not starts or starts[-1].get("process") != _PROCESS:
+        add_start(folder, seed)
+
+
+def read_starts(folder: Path) -> list[dict[str, Any]]:
+    """The entries, oldest first; none where there is no record.
+
+    Raises:
+        CheckpointError: the record is damaged; names the file.
+    """
+    path = folder / RECORD
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    try:
+        fields.check(path, entries, _ENTRIES)
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
+    found: list[dict[str, Any]] = entries
+    return found
+
+
+def began_in(folder: Path) -> Path | None:
+    """The folder that was the current one when a run began: relative paths in what is recorded of it are below it.
+
+    Args:
+        folder: the run folder.
+
+    Returns:
+        None where they are below the current folder: the run has not begun, an earlier version of axonrl began it, the
+        folder is not there any more, or the run folder was moved, or copied, and probably what it names with it.
+
+    Raises:
+        CheckpointError: the record is damaged.
+    """
+    here = str(folder.resolve())
+    found = [start.get("current_folder", "") for start in read_starts(folder) if start.get("run_folder") == here]
+    return Path(found[0]) if found and found[0] and Path(found[0]).is_dir() else None
+
+
+def git_commit(folder: Path) -> str | None:
+    """The commit that is checked out where ``folder`` lies, with ``-dirty`` if files are changed."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):  # no git, no repository, no commit
+        return None
+    return result.stdout.strip() or None

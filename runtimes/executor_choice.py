@@ -1,0 +1,142 @@
+"""Which executor runs the actor and which the learner: a rule on ops and shapes, logged and recorded.
+
+LiteRT runs small programs whose ops are on the list of ``litert/op_allowlist.py``, if they convert and a trial agrees
+with TensorFlow. TensorFlow runs everything else. Actor and learner are chosen separately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Final, TypeAlias
+
+import tensorflow as tf
+
+from ..core.tensorflow_import import announce
+from ..policies import reasons
+from ..policies.executors import ActorAndLearner, Executor
+from ..policies.reasons import ACTOR, LEARNER, LITERT, TENSORFLOW, Choice, Reason
+from .litert import op_allowlist
+from .litert.conversion import ConversionError, convert
+from .litert.executor import lite_executor
+from .litert.fingerprint import fingerprint
+from .tensorflow import TensorFlowExecutor
+from .tracing.program import Predict, Program, Train
+from .trial import try_out
+
+_FORMAT: Final = "5"
+"""Version of the conversion. Raise it when the same functions convert to other programs."""
+
+Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
+"""``cache(name, key, make)`` returns the cached content of this name and key, or else what ``make`` returns."""
+
+
+def choose(
+    program: Program, train: Train | None, runtime: str, kept: Mapping[str, str] | None, cache: Cache
+) -> tuple[Executor, Choice]:
+    """The executor for a traced ``model_fn``.
+
+    Args:
+        program: what was traced.
+        train: its TRAIN, or None to act only.
+        runtime: ``"auto"``, or the name of the one that shall run both.
+        kept: the executors with which the run started; they are used whatever the rule says.
+        cache: of converted programs.
+
+    Raises:
+        ValueError: LiteRT was requested by name, or the run started in it, and it cannot run the program; names the op.
+    """
+    parts: dict[str, Predict | Train] = {ACTOR: program.predict}
+    if train is not None:
+        parts[LEARNER] = train
+    if kept is not None:
+        wanted = {part: kept[part] for part in parts}
+        why = dict.fromkeys(parts, Reason(reasons.RECORDED))
+    elif runtime == TENSORFLOW:
+        wanted, why = dict.fromkeys(parts, TENSORFLOW), dict.fromkeys(parts, Reason(reasons.REQUESTED))
+    else:
+        obstacles = {part: _obstacle(traced, runtime == LITERT) for part, traced in parts.items()}
+        wanted = {part: TENSORFLOW if obstacle else LITERT for part, obstacle in obstacles.items()}
+        reason = Reason(reasons.REQUESTED if runtime == LITERT else reasons.SMALL)
+        why = {part: obstacle or reason for part, obstacle in obstacles.items()}
+    contents, failed = _converted(program, train, [part for part in parts if wanted[part] == LITERT], cache)
+    if failed and kept is not None:
+        raise ValueError(
+            f"This run of {program.name} started with its {' and '.join(failed)} in LiteRT, which cannot run it now:"
+            f" {_joined(failed)}. Resume it with the versions that it started with."
+        )
+    why.update(failed)
+    choice = Choice({part: TENSORFLOW if part in failed else kind for part, kind in wanted.items()}, why)
+    if runtime == LITERT and kept is None and TENSORFLOW in choice.runtimes.values():
+        refused = {part: why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
+        raise ValueError(
+            f"runtime='litert', but LiteRT cannot run the {' and '.join(refused)} of {program.name}:"
+            f" {_joined(refused)}. With runtime='auto', TensorFlow runs it."
+        )
+    return _executor(program, train, contents), choice
+
+
+def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
+    """What speaks against LiteRT before any conversion is tried; size does not if LiteRT was requested by name."""
+    if traced.large is not None and not by_name:
+        return Reason(reasons.LARGE, traced.large)
+    unproven = op_allowlist.unproven(traced.function.graph)
+    return None if unproven is None else Reason(reasons.NOT_LISTED, unproven)
+
+
+def _converted(
+    program: Program, train: Train | None, parts: Sequence[str], cache: Cache
+) -> tuple[dict[tuple[str, ...], bytes], dict[str, Reason]]:
+    """One LiteRT program for all these parts, or one for each that converts alone; and why the others do not."""
+    contents: dict[tuple[str, ...], bytes] = {}
+    failed: dict[str, Reason] = {}
+    try:
+        if parts:
+            contents[tuple(parts)] = _content(program, train, parts, cache)
+    except ConversionError as error:
+        if len(parts) == 1:
+            return {}, {parts[0]: Reason(error.code, str(error))}
+        for part in parts:
+            alone, reasons = _converted(program, train, [part], cache)
+            contents.update(alone)
+            failed.update(reasons)
+    return contents, failed
+
+
+def _content(program: Program, train: Train | None, parts: Sequence[str], cache: Cache) -> bytes:
+    functions = {}
+    variables = program.store.predict_variables()
+    if ACTOR in parts:
+        functions["act"] = program.predict.function
+    if LEARNER in parts and train is not None:
+        functions["train"] = train.function
+        variables = program.store.variables()
+    listed = list(variables.values())
+
+    key = fingerprint(functions, listed, _FORMAT, tf.__version__, version("ai-edge-litert"))
+
+    def make() -> bytes:
+        announce(f"Converting {program.name} to LiteRT ...")
+        content = convert(functions, listed)
+        try_out(program, train if LEARNER in parts else None, content)
+        return content
+
+    return cache("-and-".join(parts), key, make)
+
+
+def _executor(program: Program, train: Train | None, contents: Mapping[tuple[str, ...], bytes]) -> Executor:
+    if not contents:
+        return TensorFlowExecutor(program, train)
+    if train is None or (ACTOR, LEARNER) in contents:
+        return lite_executor(program, train, next(iter(contents.values())))
+    actor: Executor = TensorFlowExecutor(program, None)
+    learner: Executor = TensorFlowExecutor(program, train)
+    if (ACTOR,) in contents:
+        actor = lite_executor(program, None, contents[ACTOR,])
+    if (LEARNER,) in contents:
+        learner = lite_executor(program, train, contents[LEARNER,])
+    return ActorAndLearner(actor, learner)
+
+
+def _joined(why: Mapping[str, Reason]) -> str:
+    return "; ".join(dict.fromkeys(map(str, why.values())))

@@ -1,0 +1,224 @@
+"""Initial weights: what a ``model_fn``'s variables are at first, as a function of the run's seed.
+
+Two ways give the bits that tracing gives. :func:`initial_weights` calls the function once in each mode, in which it
+creates its variables, and leaves out everything else. :func:`initial_program` turns what that has computed into a graph
+of its own: Keras' initialisers draw with stateless ops whose seeds are constants, drawn from Python's generator, so the
+constants become inputs. A further seed then costs milliseconds, and nothing of the function is needed any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import tensorflow as tf
+
+from ...core.protocols import Array, ArraySpec, Modes, SpecTree
+from ...core.trace_inputs import supply_noise
+from ...policies.modes import COUNTERS
+from . import graphs
+from .program import Tree, as_features, as_labels, seeded, tensor_specs
+from .signature import BoundModelFn
+from .variables import VariableStore
+
+SEEDS: Final = "seeds"
+"""The input of the graph."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """One number drawn from Python's generator: the method of ``random.Random``, and its arguments."""
+
+    method: str
+    arguments: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class InitialProgram:
+    """The initial values of those variables that depend on the seed.
+
+    Args:
+        graph: a serialised GraphDef. It takes ``SEEDS``, uint32: all draws of PREDICT, then all of TRAIN.
+        draws: of the two modes; each begins with a generator of the seed.
+        outputs: name of each variable, and its tensor in the graph.
+    """
+
+    graph: bytes
+    draws: tuple[tuple[Draw, ...], tuple[Draw, ...]]
+    outputs: Mapping[str, str]
+
+    def function(self) -> Callable[[int], dict[str, Array]]:
+        """A function of the seed that :func:`initial_weights` takes; it returns these variables' values by name."""
+        definition = tf.compat.v1.GraphDef.FromString(self.graph)
+        wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
+        tensors = [wrapped.graph.as_graph_element(output) for output in self.outputs.values()]
+        run = wrapped.prune(wrapped.graph.as_graph_element(f"{SEEDS}:0"), tensors)
+
+        def values(seed: int) -> dict[str, Array]:
+            drawn: list[int] = []
+            for draws in self.draws:
+                generator = random.Random(seed)
+                drawn += [getattr(generator, draw.method)(*draw.arguments) for draw in draws]
+            found = run(tf.constant(drawn, tf.uint32))
+            return {name: value.numpy() for name, value in zip(self.outputs, found, strict=True)}
+
+        return values
+
+
+class InitialValues:
+    """What calling a ``model_fn`` creates, in each mode: variables by name, and how their values came about."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Array] = {}
+        self.draws: list[tuple[Draw, ...]] = []
+        self.drawn: list[list[int]] = []
+        """The numbers of ``draws``."""
+        self.tensors: dict[str, tuple[int, tf.Tensor]] = {}
+        """The values as symbolic tensors, with the place of their mode."""
+
+
+def initial_weights(
+    model_fn: BoundModelFn,
+    observation: SpecTree,
+    state: Mapping[str, ArraySpec] | None,
+    batch: Mapping[str, SpecTree],
+    seed: int,
+) -> InitialValues:
+    """The initial values that a :class:`.program.Program` of this seed has.
+
+    Args:
+        model_fn: the user's function, bound.
+        observation: spec of one observation at the environment's boundary.
+        state: the recurrent state of one row; None if the model has none.
+        batch: what TRAIN is traced for.
+        seed: of the program.
+
+    Returns:
+        All variables of PREDICT and TRAIN in order, by the names of ``Program.variables``.
+
+    Raises:
+        ValueError: the function breaks the contract.
+    """
+    store, found = VariableStore(model_fn.name), InitialValues()
+    features = tensor_specs(observation, batch_axes=(None,))
+    if state is not None:
+        features = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
+    computed: dict[int, tuple[int, tf.Tensor]] = {}
+
+    def create(mode: str, *specs: Tree) -> None:
+        def call(features: Tree, counters: Mapping[str, Any] | None = None) -> Any:
+            labels: dict[str, Tree] | None = None
+            if counters is None:
+                features = as_features(features)
+            else:
+                features, labels = as_labels(features)
+                labels.update(counters)
+            zeros = supply_noise(lambda request: tf.zeros(request.shape, request.dtype))
+            with zeros, store.handing_over(mode) as tensors, seeded(seed), _recorded() as draws:
+                model_fn(features, labels, mode)
+            found.draws.append(tuple(draw for draw, _ in draws))
+            found.drawn.append([number for _, number in draws])
+            computed.update({place: (len(found.draws) - 1, tensor) for place, tensor in tensors.items()})
+            graphs.forget_custom_gradients(tf.compat.v1.get_default_graph())
+            return tf.zeros(())
+
+        tf.function(call, autograph=False).get_concrete_function(*specs)
+
+    create(Modes.PREDICT, features)
+    store.end_predict()
+    create(
+        Modes.TRAIN,
+        {key: tensor_specs(value) for key, value in batch.items()},
+        {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()},
+    )
+    variables = store.variables()
+    found.weights = {name: variable.numpy() for name, variable in variables.items()}
+    found.tensors = {name: computed[place] for place, name in enumerate(variables) if place in computed}
+    return found
+
+
+def initial_program(found: InitialValues, other: Mapping[str, Array], other_seed: int) -> InitialProgram | None:
+    """The values as a program of the seed.
+
+    Args:
+        found: the values of one seed.
+        other: those of another seed. Variables that are the same are the same for every seed.
+        other_seed: that seed; the program must give its values, too.
+
+    Returns:
+        None where the values depend on the seed in another way than through constants that are drawn as integers.
+    """
+    differing = [name for name, array in found.weights.items() if array.tobytes() != other[name].tobytes()]
+    if any(name not in found.tensors for name in differing):
+        return None
+    first, wholes = [0, len(found.drawn[0])], dict[int, Any]()
+
+    def build(seeds: Any) -> list[Any]:
+        seeds = tf.identity(seeds, name=SEEDS)
+        outputs = []
+        for number, name in enumerate(differing):
+            mode, tensor = found.tensors[name]
+            if mode not in wholes:
+                wholes[mode] = tensor.graph.as_graph_def()
+            definition = graphs.computing([tensor], wholes[mode])
+            replaced = {
+                f"{node}:0": tf.cast(tf.stack([seeds[first[mode] + place], tf.constant(0, tf.uint32)]), dtype)
+                for node, (place, dtype) in _seeds_in(definition, found.drawn[mode]).items()
+            }
+            outputs += tf.import_graph_def(
+                definition, input_map=replaced, return_elements=[tensor.name], name=f"value{number}"
+            )
+        return outputs
+
+    graph = tf.Graph()
+    with graph.as_default():
+        tensors = build(tf.compat.v1.placeholder(tf.uint32, [sum(map(len, found.drawn))]))
+    program = InitialProgram(
+        graph.as_graph_def().SerializeToString(deterministic=True),
+        (found.draws[0], found.draws[1]),
+        {name: tensor.name for name, tensor in zip(differing, tensors, strict=True)},
+    )
+    values = program.function()(other_seed)
+    if any(values[name].tobytes() != other[name].tobytes() for name in differing):
+        return None
+    return program
+
+
+def _seeds_in(definition: Any, drawn: Sequence[int]) -> dict[str, tuple[int, tf.DType]]:
+    """Constants of the form [seed, 0] where the seed was drawn: node to its place among the draws, and its dtype."""
+    found: dict[str, tuple[int, tf.DType]] = {}
+    for node in definition.node:
+        if node.op != "Const":
+            continue
+        value = tf.make_ndarray(node.attr["value"].tensor)
+        if value.shape == (2,) and value.dtype.kind in "iu" and value[1] == 0 and int(value[0]) in drawn:
+            found[node.name] = drawn.index(int(value[0])), tf.as_dtype(node.attr["dtype"].type)
+    return found
+
+
+@contextlib.contextmanager
+def _recorded() -> Iterator[list[tuple[Draw, int]]]:
+    """What is drawn meanwhile through these functions of the module ``random``."""
+    names, draws = ("randint", "getrandbits"), list[tuple[Draw, int]]()
+    originals = {name: getattr(random, name) for name in names}
+
+    def recording(name: str) -> Callable[..., int]:
+        def draw(*arguments: int, **named: int) -> int:
+            number: int = originals[name](*arguments, **named)
+            given = inspect.signature(originals[name]).bind(*arguments, **named).args
+            draws.append((Draw(name, tuple(map(int, given))), number))
+            return number
+
+        return draw
+
+    for name in names:
+        setattr(random, name, recording(name))
+    try:
+        yield draws
+    finally:
+        for name, original in originals.items():
+            setattr(random, name, original)

@@ -1,0 +1,292 @@
+"""Tokens in the database: made, revoked, and read all at once by a server, which then checks them in memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import delete, or_, select, update
+from sqlalchemy.orm import Session
+
+from ...core import checks
+from ...core.errors import ArgumentError
+from . import names, tokens
+from .audit import SERVICE, Audit, By
+from .database import Database
+from .errors import RefusedError
+from .grants import ADMIN, LOGIN, MADE, ORDINARY, SCOPES, WEB, Grant, Lifetimes, scopes_of
+from .tables import Clock, Token, User, WebLogin, now
+
+MAX_DAYS: Final = 365
+_MOST_MADE: Final = 100
+_MOST_LOGINS: Final = 1000
+_WAY_OUT: Final = (
+    ". One ends by RemoteAgent.close() or POST /logout, or when it is idle; all end with another password. For "
+    "programs that start often, make one token: axonrl service create-token"
+)
+_MOST_AGENTS: Final = 1000
+"""Of one token: a database takes only so many names in one query."""
+_MOST_EXPIRED: Final = 10_000
+"""Of which a server knows that they were tokens: whoever makes many that end soon does not slow it down."""
+_AT_A_TIME: Final = 500
+"""Rows of one query."""
+
+
+class Tokens:
+    """The tokens of all users.
+
+    Args:
+        database: an open one.
+        audit: where changes are recorded; None for the table alone.
+        lifetimes: how long tokens are good for.
+        quotas: the service's own, for accounts without others; those left out are the defaults.
+        clock: tells the time, in UTC.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        audit: Audit | Path | None = None,
+        lifetimes: Lifetimes | None = None,
+        quotas: Mapping[str, int] | None = None,
+        clock: Clock = now,
+    ) -> None:
+        self._database, self._clock = database, clock
+        self._audit = audit if isinstance(audit, Audit) else Audit(database, audit, clock=clock)
+        self.lifetimes = lifetimes or Lifetimes()
+        self._quotas = {**names.QUOTAS, **(quotas or {})}
+
+    def create_token(
+        self,
+        user: str,
+        name: str,
+        scopes: Iterable[str] | None = None,
+        agents: Iterable[str] | None = None,
+        expires_in: float | None = None,
+        *,
+        by: By = SERVICE,
+        by_administrator: bool = False,
+    ) -> tuple[str, Token]:
+        """Make a token.
+
+        Args:
+            user: whose.
+            name: what it is for, for people.
+            scopes: of :data:`SCOPES`; None for all that every account has.
+            agents: names of the agents that it is for, at most 1,000, which need not exist yet; None for all.
+            expires_in: seconds, at most 365 days.
+            by: who makes it.
+            by_administrator: the user may be given ``metrics``.
+
+        Returns:
+            The token, which is nowhere else, and its row.
+
+        Raises:
+            ArgumentError: an argument is invalid.
+            RefusedError: ``not_found``, ``quota_exceeded``, ``database_unavailable``.
+        """
+        known = names.label("name", name)
+        named = None if agents is None else sorted({names.name("agents", one) for one in agents})
+        if named is not None and not 1 <= len(named) <= _MOST_AGENTS:
+            wanted = f"must name 1 to {_MOST_AGENTS:,} agents, or be left out for all"
+            raise ArgumentError(f"agents {wanted}; got {len(named)}", "agents", agents)
+        lifetime = self._lifetime(expires_in)
+        detail = {"name": known, "agents": named}
+        with self._audit.recorded("token.create", by, user, **detail) as session:
+            owner = find_user(session, user, lock=True)
+            allowed = SCOPES if owner.role == ADMIN else (*ORDINARY, *(["metrics"] if by_administrator else []))
+            given = scopes_of(scopes, allowed)
+            if len(self._alive(session, owner.id, MADE)) >= _MOST_MADE:
+                raise RefusedError("quota_exceeded", f"{user} has {_MOST_MADE} tokens. Revoke one that is not in use")
+            text, row = self._made(owner, tokens.MADE, MADE, known, given)
+            row.agents, row.expires_at = named, row.created_at + lifetime
+            session.add(row)
+        return text, self._token(row.id)
+
+    def tokens(self, user: str | None = None) -> Sequence[Token]:
+        """The tokens of a user or of all, the newest first, revoked and expired ones too."""
+        query = select(Token).order_by(Token.created_at.desc(), Token.id)
+        with self._database.reading() as session:
+            if user is not None:
+                query = query.where(Token.user_id == find_user(session, user).id)
+            return session.scalars(query).all()
+
+    def revoke_token(self, token_id: str, *, user: str | None = None, by: By = SERVICE) -> None:
+        """Revoke a token or a login of the web page; once more does no harm.
+
+        Args:
+            token_id: its id, which a grant has too.
+            user: only if it is this user's.
+            by: who does it.
+
+        Raises:
+            RefusedError: ``not_found``, ``database_unavailable``.
+        """
+        shown = token_id if token_id.isalnum() else ""
+        with self._audit.recorded("token.revoke", by, shown) as session:
+            row = (session.get(Token, shown) or session.get(WebLogin, shown)) if shown else None
+            if row is None or (user is not None and row.user.name != user):
+                # What was given is not repeated: it may be a token in the place of its id.
+                raise RefusedError("not_found", "There is no token with this id: see the list of tokens for theirs")
+            if isinstance(row, Token):
+                row.revoked_at = row.revoked_at or self._clock()
+            else:
+                row.ended_at = row.ended_at or self._clock()
+
+    def active_tokens(self) -> dict[str, Grant]:
+        """All tokens that are good now, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
+        time, grants = self._clock(), {}
+        good = (Token.revoked_at.is_(None), Token.expires_at > time, User.disabled_at.is_(None))
+        idle = or_(Token.idle_until.is_(None), Token.idle_until > time)
+        pages = (WebLogin.ended_at.is_(None), WebLogin.expires_at > time, WebLogin.idle_until > time)
+        with self._database.reading() as session:
+            for token in session.scalars(select(Token).join(User, Token.user_id == User.id).where(*good, idle)):
+                scopes = frozenset(token.scopes) - (frozenset() if token.user.role == ADMIN else {ADMIN})
+                agents = None if token.agents is None else frozenset(token.agents)
+                grants[token.sha256] = self._grant(token, token.kind, scopes, agents)
+            query = select(WebLogin).join(User, WebLogin.user_id == User.id)
+            for login in session.scalars(query.where(*pages, User.disabled_at.is_(None))):
+                grants[login.sha256] = self._grant(login, WEB, frozenset({"read"}), None)
+        return grants
+
+    def expired_tokens(self) -> dict[str, str]:
+        """Tokens whose time is over, and that nobody has revoked: SHA-256 to kind, as long as the rows are there.
+
+        Of each table the newest 10,000.
+        """
+        time = self._clock()
+        over = (Token.revoked_at.is_(None), or_(Token.expires_at <= time, Token.idle_until <= time))
+        known = select(Token.sha256, Token.kind).join(User, Token.user_id == User.id).where(*over)
+        known = known.where(User.disabled_at.is_(None)).order_by(Token.expires_at.desc())
+        left = (WebLogin.ended_at.is_(None), or_(WebLogin.expires_at <= time, WebLogin.idle_until <= time))
+        pages = select(WebLogin.sha256).join(User, WebLogin.user_id == User.id).where(*left)
+        pages = pages.where(User.disabled_at.is_(None)).order_by(WebLogin.expires_at.desc())
+        with self._database.reading() as session:
+            kinds = {row[0]: row[1] for row in session.execute(known.limit(_MOST_EXPIRED))}
+            return kinds | dict.fromkeys(session.scalars(pages.limit(_MOST_EXPIRED)), WEB)
+
+    def used(self, times: Mapping[str, dt.datetime]) -> None:
+        """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 4 seconds."""
+        digests = list(times)
+        for start in range(0, len(digests), _AT_A_TIME):
+            some = digests[start : start + _AT_A_TIME]
+            with self._database.reading() as session:
+                known = session.scalars(select(Token).where(Token.sha256.in_(some))).all()
+                pages = session.scalars(select(WebLogin).where(WebLogin.sha256.in_(some))).all()
+            changes: list[tuple[Token | WebLogin, dict[str, Any]]] = []
+            changes += [(row, self._token_used(row, times[row.sha256])) for row in known]
+            changes += [(row, _moved_on(row, times[row.sha256], self._web_idle)) for row in pages]
+            if any(values for _, values in changes):
+                with self._database.writing() as session:
+                    for row, values in changes:
+                        if values:
+                            session.execute(update(type(row)).where(type(row).id == row.id).values(**values))
+
+    def tidy(self) -> None:
+        """Forget logins that ended 30 days ago. A server does it once a day."""
+        before = self._clock() - dt.timedelta(days=30)
+        ended = or_(Token.revoked_at < before, Token.expires_at < before, Token.idle_until < before)
+        with self._database.writing() as session:
+            session.execute(delete(Token).where(Token.kind == LOGIN, ended))
+            session.execute(delete(WebLogin).where(or_(WebLogin.ended_at < before, WebLogin.expires_at < before)))
+
+    @property
+    def _idle(self) -> dt.timedelta:
+        return dt.timedelta(hours=self.lifetimes.login_idle_hours)
+
+    @property
+    def _web_idle(self) -> dt.timedelta:
+        return dt.timedelta(minutes=self.lifetimes.web_idle_minutes)
+
+    def _lifetime(self, expires_in: float | None) -> dt.timedelta:
+        if expires_in is None:
+            return dt.timedelta(days=self.lifetimes.default_days)
+        return dt.timedelta(seconds=checks.number("expires_in", expires_in, at_least=1, at_most=MAX_DAYS * 86_400))
+
+    def _made(self, owner: User, prefix: str, kind: str, name: str, scopes: list[str]) -> tuple[str, Token]:
+        text, time = tokens.make(prefix), self._clock()
+        row = Token(id=new_id(), user_id=owner.id, kind=kind, name=name, sha256=tokens.digest(text), created_at=time)
+        row.last_four, row.scopes = text[-4:], scopes
+        return text, row
+
+    def _login_token(self, session: Session, owner: User) -> str:
+        """A new login's token. One too many is refused: programs use the others."""
+        if len(self._alive(session, owner.id, LOGIN)) >= _MOST_LOGINS:
+            raise RefusedError("quota_exceeded", f"{owner.name} has {_MOST_LOGINS:,} logins{_WAY_OUT}")
+        scopes = SCOPES if owner.role == ADMIN else ORDINARY
+        text, row = self._made(owner, tokens.LOGIN, LOGIN, LOGIN, list(scopes))
+        row.expires_at = row.created_at + dt.timedelta(days=self.lifetimes.login_days)
+        row.idle_until = row.created_at + self._idle
+        session.add(row)
+        return text
+
+    def _alive(self, session: Session, user_id: str, kind: str) -> Sequence[str]:
+        """The ids of a user's tokens that have not ended."""
+        time, good = self._clock(), (Token.user_id == user_id, Token.kind == kind, Token.revoked_at.is_(None))
+        used = or_(Token.idle_until.is_(None), Token.idle_until > time)
+        return session.scalars(select(Token.id).where(*good, Token.expires_at > time, used)).all()
+
+    def _token(self, token_id: str) -> Token:
+        with self._database.reading() as session:
+            return session.scalars(select(Token).where(Token.id == token_id)).one()
+
+    def _grant(self, row: Token | WebLogin, kind: str, scopes: frozenset[str], agents: frozenset[str] | None) -> Grant:
+        user, quotas = row.user, {**self._quotas, **row.user.quotas}
+        ends = (row.expires_at, row.idle_until)
+        return Grant(row.id, kind, user.id, user.name, user.role, scopes, agents, *ends, quotas)
+
+    def _token_used(self, row: Token, time: dt.datetime) -> dict[str, Any]:
+        day = time.astimezone(dt.timezone.utc).date()
+        values: dict[str, Any] = {} if row.last_used is not None and row.last_used >= day else {"last_used": day}
+        return values | (_moved_on(row, time, self._idle) if row.idle_until is not None else {})
+
+
+def find_user(session: Session, name: str, *, lock: bool = False) -> User:
+    """A user by name; ``lock`` keeps others from changing it until the transaction ends.
+
+    Raises:
+        RefusedError: ``not_found``.
+    """
+    query = select(User).where(User.name == name)
+    user = session.scalars(query.with_for_update() if lock else query).one_or_none() if names.is_name(name) else None
+    if user is None:
+        raise RefusedError("not_found", f"There is no user {checks.shortened(name)}")
+    return user
+
+
+def revoke_all(session: Session, user: User, time: dt.datetime, *, made: bool, keep: str | None = None) -> None:
+    """Revoke a user's logins, and with ``made`` the other tokens too; all but the one with the id ``keep``."""
+    query = update(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None))
+    query = query if made else query.where(Token.kind == LOGIN)
+    session.execute(query.where(Token.id != (keep or "")).values(revoked_at=time))
+    pages = update(WebLogin).where(WebLogin.user_id == user.id, WebLogin.ended_at.is_(None))
+    session.execute(pages.where(WebLogin.id != (keep or "")).values(ended_at=time))
+
+
+def new_id() -> str:
+    """An id for a row: random, so that it says nothing about others."""
+    return uuid.uuid4().hex
+
+
+def to_json(token: Token) -> dict[str, Any]:
+    """A token as a JSON value. Not the token itself, nor its hash."""
+    times = {name: getattr(token, name) for name in ("created_at", "expires_at", "last_used", "revoked_at")}
+    return {
+        "id": token.id,
+        "user": token.user.name,
+        "name": token.name,
+        "scopes": token.scopes,
+        "agents": token.agents,
+        "last_four": token.last_four,
+        **{name: None if time is None else time.isoformat() for name, time in times.items()},
+    }
+
+
+def _moved_on(row: Token | WebLogin, time: dt.datetime, idle: dt.timedelta) -> dict[str, Any]:
+    """A later end of an idle login. Not for a twentieth of the time: that spares most writes."""
+    until = time + idle
+    return {"idle_until": until} if row.idle_until is None or until - row.idle_until > idle / 20 else {}

@@ -1,0 +1,41 @@
+"""``axonrl service export-policy``: the policy of an agent, as ``Agent.export`` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...core.errors import ArgumentError, CheckpointError
+from ...estimators.agent import Agent
+from ...run_dir.checkpoints import CheckpointStore
+from ..accounts import RefusedError, UnusableError, agents, folder
+from ..catalogue import Recipe
+from ..hosting.agent_store import SERVICE, service_part
+from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of
+from .context import Service
+
+
+def export_policy(service: Service) -> int:
+    """Carry it out: of the newest checkpoint, which a running server writes once a minute."""
+    given = service.arguments
+    user, name = agents.split(given.agent)
+    row = service.agents.by_name(service.accounts.user(user).id, name)
+    if row is None:
+        raise RefusedError("not_found", f"There is no agent {given.agent}")
+    path = service.folder / folder.AGENTS / row.id
+    try:
+        target = _agent(path, service.folder / PROGRAMS).export(given.directory)
+    except (ArgumentError, CheckpointError, ValueError) as error:
+        raise UnusableError(f"Agent {given.agent} cannot be exported: {error}") from error
+    return service.done(f"Exported {given.agent} to {target}.", agent=given.agent, directory=str(target))
+
+
+def _agent(path: Path, programs: Path) -> Agent:
+    """An Agent of the folder, which is an ordinary run folder; without TensorFlow where there is a program."""
+    found = CheckpointStore(path).open()
+    if found is None or SERVICE not in found[1]:
+        raise CheckpointError("it has no checkpoint yet")
+    try:
+        program = program_of(Recipe.from_json(service_part(found[1])["recipe"]), programs)
+    except ProgramMissingError:
+        return Agent.load(path)
+    return Agent(None, model_dir=path, compiled=program.directory)

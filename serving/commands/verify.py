@@ -1,0 +1,60 @@
+"""``axonrl service verify``: is everything whole that agents have learned?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..accounts import folder
+from ..accounts.agents import CREATING
+from ..accounts.tables import Agent
+from ..hosting.integrity import Damage, check
+from .context import DONE, FAILED, Service
+
+
+def verify(service: Service) -> int:
+    """Carry it out: 1 if anything is damaged."""
+    rows = service.agents.all()
+    damages = [_row("", "", Damage(service.folder / folder.DATABASE, None, what)) for what in service.database.check()]
+    damages += damages_of(service.folder, rows)
+    if service.as_json:
+        print(json.dumps({"agents": len(rows), "damages": damages}, indent=2))
+    else:
+        say(len(rows), damages)
+    return FAILED if damages else DONE
+
+
+def damages_of(data: Path, rows: Iterable[tuple[str, Agent]]) -> list[dict[str, Any]]:
+    """What is damaged of these agents, as JSON.
+
+    Args:
+        data: the data folder, or a copy of it.
+        rows: owner's names and rows. Of those that are being created only what is there is read.
+    """
+    found = []
+    for owner, row in rows:
+        path = data / folder.AGENTS / row.id
+        if row.status == CREATING and not path.exists():
+            continue
+        found += [_row(f"{owner}/{row.name}", row.id, damage) for damage in check(path)]
+    return found
+
+
+def say(agents: int, damages: list[dict[str, Any]]) -> None:
+    """Print it for people."""
+    for one in damages:
+        at = "" if one["offset"] is None else f", byte {one['offset']:,}"
+        print(f"{one['agent'] or 'database'}: {one['file']}{at}: {one['what']}")
+    print(f"Verified {agents} agents: {f'{len(damages)} damaged places' if damages else 'all are whole'}.")
+
+
+def _row(agent: str, agent_id: str, damage: Damage) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "id": agent_id,
+        "file": str(damage.path),
+        "offset": damage.offset,
+        "what": damage.what,
+    }

@@ -1,0 +1,223 @@
+"""What a hosted agent makes of the steps that it accepted: the one way, now or when a journal is replayed."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from ...core.errors import NonFiniteError
+from ...core.protocols import State
+from ...estimators.stepper import Stepper
+from ...hooks.events import UpdateFacts
+from .pending_actions import recorded_anew
+from .records import Record
+from .streams import FRAGMENT, MOST, Stream, Streams
+
+logger = logging.getLogger("axonrl.serving")
+_Piece: TypeAlias = tuple[str, Mapping[str, Any] | None, float]
+"""An environment, its step or None for the end of its episode, and when that came."""
+_CUT: Final[dict[str, Any]] = {}
+"""Among rows to be stored: what follows continues nothing."""
+_LONG: Final = 0.001
+"""Seconds: an update that takes longer is not to keep other agents waiting."""
+
+
+class AcceptedSteps:
+    """Stores the transitions of accepted records, in their order, and learns what is due.
+
+    What it becomes depends on its state and on the records alone, so that a journal leads to the same bits again.
+
+    Args:
+        stepper: of one lane; no other may drive it.
+        gathers: are steps of several environments stored in fragments of one environment each? So it must be where
+            something spans several timesteps: sums of n rewards, rollouts.
+    """
+
+    def __init__(self, stepper: Stepper, gathers: bool) -> None:
+        self.stepper = stepper
+        self.gathers = gathers
+        self.streams = Streams()
+        self.facts: UpdateFacts | None = None
+        """Of the last update; None before the first."""
+        self.failure: str | None = None
+        """Why it learns no more."""
+        self._pending: collections.deque[_Piece] = collections.deque()
+        self._rows: collections.deque[dict[str, Any]] = collections.deque()
+        self._steps_pending = 0
+        self._seconds_of_update = 0.0
+
+    # -- doing it, a piece at a time ----------------------------------------------------------------------------------
+
+    def accept(self, record: Record) -> None:
+        """Put a record behind those that are to be applied."""
+        steps = record.steps or [None] * len(record.environments)
+        self._pending.extend((name, step, record.time) for name, step in zip(record.environments, steps, strict=True))
+        self._steps_pending += len(record.steps)
+
+    @property
+    def has_work(self) -> bool:
+        """Is anything left to do?"""
+        return self.failure is None and bool(self.stepper.pending_updates or self._rows or self._pending)
+
+    @property
+    def next_is_update(self) -> bool:
+        """Is the next piece an update?"""
+        return self.stepper.pending_updates > 0
+
+    @property
+    def next_is_long(self) -> bool:
+        """Is the next piece an update that takes more than a millisecond, or the first one, of which nobody knows?"""
+        return self.stepper.pending_updates > 0 and not 0.0 < self._seconds_of_update <= _LONG
+
+    def work(self) -> None:
+        """Do one piece of it: an update, or storing one transition, or taking the next step or end of an episode.
+
+        Whatever goes wrong is the ``failure`` of this agent, and no other one's.
+        """
+        try:
+            self._work()
+        except Exception as error:
+            logger.exception("an agent has failed")
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _work(self) -> None:
+        if self.stepper.pending_updates:
+            self._learn()
+        elif self._rows:
+            row = self._rows.popleft()
+            if row is _CUT:
+                self.stepper.memory.cut()  # type: ignore[attr-defined] # the catalogue has axonrl's own memories
+            else:
+                self.stepper.store_one(row)
+        else:
+            self._take(*self._pending.popleft())
+
+    def reset(self) -> None:
+        """Forget what was to be done, and the failure: the state is about to be loaded."""
+        self._pending.clear()
+        self._rows.clear()
+        self._steps_pending, self.failure, self.facts = 0, None, None
+        self.stepper.pending_updates = 0
+
+    def finish(self, gets_on: Callable[[], None]) -> None:
+        """Do all of it; ``gets_on`` is called after each piece."""
+        while self.has_work:
+            self.work()
+            gets_on()
+
+    def seconds_owed(self) -> float:
+        """How long the updates take that are due or will be, by the time that the last ones took."""
+        schedule = self.stepper.schedule
+        waiting = self._steps_pending + len(self._rows)
+        now = self.stepper.counters.global_timestep
+        due = 0 if self.stepper.memory.is_rollout else schedule.due(now + waiting) - schedule.due(now)
+        return (self.stepper.pending_updates + due) * self._seconds_of_update
+
+    def _learn(self) -> None:
+        began = time.perf_counter()
+        step = self.stepper.counters.global_step
+        try:
+            facts = self.stepper.learn()
+        except NonFiniteError as error:
+            self.failure = f"update {step + 1} failed: {error}"
+            return
+        self.stepper.pending_updates -= 1
+        if not math.isfinite(facts.loss):
+            self.failure = f"the loss of update {step + 1} is {facts.loss}"
+        self.facts = facts
+        took = time.perf_counter() - began
+        self._seconds_of_update += 0.1 * (took - self._seconds_of_update) if self._seconds_of_update else took
+
+    def _take(self, name: str, step: Mapping[str, Any] | None, now: float) -> None:
+        """All before it is applied: what is computed here depends on that."""
+        if step is None:
+            if name in self.streams.by_name:
+                self._end(self.streams.use(name), now)
+            return
+        self._steps_pending -= 1
+        row = dict(step)
+        if any(key not in row for key in self.stepper.behaviour.recorded):
+            row |= recorded_anew(self.stepper, row["observation"], row["action"])
+        self._step(name, row, now)
+
+    def _step(self, name: str, row: dict[str, Any], now: float) -> None:
+        streams = self.streams
+        if name not in streams.by_name:
+            self._make_room(now)
+        stream = streams.use(name)
+        streams.count(stream, row["reward"], now)
+        if not self.gathers:
+            self._rows.append(row)
+        else:
+            stream.rows.append(row)
+            ended = row["terminated"] or row["truncated"]
+            if len(streams) == 1 or ended or len(stream.rows) == FRAGMENT:
+                self._flush(stream, ended or len(streams) > 1)
+        if row["terminated"] or row["truncated"]:
+            streams.finish(stream, now, terminated=row["terminated"])
+
+    def _make_room(self, now: float) -> None:
+        """Before another environment comes."""
+        streams = self.streams
+        if len(streams) == MOST:
+            oldest = streams.unused_longest()
+            self._end(oldest, now)
+            streams.close(oldest.name)
+        if self.gathers and len(streams) == 1:  # its steps were stored as they came
+            self._rows.append(_CUT)
+
+    def _end(self, stream: Stream, now: float) -> None:
+        """The running episode of an environment ends with its last step, truncated."""
+        if stream.rows:
+            stream.rows[-1]["truncated"] = True
+            self._flush(stream, cut=True)
+        elif self.gathers and len(self.streams) == 1:
+            self._rows.append(_CUT)
+        if stream.running:
+            self.streams.finish(stream, now, terminated=False)
+
+    def _flush(self, stream: Stream, cut: bool) -> None:
+        self._rows.extend(stream.rows)
+        stream.rows = []
+        if cut:
+            self._rows.append(_CUT)
+
+    def progress(self, accepted: int) -> dict[str, Any]:
+        """Counters and mean return, as ``info`` has them; ``accepted``: how many steps were."""
+        return {
+            "counters": {
+                "global_timestep": accepted,
+                "global_step": self.stepper.counters.global_step,
+                "global_episode": self.streams.finished,
+            },
+            "episode_return_mean": self.streams.mean_return(),
+        }
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """The streams, when there is nothing left to do; the stepper has a state of its own.
+
+        Raises:
+            RuntimeError: there is.
+        """
+        if self.has_work:
+            raise RuntimeError("a hosted agent is saved when everything that it accepted has been applied")
+        facts = self.facts
+        told = None if facts is None else {"loss": facts.loss, **facts.metrics}
+        return {"streams": self.streams.state_dict(), "facts": told}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self.streams.load_state_dict(state["streams"])
+        self.tell(state["facts"])
+
+    def tell(self, told: Mapping[str, float] | None) -> None:
+        """Loss and metrics of the last update; None if there was none."""
+        self.facts = None
+        if told is not None:
+            self.facts = UpdateFacts(told["loss"], {name: value for name, value in told.items() if name != "loss"})

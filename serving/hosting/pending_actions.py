@@ -1,0 +1,170 @@
+"""How a hosted agent acts, and what it remembers of that until the step comes back."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...core.protocols import Array, ArrayTree
+from ...estimators.stepper import Stepper
+from .failures import invalid
+from .values import Actions
+
+EPSILON: Final = "epsilon"
+GAUSSIAN: Final = "gaussian"
+DRAWN: Final = "drawn"
+_REMEMBERED: Final = 64
+"""Environments whose last act is remembered."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Act:
+    """The last act in an environment: what it saw and sent, and what is to be stored if that was done."""
+
+    saw: bytes
+    sent: bytes
+    action: Array
+    recorded: Mapping[str, Any]
+
+
+class PendingActions:
+    """Acts with the weights of a stepper. Nothing that learning depends on changes.
+
+    Args:
+        stepper: of one lane, without a recurrent state.
+        actions: of its space.
+        noise: what ``noise`` of an act means: ``"epsilon"``, the probability of a random action; ``"gaussian"``, a
+            standard deviation in half-ranges; ``"drawn"``, nothing, since actions are drawn from the policy.
+    """
+
+    def __init__(self, stepper: Stepper, actions: Actions, noise: str) -> None:
+        self._stepper = stepper
+        self._actions = actions
+        self._kind = noise
+        self._names = stepper.behaviour.recorded
+        self._rng = np.random.default_rng()  # a new stream after each start: learning does not depend on it
+        self._last: collections.OrderedDict[str, _Act] = collections.OrderedDict()
+        if not actions.discrete:
+            self._half = (actions.high - actions.low) / np.float32(2)
+
+    def act(
+        self, observations: Sequence[ArrayTree], environments: Sequence[str], noise: float, explore: bool | None
+    ) -> Array:
+        """Actions [N, ...] as clients are to take them.
+
+        Args:
+            observations: N of them.
+            environments: whose they are.
+            noise: 0 .. 1, of the kind of this agent.
+            explore: None for ``noise``; True for the behaviour policy; False for greedy actions.
+        """
+        batch = stacked(observations)
+        chosen, recorded = self._chosen(batch, len(observations), noise, explore)
+        sent = self._actions.sent(chosen)
+        if self._names and recorded is not None:
+            for k, environment in enumerate(environments):
+                values = {name: value[k] for name, value in recorded.items()}
+                saw = as_bytes(observations[k])
+                self._last[environment] = _Act(saw, sent[k].tobytes(), chosen[k], values)
+                self._last.move_to_end(environment)
+            while len(self._last) > _REMEMBERED:
+                self._last.popitem(last=False)
+        return sent
+
+    def _chosen(
+        self, batch: ArrayTree, size: int, noise: float, explore: bool | None
+    ) -> tuple[Array, Mapping[str, Any] | None]:
+        """Actions [N, ...], and what was recorded with them; None where no behaviour policy chose them."""
+        stepper = self._stepper
+        if explore or (explore is None and self._kind == DRAWN):
+            if size == 1:
+                action, recorded = stepper.act(batch)
+                return np.asarray(action), recorded
+            each = [stepper.act(_row(batch, k)) for k in range(size)]
+            merged = {name: np.concatenate([r[name] for _, r in each]) for name in each[0][1]}
+            return np.concatenate([np.asarray(action) for action, _ in each]), merged
+        predictions, _ = stepper.executor.act(batch)
+        greedy: Array = predictions["action"]
+        if explore is False or noise == 0:
+            return greedy, None
+        if self._kind == EPSILON:
+            explores = self._rng.random(size) < noise
+            space: Any = self._actions.leaf.space
+            random = self._rng.integers(int(space.n), size=size, dtype=np.int32) + np.int32(space.start)
+            return np.where(explores, random, greedy), None
+        drawn = self._rng.standard_normal(greedy.shape, np.float32)
+        return greedy + np.float32(noise) * self._half * drawn, None
+
+    def taken(self, environment: str, observation: ArrayTree, action: Array) -> tuple[Array, Mapping[str, Any]] | None:
+        """The action to store, and what was recorded with it, if this is what the environment's last act sent.
+
+        Returns:
+            None where it must be computed anew, with the weights of now.
+        """
+        if not self._names:
+            return action, {}
+        last = self._last.get(environment)
+        if last is not None and last.sent == action.tobytes() and last.saw == as_bytes(observation):
+            return last.action, last.recorded
+        return None
+
+    def check(self, observation: ArrayTree, action: Array, where: str) -> None:
+        """Refuse an action whose probability in the policy of now is 0, or cannot be told: RefusedError."""
+        try:
+            recorded_anew(self._stepper, observation, action)
+        except ValueError as error:
+            raise invalid(where, str(error)) from None
+
+
+def recorded_anew(stepper: Stepper, observation: ArrayTree, action: Array) -> dict[str, Any]:
+    """What an act would have recorded had the policy of now taken this action.
+
+    Raises:
+        ValueError: the action's probability is 0, or cannot be told.
+    """
+    return {name: value[0] for name, value in recorded_for(stepper, stacked([observation]), action[None]).items()}
+
+
+def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[str, Array]:
+    """As :func:`recorded_anew`, of observations [N, ...] and actions [N, ...]."""
+    predictions, _ = stepper.executor.act(observations)
+    exploration: Any = stepper.exploration
+    found: dict[str, Array] = {}
+    for name in stepper.behaviour.recorded:
+        if name in predictions:
+            found[name] = predictions[name]
+            continue
+        value = exploration.log_prob_of(predictions, actions)
+        if not np.isfinite(value).all():
+            raise ValueError("has no probability in the agent's policy")
+        found[name] = value
+    return found
+
+
+def stacked(observations: Sequence[ArrayTree]) -> Any:
+    """Observations as a batch [N, ...]."""
+    first = observations[0]
+    if isinstance(first, Mapping):
+        parts: Any = observations
+        return {name: np.stack([part[name] for part in parts]) for name in first}
+    if len(observations) == 1:
+        return np.asarray(first)[None]
+    return np.stack([np.asarray(one) for one in observations])
+
+
+def as_bytes(observation: Any) -> bytes:
+    """An observation's content, to compare it with another one."""
+    if isinstance(observation, Mapping):
+        return b"".join(observation[name].tobytes() for name in sorted(observation))
+    content: bytes = observation.tobytes()
+    return content
+
+
+def _row(batch: Any, k: int) -> Any:
+    if isinstance(batch, Mapping):
+        return {name: value[k : k + 1] for name, value in batch.items()}
+    return batch[k : k + 1]

@@ -1,0 +1,129 @@
+"""What a state that a client sent makes of its agent: acts and updates on the largest numbers that it brings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ...core.errors import NonFiniteError
+from ...core.protocols import Array, ArraySpec
+from ...estimators.stepper import Stepper
+from ...memories.columns import FLAGS, map_tree
+from .failures import RefusedError, invalid
+
+_ADDED: Final = ("discount", "weight")
+"""What memories add to the rows."""
+
+Columns: TypeAlias = Mapping[str, Any]
+"""Rows [T, ...] by column; those of a Dict's parts below the column."""
+Limits: TypeAlias = Mapping[str, tuple[Any, Any]]
+"""The lowest and the highest value of columns that hold integers."""
+
+
+def try_updates(stepper: Stepper, sources: Sequence[Columns], limits: Limits) -> None:
+    """Act and update with the weights and counters of now, and put the weights back.
+
+    Args:
+        stepper: in no use yet.
+        sources: the rows that the state brings: of the memory, and those that wait.
+        limits: of their columns.
+
+    Raises:
+        RefusedError: an action, a loss or a weight is not finite then.
+    """
+    executor: Any = stepper.executor  # a Learner: agents of a service have compiled programs
+    memory: Any = stepper.memory
+    train, weights, rng = executor.program.train, stepper.weights(), np.random.default_rng(0)
+    counters = {"global_step": stepper.counters.global_step, "global_timestep": stepper.counters.global_timestep}
+    batches = [*_batches(train.batch, sources, limits, float(memory.discount))]
+    try:
+        for batch in [*batches, batches[-1]]:  # what an update does to the variables shows in the next
+            stepper.act(map_tree(functools.partial(_first, axes=batch["terminated"].ndim), batch["observation"]))
+            draws = [request.draw(rng) for request in train.noise]
+            loss = executor.train(batch, {**counters, "progress": 0.0}, draws).scalars[0]
+            if not np.isfinite(loss):
+                raise _refused(f"a loss of {loss}")
+            for name, array in stepper.weights().items():
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise _refused(f"numbers in {name} that are not finite")
+    except NonFiniteError as error:
+        raise _refused(str(error)) from None
+    stepper.set_weights(weights)
+
+
+def rows_of(columns: Any, which: Any) -> Any:
+    """These rows of all columns."""
+    if isinstance(columns, Mapping):
+        return {name: rows_of(part, which) for name, part in columns.items()}
+    return columns[which]
+
+
+def column_of(columns: Columns, name: str) -> Array:
+    """A column by its flat name: ``reward``, ``observation:position``."""
+    key, _, part = name.partition(":")
+    found: Array = columns[key][part] if part else columns[key]
+    return found
+
+
+def _batches(
+    specs: Mapping[str, Any], sources: Sequence[Columns], limits: Limits, discount: float
+) -> Iterator[dict[str, Any]]:
+    """Of each row that holds a largest number a batch, as a sampler may draw it; of a made-up row if there are none."""
+    stored = {key: spec for key, spec in specs.items() if key not in _ADDED}
+
+    def filled(spec: Any, name: str, row: Columns | None) -> Any:
+        if isinstance(spec, Mapping):
+            return {part: filled(leaf, f"{name}:{part}", row) for part, leaf in spec.items()}
+        value = _made_up(spec, name, limits) if row is None else column_of(row, name)
+        return np.resize(value, spec.shape).astype(spec.dtype)
+
+    for row in _largest(sources) or [None]:
+        batch = {key: filled(spec, key, row) for key, spec in stored.items()}
+        discounts = discount * (1 - batch["terminated"].astype(np.float32))
+        added = {"discount": discounts, "weight": np.ones_like(discounts)}
+        yield batch | {key: added[key].astype(specs[key].dtype) for key in _ADDED if key in specs}
+
+
+def _first(array: Array, axes: int) -> Array:
+    """The first row of a batch, of the only lane: [1, ...]."""
+    row: Array = array.reshape(-1, *array.shape[axes:])[:1]
+    return row
+
+
+def _largest(sources: Sequence[Columns]) -> Sequence[Columns | None]:
+    """The row with the largest number of each column."""
+    found: list[Columns] = []
+    for columns in sources:
+        if len(columns["reward"]):
+            chosen = {int(_sizes(array).argmax()) for array in _floats(columns)}
+            found += [rows_of(columns, row) for row in sorted(chosen)]
+    return found
+
+
+def _made_up(spec: ArraySpec, name: str, limits: Limits) -> Array:
+    """A value that the column may have: of masks all that are legal, of actions the first."""
+    key = name.partition(":")[0]
+    low, high = limits.get(name, (0, spec.dtype.kind == "b" and key not in FLAGS))
+    return np.asarray(low if key == "action" else high, spec.dtype)
+
+
+def _floats(columns: Any) -> Iterator[Array]:
+    if isinstance(columns, Mapping):
+        for part in columns.values():
+            yield from _floats(part)
+    elif columns.dtype.kind == "f":
+        yield columns
+
+
+def _sizes(array: Array) -> Array:
+    """The largest absolute value of each row."""
+    rows = array.reshape(len(array), -1)
+    sizes: Array = np.maximum(rows.max(1, initial=0), -rows.min(1, initial=0))
+    return sizes
+
+
+def _refused(what: str) -> RefusedError:
+    return invalid("encoded_network", f"and encoded_buffer lead to {what}")

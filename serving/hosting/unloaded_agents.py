@@ -1,0 +1,64 @@
+"""What is known of an agent that is not in memory, without opening it: what its newest checkpoint says in its manifest.
+
+After a kill -9 the journal has steps that no checkpoint has. They were acknowledged, so they are counted; which updates
+and episodes follow from them is known when the agent is opened.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import CheckpointError
+from ...run_dir.checkpoints import CheckpointStore
+from .agent_store import JOURNAL, is_void, nbytes_of
+from .journal import DamagedJournalError, Journal
+from .records import steps_in
+from .segments import BEGIN, segments_of
+
+
+def known(path: Path) -> dict[str, Any]:
+    """A part of what ``info`` answers of an agent in memory.
+
+    Args:
+        path: the agent's folder.
+
+    Returns:
+        ``bytes``; ``counters`` and ``episode_return_mean``, if a checkpoint has them; ``status`` and ``status_detail``,
+        if the journal is damaged. Empty if there is no such folder, or it cannot be read just now.
+    """
+    if not path.is_dir():
+        return {}
+    try:
+        store, journal = CheckpointStore(path), Journal(path / JOURNAL)
+        found = {"bytes": nbytes_of(path, store)}
+        about = _newest(store, journal)
+        return found if about is None else {**found, **_counted(about, journal)}
+    except (CheckpointError, OSError):  # another server writes there, or the disk fails
+        return {}
+
+
+def _newest(store: CheckpointStore, journal: Journal) -> dict[str, Any] | None:
+    """What the newest checkpoint that counts says; None if it says nothing."""
+    for index in reversed(store.kept()):
+        about, _ = store.about(index)
+        if "number" not in about:
+            return None
+        if not is_void(journal, about):
+            return about
+    return None
+
+
+def _counted(about: dict[str, Any], journal: Journal) -> dict[str, Any]:
+    """With the steps in the journal that came after the checkpoint."""
+    found = {name: about[name] for name in ("counters", "episode_return_mean")}
+    later = [one for one in segments_of(journal.folder) if one.first > about["number"]]
+    if not any(one.path.stat().st_size > BEGIN for one in later):
+        return found
+    counters = dict(found["counters"])
+    try:
+        for _, content in journal.read(about["number"] + 1, mend=False):
+            counters["global_timestep"] += steps_in(content)
+    except (DamagedJournalError, ValueError) as error:
+        found |= {"status": "failed", "status_detail": str(error)}
+    return {**found, "counters": counters}

@@ -1,0 +1,159 @@
+"""Building: the compiled program of a recipe, and initial weights for seeds. Loads TensorFlow when it is called."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import secrets
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from ...core import registry
+from ...core.errors import ArgumentError, CheckpointError
+from ...core.protocols import RunConfig
+from ...environments import spaces
+from ...policies import compiled
+from ...policies.compiled import CompiledProgram
+from ..catalogue import hosted
+from ..catalogue.recipes import Recipe
+from ..hosting.programs import ProgramMissingError, program_of
+from . import seed_pool
+
+SPARES: Final = 32
+_SPARE_BYTES: Final = 64 * 2**20
+"""Of the weights of all spare seeds: large networks have fewer."""
+_OTHERS: Final = 32
+"""Initial weights that stay beside those of spare seeds and of the program's own, within as many bytes."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+logger = logging.getLogger("axonrl.serving")
+
+
+def build(recipe: Recipe, programs: Path) -> tuple[bool, str]:
+    """Have the program of a recipe, with the initial weights of its seed.
+
+    Args:
+        recipe: of an agent.
+        programs: the folder of all programs.
+
+    Returns:
+        Was it compiled now? And the name of its folder: the recipe's digest, or that of another one that it serves too.
+
+    Raises:
+        ValueError: the model cannot be compiled, or a parameter is invalid.
+        CheckpointError: it cannot be written.
+    """
+    program = _existing(recipe, programs)
+    if program is None:
+        _compile(recipe, programs / recipe.digest)
+        return True, recipe.digest
+    if recipe.seed not in program.seeds():
+        _add_seeds(program.directory, [recipe.seed])
+    return False, program.directory.name
+
+
+def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int = 8) -> bool:
+    """Write initial weights for some more spare seeds, and remove those of other seeds that are too many.
+
+    Args:
+        programs: the folder of all programs.
+        digest: of the program.
+        wanted: spare seeds that there shall be.
+        at_once: at most so many are made in this call.
+
+    Returns:
+        Are there enough now?
+
+    Raises:
+        ValueError: the program is damaged.
+        CheckpointError: they cannot be written.
+    """
+    program = compiled.read(programs / digest)
+    _remove_old_weights(program, seed_pool.seeds(programs, digest))
+    if not program.everything["any_seed"]:
+        return True
+    there = program.seeds()
+    wanted = _at_most(wanted, program)
+    missing = min(at_once, wanted - seed_pool.count(programs, digest))
+    if missing > 0:
+        seeds = [secrets.randbits(32) for _ in range(missing)]
+        seeds = [seed for seed in dict.fromkeys(seeds) if seed not in there]
+        _add_seeds(program.directory, seeds)
+        for seed in seeds:
+            seed_pool.add(programs, digest, seed)
+    return seed_pool.count(programs, digest) >= wanted
+
+
+def _at_most(wanted: int, program: CompiledProgram) -> int:
+    """So many initial weights, fewer where they are large."""
+    size = program.weights_path(program.seed).stat().st_size
+    return min(wanted, max(1, _SPARE_BYTES // size))
+
+
+def _remove_old_weights(program: CompiledProgram, unused: Collection[int]) -> None:
+    """Of seeds that agents were given, or asked for: all but the newest. One that is wanted again is made again."""
+    found = []
+    for seed in program.seeds():
+        if seed != program.seed and seed not in unused:
+            with contextlib.suppress(FileNotFoundError):  # a worker has just removed it
+                found.append((program.weights_path(seed).stat().st_mtime_ns, seed))
+    for _, seed in sorted(found, reverse=True)[_at_most(_OTHERS, program) :]:
+        program.weights_path(seed).unlink(missing_ok=True)
+
+
+def failure(recipe: Recipe | None, error: Exception) -> tuple[int, dict[str, Any]]:
+    """An error as a status and a body."""
+    match error:
+        case ArgumentError():
+            names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
+            where = f"config.{names[error.argument]}" if error.argument in names else "config"
+            return 422, _body("invalid_value", str(error), where)
+        case ValueError():
+            return 422, _body("invalid_value", str(error), "config")
+        case CheckpointError() | OSError():
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _FULL:
+                return 507, _body("storage_full", "there is no space left for the program of this agent")
+            logger.error("a program cannot be written", exc_info=error)
+            return 503, _body("unavailable", "the program of this agent cannot be written just now")
+    logger.error("a program cannot be built", exc_info=error)
+    return 500, _body("internal", f"building the program failed: {type(error).__name__}")
+
+
+def _body(code: str, detail: str, where: str | None = None) -> dict[str, Any]:
+    return {"code": code, "detail": detail, "errors": [] if where is None else [{"where": where, "what": detail}]}
+
+
+def _existing(recipe: Recipe, programs: Path) -> CompiledProgram | None:
+    """The program that serves a recipe; None if there is none, or it is damaged."""
+    try:
+        program = program_of(recipe, programs)
+        program.program()
+    except ProgramMissingError:
+        return None
+    except ValueError as error:
+        logger.warning("%s is built again: %s", recipe.digest, error)
+        return None
+    return program if program.seeds() else None
+
+
+def _compile(recipe: Recipe, directory: Path) -> None:
+    from ...estimators.agent import Agent
+    from ...models.blocks.optimizers import only_keras_ops
+
+    arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
+    memory = registry.find("memory", recipe.memory["kind"])(**arguments)
+    where = spaces.from_json(recipe.observation), spaces.from_json(recipe.action)
+    # Size is no reason for TensorFlow here: there would be a process of it for each agent.
+    config = RunConfig(seed=recipe.seed, runtime="litert")
+    with tempfile.TemporaryDirectory() as folder, only_keras_ops():
+        agent = Agent(recipe.model_fn, memory, folder, config, recipe.params)
+        agent.compile(directory, where, seeds=[recipe.seed])
+
+
+def _add_seeds(directory: Path, seeds: list[int]) -> None:
+    from ...estimators.compilation import add_seeds
+
+    add_seeds(directory, seeds)
