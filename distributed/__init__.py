@@ -1,7 +1,7 @@
-"""Training on more than one process or machine: actors that load no TensorFlow, replay shards, one learner.
+"""Training on several processes or machines: actors without TensorFlow, replay shards, and one learner.
 
-``Cluster`` says how; ``agent.train(env, cluster=Cluster(actors=4))`` does it. Importing this loads neither Ray nor
-TensorFlow.
+Pass a ``Cluster`` to train: ``agent.train(env, cluster=Cluster(actors=4))``. Importing this package loads neither Ray
+nor TensorFlow.
 """
 
 from .cluster import Cluster

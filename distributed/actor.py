@@ -1,4 +1,4 @@
-"""What an actor does: it steps environments with a policy, and answers requests by unrolls. Loads no TensorFlow."""
+"""An actor steps environments with a policy and answers requests with unrolls. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from ..environments.statistics import statistics_of, take_moments
 from ..explorations.returned_actions import level_of
 from ..policies.actor import ActorProgram
 from ..policies.behaviour import Behaviour
-from .apex_epsilons import Ladder
+from .apex_epsilons import ApexEpsilonGreedy
 from .unrolls import Ended, Head, Request, Seconds, Unroll, UnrollId, map_tree
 
 _ACTOR: Final = 1
-"""The first word of the spawn key of what actors draw, after that of the cluster; it must never change."""
+"""First word of an actor's spawn key, after the cluster's; must never change."""
 _CLUSTER: Final = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Collecting:
-    """What an actor is made from.
+class ActorSpec:
+    """Everything an actor is built from.
 
     Args:
-        actor: its index.
-        incarnation: how often it was made before.
-        program: what acts.
-        environment: makes its N environments.
+        actor: index of the actor.
+        incarnation: number of earlier processes of this actor.
+        program: the policy's program.
+        environment: makes the N environments.
         transition: specs of one environment's transition.
         length: T, timesteps in an unroll.
-        run_seed: of the run.
-        statistics: of normalising wrappers, where they begin; None where there are none.
-        n_step: timesteps of a return, for the TD errors of new transitions; None if nobody wants these.
-        discount: of the memory.
-        epsilons: of the environments, float64 [N], for an epsilon-greedy exploration; None for its own.
+        run_seed: seed of the run.
+        statistics: initial statistics of normalising wrappers; None without such wrappers.
+        n_step: timesteps of a return, for the TD errors of new transitions; None if no TD errors are needed.
+        discount: the memory's discount.
+        epsilons: one per environment, float64 [N], for epsilon-greedy exploration; None to use the model's own.
     """
 
     actor: int
@@ -57,13 +57,13 @@ class Collecting:
 
 
 class Collector:
-    """An actor, without the process that it is in.
+    """An actor, independent of the process it runs in.
 
-    Its future follows from what it is made from and the weights it is given: environments and exploration draw from
+    Deterministic given its spec and the weights it receives: environments and exploration draw from
     ``SeedSequence(run_seed, spawn_key=(4, 1, actor, incarnation))``.
     """
 
-    def __init__(self, made: Collecting) -> None:
+    def __init__(self, made: ActorSpec) -> None:
         self._made = made
         self.incarnation = made.incarnation
         sequence = np.random.SeedSequence(made.run_seed, spawn_key=(_CLUSTER, _ACTOR, made.actor, made.incarnation))
@@ -76,12 +76,12 @@ class Collector:
         self._program = made.program
         predict = made.program.predict
         if made.epsilons is not None:
-            exploration = Ladder(made.epsilons, self._env.action_space)
+            exploration = ApexEpsilonGreedy(made.epsilons, self._env.action_space)
             predict = dataclasses.replace(predict, exploration=exploration)
         self._executor = made.program.executor()
         self._behaviour = Behaviour(predict, self._executor, self._env.num_envs, acting)
         self.version = made.program.version
-        """Of the weights that act."""
+        """Version of the weights in use."""
         everyone = np.ones(self._env.num_envs, np.bool_)
         self._observation = self._reset(everyone, None)
         self._returns = np.zeros(self._env.num_envs)
@@ -92,7 +92,7 @@ class Collector:
         self._targets = _Targets.of(made, self._env.num_envs)
 
     def set_weights(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
-        """Act with these weights from the next unroll on, and normalise by what all actors have learnt."""
+        """Use these weights from the next unroll on, and normalise with the statistics of all actors."""
         self._executor.set_weights(weights)
         self.version = version
         if statistics:
@@ -100,10 +100,10 @@ class Collector:
             self._learnt_at = statistics_of(self._env.env)
 
     def collect(self, request: Request) -> Unroll:
-        """The next unroll.
+        """Collect the next unroll.
 
         Raises:
-            BrokenEnvironmentError: an environment raised, or returned what its spaces do not allow.
+            BrokenEnvironmentError: an environment raised, or returned a value outside its spaces.
             NonFiniteError: a reward, an observation or an action is NaN or infinite.
         """
         began = time.perf_counter()
@@ -165,7 +165,7 @@ class Collector:
         return Unroll(head, observations, columns, _stacked(final, observations), at, td_error)
 
     def _learnt(self) -> State:
-        """What normalising wrappers have learnt since the unroll before, or since they were told."""
+        """Statistics gathered by normalising wrappers since the previous unroll, or since they were last set."""
         before, self._learnt_at = self._learnt_at, statistics_of(self._env.env)
         return learnt(before, self._learnt_at)
 
@@ -193,12 +193,12 @@ class Collector:
 
     def _levels(self, request: Request) -> Array:
         exploration: Any = self._behaviour.exploration
-        if isinstance(exploration, Ladder):
+        if isinstance(exploration, ApexEpsilonGreedy):
             return exploration.epsilons
         return np.full(self._env.num_envs, level_of(exploration, request.timestep))
 
     def _values_of(self, observation: ArrayTree, ended: Array, like: Array) -> Array:
-        """Values [N, A] of the observations that ended episodes; of the others the next timestep knows them."""
+        """Values [N, A] of the last observations of ended episodes; the other values come with the next timestep."""
         if not ended.any():
             return np.zeros_like(like)
         predictions, _ = self._executor.act(observation)
@@ -207,20 +207,20 @@ class Collector:
 
 
 class _Targets:
-    """TD errors of n-step returns, from the values that were predicted when acting.
+    """TD errors of n-step returns, from the values predicted while acting.
 
-    ``R + gamma^m max_a Q(s', a) - Q(s, a)``, m <= n: Horgan et al. 2018, appendix F. Those of the newest n - 1
-    timesteps become known in the next unroll.
+    ``R + gamma^m max_a Q(s', a) - Q(s, a)``, m <= n: Horgan et al. 2018, appendix F. The errors of the newest n - 1
+    timesteps are completed by the next unroll.
     """
 
     def __init__(self, length: int, number: int, n_step: int, discount: float, start: int) -> None:
         self._n, self._gamma, self._start = n_step, discount, start
         self._number, self._length = number, length
-        self._open: list[dict[str, Array]] = []  # the newest timesteps whose returns go on, oldest first
+        self._open: list[dict[str, Array]] = []  # newest timesteps with incomplete returns, oldest first
         self._found: Array = np.full((length, number), np.nan, np.float32)
 
     @classmethod
-    def of(cls, made: Collecting, number: int) -> _Targets | None:
+    def of(cls, made: ActorSpec, number: int) -> _Targets | None:
         space, outputs = made.program.action_space, made.program.predict.outputs
         known = made.n_step is not None and "q_values" in outputs and isinstance(space, spaces.Discrete)
         if not known or made.n_step is None or made.program.predict.state is not None:
@@ -228,7 +228,7 @@ class _Targets:
         return cls(made.length, number, made.n_step, made.discount, int(space.start))
 
     def add(self, t: int, values: Array, action: Any, outcome: Mapping[str, Array], final: Array) -> None:
-        """A timestep: values [N, A] where it acted, and ``final`` [N, A] those where its episode ended."""
+        """Add a timestep: ``values`` [N, A] when it acted, and ``final`` [N, A] where its episode ended."""
         if t:
             self.close(t, values)
         taken = values[np.arange(len(values)), np.asarray(action) - self._start]
@@ -243,7 +243,7 @@ class _Targets:
             one["target"] = np.where(going & ended, one["r"] + one["discount"] * bootstrap, one["target"])
 
     def close(self, t: int, values: Array) -> None:
-        """The values [N, A] before timestep t of the unroll: the return that ends there is complete."""
+        """Complete the return that ends at timestep t of the unroll, given the values [N, A] there."""
         if len(self._open) < self._n:
             return
         one = self._open.pop(0)
@@ -251,7 +251,7 @@ class _Targets:
         self._found[t - 1] = target - one["q"]
 
     def taken(self) -> Array:
-        """Those of the unroll that ends here: row t is of timestep t - (n - 1)."""
+        """TD errors that this unroll completed: row t belongs to timestep t - (n - 1)."""
         found, self._found = self._found, np.full((self._length, self._number), np.nan, np.float32)
         return found
 
@@ -277,7 +277,7 @@ def _arrays(tree: Any) -> list[Array]:
 
 
 def _stacked(rows: list[Any], like: Any) -> Any:
-    """Rows as arrays [E, ...]."""
+    """Stack rows into arrays [E, ...]."""
     if isinstance(like, Mapping):
         return {key: _stacked([row[key] for row in rows], like[key]) for key in like}
     return np.stack(rows) if rows else np.zeros((0, *like.shape[2:]), like.dtype)

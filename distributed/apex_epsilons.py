@@ -1,4 +1,4 @@
-"""The ladder of epsilons: actors that explore differently, each always in the same way.
+"""The epsilon ladder of Ape-X: each actor explores with its own constant epsilon.
 
 Source: Horgan et al. 2018, https://arxiv.org/abs/1803.00933, section 4.
 """
@@ -13,12 +13,12 @@ from ..core.protocols import Array
 from ..explorations import EpsilonGreedy
 
 
-def ladder(rungs: int, base: float = 0.4, power: float = 7.0) -> Array:
+def apex_epsilons(rungs: int, base: float = 0.4, power: float = 7.0) -> Array:
     """``base ** (1 + power * i / (rungs - 1))`` for i = 0 .. rungs - 1, float64 [rungs]; ``base`` alone for one."""
     return np.asarray(base ** (1 + power * np.arange(rungs) / max(rungs - 1, 1)), np.float64)
 
 
-class Ladder(EpsilonGreedy):
+class ApexEpsilonGreedy(EpsilonGreedy):
     """Epsilon-greedy with a constant epsilon for each environment.
 
     Args:

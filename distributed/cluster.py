@@ -1,4 +1,4 @@
-"""Cluster: what ``Agent.train`` hands a training over to. Loads neither Ray nor TensorFlow."""
+"""Cluster: passed to ``Agent.train`` to train on several processes. Loads neither Ray nor TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .settings import RUNNING, Settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cluster(Settings):
-    """Several processes that train together.
+    """Several processes that train one agent.
 
     Example::
 
@@ -21,26 +21,26 @@ class Cluster(Settings):
     """
 
     def train(self, trainer: Any, model: Any, env: Any, hooks: Sequence[Any], schedule: Any, goal: Any) -> None:
-        """Train as ``Agent.train`` does, in these processes; for the Agent to call."""
+        """Train as ``Agent.train`` does, in these processes; called by the Agent."""
         from .driver import train
 
         train(self, trainer, model, env, hooks, schedule, goal)
 
     def resize(self, actors: int) -> None:
-        """Go on with so many actors, in the training that runs; for hooks to call. The next one has ``actors`` again.
+        """Change the number of actors of the running training, from a hook. The next training starts with ``actors``.
 
-        New actors start; those of the highest indices end after the unrolls they were asked for. Rungs of the ladder
-        stay where they are: actor i has those of actor i modulo ``Cluster.actors``. In a local cluster actors beyond
+        New actors start; those with the highest indices end after the unrolls requested from them. Epsilons keep their
+        place: actor i has those of actor i modulo ``Cluster.actors``. In a local cluster, actors beyond
         ``Cluster.actors`` share its processors.
 
-        With replay shards there may be at most ``Cluster.actors``, for whose environments the shards were made: to
-        grow later, begin with many and resize down first. So it is with ``placement="strict_spread"``.
+        With replay shards, or with ``placement="strict_spread"``, ``Cluster.actors`` is the maximum: to grow later,
+        start with many actors and resize down first.
 
         Raises:
-            ArgumentError: it is less than ``min_actors``, more than may be, or more than ``max_lag`` allows.
-            ClusterError: this cluster is not training, or it trains in lockstep.
+            ArgumentError: ``actors`` is below ``min_actors``, above the maximum, or too large for ``max_lag``.
+            ClusterError: this cluster is not training, or trains in lockstep.
         """
         running = vars(self).get(RUNNING)
         if running is None:
-            raise ClusterError("Cluster.resize: this cluster is not training; call it in a hook, after the begin")
+            raise ClusterError("Cluster.resize: this cluster is not training; call it in a hook, after `begin`")
         running.resize(actors)

@@ -1,4 +1,4 @@
-"""The learner's process: asks actors for unrolls, learns from them, and publishes weights."""
+"""The learner's process: requests unrolls from actors, learns from them, and publishes weights."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..environments.merged_statistics import merged
 from ..estimators.experience_sources import Lanes
 from ..estimators.limits import Goal, Limits, UpdateSchedule
 from ..explorations import EpsilonGreedy
-from .actor import Collecting
-from .apex_epsilons import ladder
+from .actor import ActorSpec
+from .apex_epsilons import apex_epsilons
 from .environment_recipes import EnvironmentRecipe, recipe_of, refuse_unsuitable
 from .events import Collected, Event, Gone, Lost, NodeLostError, Started
 from .inline import Inline
 from .learner import Episodes, FromReplay, FromRollouts, LearnerInput
-from .learner_memory import actors_of_shards, checked_resize, memory_for
+from .learner_memory import actors_of_shards, checked_resize, make_learner_memory
 from .measurements import Measures
 from .planner import DAMAGED, SILENT, Death, Planner
 from .replay import ShardedReplay, ShardPlan
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("axonrl")
 _SHAPE: Final = ("actors", "envs_per_actor", "unroll", "replay_shards")
 _LOOK_S: Final = 1.0
-"""How long nothing may happen before overdue answers are looked for."""
+"""Seconds to wait for events before checking for overdue answers."""
 _MEASURE_S: Final = 1.0
-"""Between two measurements."""
+"""Seconds between two measurements."""
 
 
 def train(
@@ -57,13 +57,13 @@ def train(
     schedule: UpdateSchedule,
     goal: Goal,
 ) -> None:
-    """As ``Agent.train`` with a cluster.
+    """Train as ``Agent.train`` with a cluster.
 
     Raises:
-        ArgumentError: the environment, the memory or the model cannot be used in a cluster; says what can.
-        ClusterError: actors cannot work, or nothing moves any more.
+        ArgumentError: the environment, memory or model cannot be used in a cluster; the message says what can.
+        ClusterError: actors cannot work, or the training has stalled.
     """
-    recipe, memory = recipe_of(env), memory_for(cluster, trainer.needed_memory())
+    recipe, memory = recipe_of(env), make_learner_memory(cluster, trainer.needed_memory())
     with contextlib.ExitStack() as closing:
         opened = recipe.several(1)
         closing.callback(opened.close)
@@ -78,13 +78,11 @@ def train(
         session = closing.enter_context(trainer.over(lanes, hooks, schedule, endless=not goal.is_given))
         limits = goal.limits(session)
         reason = limits.reached(session)
-        if reason is not None and not session.owes(limits):
+        if reason is not None and not session.has_pending_updates(limits):
             logger.info("nothing to train: %s", reason)
             return
         if not cluster.lockstep:
-            trainer.mark_not_exact(
-                "unrolls of a cluster are learned from as they come; Cluster(lockstep=True) is exact"
-            )
+            trainer.mark_not_exact("unrolls of a cluster are used in order of arrival; Cluster(lockstep=True) is exact")
         if (why := _other_cluster(trainer.state(), cluster)) is not None:
             trainer.mark_not_exact(why)
         _leave_out_rollout(trainer.state().stepper)
@@ -93,16 +91,16 @@ def train(
 
 
 class Driver:
-    """Training from the unrolls of actors.
+    """Trains from the unrolls of actors.
 
     Args:
         cluster: the settings.
-        recipe: of the environments.
-        session: is told what happens.
-        trainer: whose state is trained.
-        model: what actors act with.
-        memory: what is learned from.
-        limits: where the run ends.
+        recipe: how actors make environments.
+        session: receives events.
+        trainer: owner of the state that is trained.
+        model: the actors' policy.
+        memory: the learner's memory.
+        limits: when the run ends.
     """
 
     def __init__(
@@ -127,7 +125,7 @@ class Driver:
         self._wide = cluster.unroll * cluster.envs_per_actor
         self._epsilons = None
         if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
-            every = ladder(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
+            every = apex_epsilons(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
             self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
             session.explores_by = float(every.mean())
         self._measures = Measures(
@@ -147,7 +145,7 @@ class Driver:
             self.learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
 
     def run(self) -> None:
-        """Connect, and train until a limit is reached or a hook asks to stop; nothing stays connected."""
+        """Connect, and train until a limit is reached or a hook stops; always disconnect."""
         self.backend = self._connected(self._memory)
         saves = False
         vars(self._cluster)[RUNNING] = self
@@ -167,22 +165,22 @@ class Driver:
             self.backend.close(saves=saves)
 
     def resize(self, actors: int) -> None:
-        """As ``Cluster.resize``."""
+        """See ``Cluster.resize``."""
         self.planner.resize(checked_resize(self._cluster, self._memory, actors), time.monotonic())
         self.learning.most = actors * self._cluster.in_flight
 
     def _rescue(self, error: ClusterError) -> None:
-        """A last checkpoint, of what is whole although the cluster cannot go on; with shards if they can be asked."""
+        """Try to save a last checkpoint after the cluster failed; shards are included if they still answer."""
         shards_gone = isinstance(error, NodeLostError) and isinstance(self._memory, ShardedReplay)
         if self.planner.counts["accepted"] and not shards_gone:
             try:
                 self._session.save_checkpoint()
             except Exception as failure:
-                logger.warning("no last checkpoint is written: %s", failure)
+                logger.warning("no last checkpoint could be saved: %s", failure)
 
     def _train(self) -> None:
         begun = False
-        self._learn()  # what a run that was killed at an evaluation's checkpoint owes
+        self._learn()  # updates left over by a run that was killed at an evaluation's checkpoint
         while self._session.stop_reason is None:
             self._start()
             begun = begun or self.planner.may_begin()
@@ -225,7 +223,7 @@ class Driver:
             self.backend.kill(actor.index)
         for actor in planner.to_start(time.monotonic()):
             whole = self._whole
-            made = Collecting(
+            made = ActorSpec(
                 actor=actor.index,
                 incarnation=actor.incarnation,
                 program=self._program,
@@ -246,7 +244,7 @@ class Driver:
         room = learning.room(planner.in_flight())
         if self._limits.timesteps is not None:
             left = self._limits.timesteps - counters.global_timestep
-            needed = -(-left // learning.least) * learning.least  # less is not learned from, and would be awaited
+            needed = -(-left // learning.least) * learning.least  # a partial batch is never used: waiting would not end
             missing = needed - learning.waiting() - planner.in_flight() * self._wide
             room = min(room, -(-missing // self._wide))
         progress = self._stepper.progress
@@ -254,9 +252,9 @@ class Driver:
             self.backend.ask(Request(unroll, counters.global_step, counters.global_timestep, progress))
 
     def _ask_all(self) -> None:
-        """In lockstep: an unroll of every actor, with the same weights, when all have been learned from.
+        """Request an unroll from every actor, with the same weights, once the last round was used: for lockstep.
 
-        After a checkpoint all actors begin anew, as those of a run that is resumed from it do.
+        After a checkpoint all actors restart, as they do in a run resumed from it.
         """
         planner = self.planner
         if self._session.saves != self._saves and not planner.in_flight():
@@ -279,22 +277,22 @@ class Driver:
             if not self.planner.started(event.actor, event.incarnation, now):
                 self.backend.kill(event.actor)
         elif isinstance(event, Collected):
-            self._hear(event, now)
+            self._receive(event, now)
         elif isinstance(event, Lost):
             self.planner.lost(event.id, now)
         else:
             self._memory.emptied(event.shard)
             self.planner.counts["shards_lost"] += 1
-            logger.warning("replay shard %d is lost, with all it held: %s", event.shard, event.message)
+            logger.warning("replay shard %d is lost, with its contents: %s", event.shard, event.message)
         if not self._cluster.lockstep or not self.planner.in_flight():
             for one in sorted(self._round, key=lambda one: one.head.id):
                 self.learning.take(one)
             self._round.clear()
 
-    def _hear(self, event: Collected, now: float) -> None:
-        """An unroll has come, here or into a shard: it is used if it is whole, and is awaited."""
+    def _receive(self, event: Collected, now: float) -> None:
+        """Accept an unroll that arrived here or in a shard, if it is intact and expected."""
         made, unroll, cluster = event.head.id, event.unroll, self._cluster
-        if event.inserted is not None:  # now, though a round is learned from later: what comes next may empty it
+        if event.inserted is not None:  # at once, even in lockstep: a later event may empty the shard
             self._memory.filled(event.inserted.shard, event.inserted.stored)
         why = None
         if unroll is not None:
@@ -340,9 +338,9 @@ class Driver:
             if self._session.stop_reason is not None:
                 return
             if not self._cluster.lockstep:
-                self._ask()  # nobody waits until all batches have been learned from
+                self._ask()  # actors must not idle until all batches are used
             elif self._session.saves != self._saves:
-                return  # a run that is resumed from this checkpoint has no unrolls either
+                return  # a run resumed from this checkpoint has no unrolls either
 
 
 def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActorProgram:
@@ -356,29 +354,27 @@ def _program(model: Model, policy: PolicySnapshot, runtime: str) -> ActorProgram
 
 
 def _shape(cluster: Settings) -> dict[str, int]:
-    """What a run in lockstep follows from."""
+    """Settings that determine a run in lockstep."""
     return {name: getattr(cluster, name) for name in _SHAPE}
 
 
 def _other_cluster(state: TrainingState, cluster: Settings) -> str | None:
-    """Why a run that goes on in this cluster is another one than it would have been; None if it is not."""
+    """Say how this cluster changes a resumed run; None if it does not."""
     before, timestep = state.cluster, state.counters.global_timestep
     if not before:
-        return f"one process had it until timestep {timestep}, where its running episodes end" if timestep else None
+        return f"it ran in one process until timestep {timestep}; its running episodes end there" if timestep else None
     now = _shape(cluster)
     changed = [f"{name} ({before[name]} -> {now[name]})" for name in _SHAPE if before.get(name, now[name]) != now[name]]
     if not changed:
         return None
-    return (
-        f"its cluster is another one from timestep {timestep} on: {', '.join(changed)}; all actors begin new episodes"
-    )
+    return f"its cluster changed at timestep {timestep}: {', '.join(changed)}; all actors begin new episodes"
 
 
 def _leave_out_rollout(stepper: Stepper) -> None:
-    """What one process has stored of a rollout has no place among unrolls, unless it can be learned from."""
+    """Drop the partial rollout of a single-process run, unless it can be learned from."""
     memory = stepper.memory
     if memory.is_rollout and not stepper.pending_updates and len(memory):
-        logger.warning("%d timesteps of a rollout that is not full are left out: unrolls fill whole ones", len(memory))
+        logger.warning("%d timesteps of a partial rollout are dropped: a cluster fills whole rollouts", len(memory))
         memory.clear()
 
 

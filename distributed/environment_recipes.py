@@ -1,4 +1,4 @@
-"""Environments as something that can be sent to a process that makes them."""
+"""Recipes for environments: picklable, so that other processes can make them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..environments.statistics import names_of, statistics_of
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentRecipe:
-    """How an actor makes its environments: of an id, or by calling a function for each.
+    """How an actor makes its environments: from an id, or by calling a function.
 
     Args:
-        env: an id, or a function without arguments that returns an environment and can be imported by its name.
-        kwargs: of the environment.
-        wrappers: by name.
-        vectorization: as for ``environments.make``.
-        rewards: from the rewards [N] of a step to those that are learned from, such as ``numpy.sign``; a function that
-            can be imported by its name. Returns of episodes are sums of the environment's own rewards.
+        env: an id, or an importable function without arguments that returns an environment.
+        kwargs: arguments of the environment.
+        wrappers: arguments of each wrapper, by its name.
+        vectorization: see ``environments.make``.
+        rewards: an importable function from the rewards [N] of a step to those to learn from, such as ``numpy.sign``.
+            Returns of episodes are sums of the environment's own rewards.
     """
 
     env: str | Callable[[], Any]
@@ -34,13 +34,13 @@ class EnvironmentRecipe:
     rewards: Callable[[Array], Array] | None = None
 
     def one(self) -> Any:
-        """A single environment."""
+        """Make a single environment."""
         if not isinstance(self.env, str):
             return self.env()
         return make(self.env, wrappers=self.wrappers, **self.kwargs)
 
     def several(self, number: int) -> BatchedEnvironment:
-        """So many, to be stepped together; who closes the result closes them."""
+        """Make this many environments, stepped together; the caller closes them."""
         if isinstance(self.env, str):
             made = make(self.env, number, vectorization=self.vectorization, wrappers=self.wrappers, **self.kwargs)
         else:
@@ -55,23 +55,23 @@ class EnvironmentRecipe:
 
 
 class _OtherRewards(NormalizedEnvironment):
-    """Environments whose rewards are learned from as a function has them."""
+    """Environments whose rewards to learn from are computed by a function."""
 
     def __init__(self, inner: BatchedEnvironment, function: Callable[[Array], Array]) -> None:
         super().__init__(inner.env, inner, Normalizers(), learns=True)
         self._function = function
 
     def step(self, actions: ArrayTree) -> Step:
-        """One action in each environment."""
+        """Take one action in each environment."""
         step = super().step(actions)
         return step._replace(normalized_reward=self._function(step.reward))
 
 
 def recipe_of(env: Any) -> EnvironmentRecipe:
-    """The recipe of what a user passed as environment.
+    """Make the recipe of a user's ``env`` argument.
 
     Raises:
-        ArgumentError: it is an environment, which cannot be in several processes, or something else.
+        ArgumentError: it is an environment object, which cannot be in several processes, or something else.
     """
     if isinstance(env, EnvironmentRecipe):
         return env
@@ -80,7 +80,7 @@ def recipe_of(env: Any) -> EnvironmentRecipe:
     if callable(env) and not hasattr(env, "step"):
         name = getattr(env, "__qualname__", "<")
         if "<" in name:
-            message = f"a function that makes environments must be one of a module, for actors to import, got {env!r}"
+            message = f"a function that makes environments must be importable from a module, got {env!r}"
             raise ArgumentError(message, "env", env)
         return EnvironmentRecipe(env)
     raise ArgumentError(
@@ -92,14 +92,14 @@ def recipe_of(env: Any) -> EnvironmentRecipe:
 
 
 def refuse_unsuitable(recipe: EnvironmentRecipe, opened: BatchedEnvironment) -> None:
-    """``ArgumentError`` for environments whose rows are reset while others step, and for wrappers that learn."""
+    """Raise ``ArgumentError`` for environments that reset rows while others step, and for wrappers that learn."""
     if opened.skips_rows:
-        message = f"{opened.name} resets copies while others step; actors need whole unrolls: vectorization='sync'"
+        message = f"{opened.name} resets copies while others step, actors need whole unrolls: use vectorization='sync'"
         raise ArgumentError(message, "env", recipe.env)
     names = [name for name in names_of(statistics_of(opened.env)) if name.startswith("Gymnasium's")]
     if names:
         message = (
-            f"{' and '.join(dict.fromkeys(names))} in copies would have statistics of its own in each: use axonrl's"
+            f"{' and '.join(dict.fromkeys(names))} would keep separate statistics in each copy: use axonrl's"
             " normalize_observation and normalize_reward, by name in a file, or"
             " axonrl.distributed.environment_recipes.EnvironmentRecipe"
         )

@@ -1,4 +1,4 @@
-"""What a backend does for the driver, and what it tells it."""
+"""The backend's interface to the driver, and the events it reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from ..core.errors import ClusterError
 from ..core.protocols import Array, State
-from .actor import Collecting
+from .actor import ActorSpec
 from .planner import DAMAGED
 from .replay import Inserted, Refused
 from .unrolls import Head, Request, Unroll, UnrollId
@@ -21,14 +21,14 @@ class Started(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """An unroll has come: here, or in a shard; the other is None."""
+    """An unroll arrived, here or in a shard; the other field is None."""
 
     unroll: Unroll | None
     inserted: Inserted | None = None
 
     @property
     def head(self) -> Head:
-        """Which unroll."""
+        """The head of the unroll."""
         if self.inserted is not None:
             return self.inserted.head
         assert self.unroll is not None
@@ -36,13 +36,13 @@ class Collected(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """An unroll was made, and lost with the shard that it was sent to."""
+    """An unroll was collected, and lost with the shard it was sent to."""
 
     id: UnrollId
 
 
 class Emptied(NamedTuple):
-    """A shard ended, with all that it held; an empty one follows it."""
+    """A shard ended, and its contents are lost; an empty one replaces it."""
 
     shard: int
     message: str
@@ -57,44 +57,44 @@ class Gone(NamedTuple):
     message: str
 
 
-def became(inserted: Inserted | Refused) -> Collected | Gone:
-    """What a shard's answer means."""
+def event_of(inserted: Inserted | Refused) -> Collected | Gone:
+    """Convert a shard's answer to an event."""
     if isinstance(inserted, Refused):
         return Gone(inserted.id.actor, inserted.id.incarnation, DAMAGED, inserted.why)
     return Collected(None, inserted)
 
 
 class NodeLostError(ClusterError):
-    """What the backend itself needs has ended: nobody can be asked for anything any more."""
+    """The backend itself has ended: no process can be reached any more."""
 
 
 Event: TypeAlias = Started | Collected | Lost | Emptied | Gone
 
 
 class Backend(Protocol):
-    """Actors, somewhere. No method but :meth:`wait` waits for them."""
+    """Runs actors. Only :meth:`wait` blocks."""
 
-    def start(self, made: Collecting) -> None:
+    def start(self, made: ActorSpec) -> None:
         """Start an incarnation; :class:`Started` or :class:`Gone` follows."""
 
     def ask(self, request: Request) -> None:
-        """Ask a started actor for an unroll; answers of one actor come in the order of its requests."""
+        """Request an unroll from a started actor; an actor answers its requests in order."""
 
     def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
-        """From now on these are the newest weights, and what normalising wrappers have learnt.
+        """Set the newest weights, and the statistics of normalising wrappers.
 
         Actors take them before their next unroll.
         """
 
     def wait(self, timeout: float) -> Sequence[Event]:
-        """What has happened; waits for something at most so many seconds.
+        """Return what has happened; block for at most ``timeout`` seconds if nothing has.
 
         Raises:
-            NodeLostError: what it needs itself has ended.
+            NodeLostError: the backend itself has ended.
         """
 
     def kill(self, actor: int) -> None:
-        """End an actor's process, if there is one; nothing more is heard of it."""
+        """End an actor's process, if there is one; it causes no further events."""
 
     def close(self, *, saves: bool) -> None:
-        """End all actors and shards; ``saves``: what shards hold is asked for first, for a last checkpoint."""
+        """End all actors and shards; with ``saves``, fetch the shards' contents first, for a last checkpoint."""

@@ -1,10 +1,10 @@
-"""A Ray cluster on this machine that ends with the process that wanted it, even if that is killed.
+"""A local Ray cluster that ends with the process that started it, even if that process is killed.
 
-Ray's daemons may outlive a driver that is killed. So they are started below a small process, the guardian, which holds
-a pipe to the driver and ends them all when the pipe closes. It is in a session of its own, so that Ctrl-C in a terminal
-reaches the driver alone, and adopts what its descendants leave behind, so that it finds all of them.
+Ray's daemons may outlive a driver that is killed. So they run below a small process, the guardian, which holds a pipe
+to the driver and ends them all when the pipe closes. It has its own session, so that Ctrl-C in a terminal reaches
+only the driver, and it adopts orphaned descendants, so that it finds all of them.
 
-This file is run as a script, by the guardian and by what starts Ray; it imports nothing of axonrl.
+The guardian, and the process that starts Ray, run this file as a script; it imports nothing of axonrl.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from typing import Any, Final
 _START_S: Final = 60.0
 _END_S: Final = 20.0
 _LOOK_S: Final = 0.5
-"""How often the guardian looks whether the driver is there, beside the pipe, which forked processes may hold open."""
+"""Seconds between checks for the driver; forked processes may hold the pipe open."""
 _LEFT: Final = b"."
-"""The driver's word before it closes the pipe; without it the driver was killed, or ended by Ray."""
+"""Sent by the driver before it closes the pipe; without it, the driver was killed, or ended by Ray."""
 _NEEDED: Final = ("raylet", "gcs_server")
-"""The daemons without which nothing goes on."""
+"""Daemons that the cluster cannot work without."""
 _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): orphans below this process become its children."""
 _LONGEST_FOLDER: Final = 30
-"""Characters; Ray's sockets lie below it, and their paths may have 107."""
+"""Longest folder, in characters; Ray puts its sockets below it, and their paths are limited to 107."""
 
 
 class Guardian:
     """A local cluster, and the process that ends it.
 
     Args:
-        params: of Ray's node, as JSON values.
-        env: of the cluster's processes.
+        params: parameters of Ray's node, as JSON values.
+        env: environment variables of the cluster's processes.
 
     Raises:
-        RuntimeError: the cluster does not start; says what Ray said.
+        RuntimeError: the cluster does not start; the message includes Ray's.
     """
 
     def __init__(self, params: Mapping[str, Any], env: Mapping[str, str]) -> None:
@@ -59,7 +59,7 @@ class Guardian:
         )
         self.pid = self._process.pid
         self.ended: str | None = None
-        """Which of Ray's daemons has ended, as far as it was heard."""
+        """Which of Ray's daemons has ended, as last reported."""
         try:
             self.address = self._answer()
         except BaseException:
@@ -80,16 +80,16 @@ class Guardian:
         self.daemons: dict[str, int] = started["daemons"]
         return str(started["address"])
 
-    def heard(self) -> str | None:
-        """Which of Ray's daemons has ended, as a message; None while all are there."""
+    def ended_daemon(self) -> str | None:
+        """Report which of Ray's daemons has ended, as a message; None while all run."""
         output = self._process.stdout
         if self.ended is None and output is not None and select.select([output], [], [], 0)[0]:
             line = output.readline()
-            self.ended = json.loads(line)["ended"] if line else "the guardian of the Ray cluster has ended"
+            self.ended = json.loads(line)["ended"] if line else "the guardian process of the Ray cluster has ended"
         return self.ended
 
     def close(self) -> None:
-        """End the cluster; returns when its processes are gone."""
+        """End the cluster; returns when its processes have ended."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(_LEFT)
@@ -107,7 +107,7 @@ class Guardian:
 
 
 def descendants(pid: int) -> set[int]:
-    """All processes below one, as far as they are no zombies."""
+    """All running processes below this one, zombies excluded."""
     children: dict[int, list[int]] = {}
     for one, parent in _processes():
         children.setdefault(parent, []).append(one)
@@ -130,7 +130,7 @@ def _processes() -> Iterator[tuple[int, int]]:
 
 
 def guard(folder: str, params: str) -> None:
-    """Start a cluster, say its address, wait for the end of the driver, and end the cluster."""
+    """Start a cluster, print its address, wait until the driver ends, and end the cluster."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -150,7 +150,7 @@ def guard(folder: str, params: str) -> None:
 
 
 def _watch(parent: int, daemons: Mapping[str, int]) -> None:
-    """Until the driver is gone. The end of a daemon is told to it, and in its place if Ray has ended it as well."""
+    """Wait until the driver ends. Report the end of a daemon to it, or to its stderr if Ray ended the driver too."""
     names: dict[int, str] = {daemons[name]: name for name in _NEEDED}
     message: str | None = None
     wanted = True
@@ -168,12 +168,12 @@ def _watch(parent: int, daemons: Mapping[str, int]) -> None:
 
 
 def start(folder: str, params: str) -> None:
-    """Start Ray's daemons and print their address. They live on when this process ends."""
+    """Start Ray's daemons and print their address. They outlive this process."""
     sys.path[:] = [path for path in sys.path if Path(path) != Path(__file__).parent]
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
-    # As `ray start --head`, without the processes for clients, the autoscaler and the driver's log, 90 MB each.
+    # Like `ray start --head`, without the processes for clients, autoscaler and driver log, 90 MB each.
     fixed: dict[str, Any] = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
     made = RayParams(temp_dir=folder, **fixed, **json.loads(params))
     node = Node(made, head=True, shutdown_at_exit=False, spawn_reaper=False)
@@ -191,13 +191,13 @@ def _code_of(pid: int, parent: int) -> int:
 
 
 def _is_wanted(parent: int, timeout: float) -> bool:
-    """Is the driver there? Waits so long for its end."""
+    """Does the driver still run? Waits up to ``timeout`` seconds for its end."""
     ready, _, _ = select.select([0], [], [], timeout)
     return not ready and os.getppid() == parent
 
 
 def _reap() -> list[tuple[int, int]]:
-    """Processes that have ended, and how."""
+    """Reap processes that have ended; returns their ids and exit statuses."""
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -210,7 +210,7 @@ def _reap() -> list[tuple[int, int]]:
 
 
 def _end_all() -> None:
-    """Kill what is below this process, until nothing is, and no zombie either."""
+    """Kill all processes below this one, and reap them."""
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         for pid in descendants(os.getpid()):

@@ -1,4 +1,4 @@
-"""Every role in this process, one after the other: for tests, for finding errors, and to see what processes cost."""
+"""All roles in this process, one after the other: for tests, debugging, and measuring the cost of processes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from ..core.errors import BrokenEnvironmentError, NonFiniteError, message_of
 from ..core.protocols import Array, State
-from .actor import Collecting, Collector
-from .events import Collected, Event, Gone, Started, became
+from .actor import ActorSpec, Collector
+from .events import Collected, Event, Gone, Started, event_of
 from .planner import RAISED
 from .replay import Drawn, Shard, Stored
 from .unrolls import Request
 
 
 class Inline:
-    """Actors that work when they are waited for: one unroll in each call of :meth:`wait`.
+    """Actors that run only inside :meth:`wait`, one unroll per call.
 
     Args:
-        shards: where unrolls go, those of actor i to shard i modulo their number; empty for the driver.
+        shards: those of actor i go to shard i modulo their number; empty if unrolls go to the driver.
     """
 
     def __init__(self, shards: Sequence[Shard] = ()) -> None:
@@ -28,10 +28,10 @@ class Inline:
         self._newest: tuple[int, Mapping[str, Array], State | None] | None = None
         self._events: list[Event] = []
         self.ignored = 0
-        """Priorities of transitions that were forgotten meanwhile."""
+        """Priority updates for transitions that had been overwritten."""
 
-    def start(self, made: Collecting) -> None:
-        """Make an actor, at once."""
+    def start(self, made: ActorSpec) -> None:
+        """Build an actor at once."""
         try:
             self._collectors[made.actor] = Collector(made)
         except (BrokenEnvironmentError, NonFiniteError) as error:
@@ -40,15 +40,15 @@ class Inline:
             self._events.append(Started(made.actor, made.incarnation))
 
     def ask(self, request: Request) -> None:
-        """Note a request."""
+        """Queue a request."""
         self._requests.append(request)
 
     def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
-        """Note the weights, and what normalising wrappers have learnt."""
+        """Keep the weights, and the statistics of normalising wrappers, for the next unroll."""
         self._newest = version, weights, statistics
 
     def wait(self, timeout: float) -> Sequence[Event]:
-        """What was noted, or else the next unroll."""
+        """Return pending events, or else collect the next unroll."""
         if not self._events and self._requests:
             self._collect(self._requests.popleft())
         events, self._events = self._events, []
@@ -65,7 +65,7 @@ class Inline:
             unroll = collector.collect(request)
             if self._shards:
                 inserted = self._shards[actor % len(self._shards)].insert(unroll)
-                self._events.append(became(inserted))
+                self._events.append(event_of(inserted))
             else:
                 self._events.append(Collected(unroll))
         except (BrokenEnvironmentError, NonFiniteError) as error:
@@ -81,22 +81,22 @@ class Inline:
     # -- shards -------------------------------------------------------------------------------------------------------
 
     def sample(self, shard: int) -> Drawn | None:
-        """A batch of one of them."""
+        """Draw a batch from a shard."""
         return self._shards[shard].sample()
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
-        """New priorities."""
+        """Update priorities in a shard."""
         self.ignored += self._shards[shard].update(tickets, td_error)
 
     def states(self) -> list[State]:
-        """What each of them holds."""
+        """State of each shard."""
         return [shard.state() for shard in self._shards]
 
     def load(self, states: Sequence[State]) -> list[Stored]:
-        """Hand back what :meth:`states` returned."""
+        """Restore states returned by :meth:`states`."""
         return [shard.load(state) for shard, state in zip(self._shards, states, strict=True)]
 
     def close(self, *, saves: bool) -> None:
-        """Close all environments; shards stay as they are."""
+        """Close all environments; shards stay unchanged."""
         for actor in list(self._collectors):
             self.kill(actor)

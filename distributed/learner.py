@@ -1,4 +1,4 @@
-"""What the learner does with unrolls: batches of them are rollouts, or they are counted and shards have them."""
+"""How the learner uses unrolls: as parts of rollouts, or through replay shards, which store them."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ class LearnerInput(Protocol):
     """How a kind of memory learns from unrolls."""
 
     most: int
-    """Unrolls that all actors together may have in flight."""
+    """Maximum number of unrolls in flight, over all actors."""
     least: int
     """Timesteps that are counted together."""
 
     def room(self, in_flight: int) -> int:
-        """How many unrolls may be asked for."""
+        """Number of unrolls that may be requested now."""
 
     def waiting(self) -> int:
-        """Timesteps that have come and are not counted yet."""
+        """Timesteps that have arrived and are not counted yet."""
 
     def take(self, collected: Collected) -> None:
-        """An unroll was accepted."""
+        """Accept an unroll."""
 
     def due(self) -> Iterator[Callable[[], None]]:
-        """What is to be done now, each a step that is not interrupted."""
+        """Yield the work that is due, in steps that must not be interrupted."""
 
     def forget(self) -> None:
-        """What waits is dropped."""
+        """Drop pending unrolls."""
 
 
 class FromRollouts:
-    """K unrolls side by side are a rollout [T, K * N], which a memory that fills and empties learns from once.
+    """Joins K unrolls to a rollout [T, K * N], which a rollout memory learns from once.
 
     Args:
-        session: is told.
+        session: receives events.
         stepper: stores and learns.
         cluster: the settings.
         batch: K.
-        counts: of the planner; ``stale`` is counted here.
-        episodes: tells of finished episodes.
-        measures: are told of each unroll.
+        counts: the planner's counts; ``stale`` is counted here.
+        episodes: reports finished episodes.
+        measures: records each unroll.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class FromRollouts:
         self._waiting: list[Unroll] = []
 
     def room(self, in_flight: int) -> int:
-        """As many as a window allows: enough for the learner, and not more."""
+        """Number of unrolls that the window has place for: enough to keep the learner busy, and no more."""
         return self._window.room(len(self._waiting), in_flight, self.most)
 
     def waiting(self) -> int:
-        """Timesteps of unrolls that wait for others of their batch."""
+        """Timesteps of unrolls that wait for their batch to fill."""
         return sum(one.head.timesteps for one in self._waiting)
 
     def take(self, collected: Collected) -> None:
-        """It waits for others."""
+        """Add an unroll to the next batch."""
         if collected.unroll is not None:
             self._waiting.append(collected.unroll)
 
     def due(self) -> Iterator[Callable[[], None]]:
-        """A batch, as long as there are enough unrolls that are new enough."""
+        """Yield a batch while there are enough unrolls that are not stale."""
         if self._stepper.pending_updates:
             yield self._session.monitor.learn
         while True:
@@ -102,7 +102,7 @@ class FromRollouts:
             yield lambda taken=taken: self._learn(taken)  # type: ignore[misc]
 
     def forget(self) -> None:
-        """Unrolls that wait for others are dropped."""
+        """Drop unrolls that wait for their batch to fill."""
         self._waiting.clear()
 
     def _drop_stale(self) -> None:
@@ -120,23 +120,23 @@ class FromRollouts:
         for t in range(self._cluster.unroll):
             stepper.store(_at(rows, t))
         facts = TimestepFacts(*(rows[name] for name in _TOLD))
-        _tell(self._session, facts)
+        _report_timestep(self._session, facts)
         monitor.learn()
         for unroll in unrolls:
-            self._episodes.tell(unroll.head)
+            self._episodes.report(unroll.head)
 
 
 class FromReplay:
-    """Shards have the transitions; their timesteps are counted here, and make updates due.
+    """Counts the timesteps stored in shards, and makes the updates they require.
 
     Args:
-        session: is told.
+        session: receives events.
         stepper: counts and learns.
         memory: the view of all shards.
-        most: unrolls that may be in flight.
+        most: maximum number of unrolls in flight.
         least: timesteps of an unroll.
-        episodes: tells of finished episodes.
-        measures: are told of each unroll.
+        episodes: reports finished episodes.
+        measures: records each unroll.
     """
 
     def __init__(
@@ -154,57 +154,57 @@ class FromReplay:
         self._heads: list[Head] = []
 
     def room(self, in_flight: int) -> int:
-        """What is due is learned before more is asked for, so the learner holds up actors that are too fast."""
+        """Number of unrolls that may be requested. Due updates come first, so the learner holds up fast actors."""
         return 0 if self._heads else self.most - in_flight
 
     def waiting(self) -> int:
-        """Timesteps that shards have and that are not counted yet."""
+        """Timesteps in shards that are not counted yet."""
         return sum(head.timesteps for head in self._heads)
 
     def take(self, collected: Collected) -> None:
-        """It is in a shard."""
+        """Note an unroll stored in a shard."""
         if collected.inserted is not None:
             self._heads.append(collected.inserted.head)
 
     def due(self) -> Iterator[Callable[[], None]]:
-        """The updates that each unroll makes due."""
+        """Yield the updates that each unroll requires."""
         if self._stepper.pending_updates:
-            yield self._learn_owed
+            yield self._learn_pending
         while self._heads:
             head = self._heads.pop(0)
             yield lambda head=head: self._learn(head)  # type: ignore[misc]
 
     def forget(self) -> None:
-        """What shards have stays there, and is not counted."""
+        """Drop uncounted unrolls; their transitions stay in the shards."""
         self._heads.clear()
 
     def _learn(self, head: Head) -> None:
         self._measures.used(head, self._stepper.counters.global_step - head.version)
         self._stepper.count(head.timesteps)
-        _tell(self._session, None)
-        self._learn_owed()
-        self._episodes.tell(head)
+        _report_timestep(self._session, None)
+        self._learn_pending()
+        self._episodes.report(head)
 
-    def _learn_owed(self) -> None:
-        with contextlib.suppress(NoBatchError):  # until shards can fill a batch again updates are skipped
+    def _learn_pending(self) -> None:
+        with contextlib.suppress(NoBatchError):  # skip updates until shards can fill a batch again
             self._session.monitor.learn()
 
 
 class Episodes:
-    """Tells hooks of the episodes that actors finished.
+    """Reports finished episodes of actors to hooks.
 
     Args:
-        session: is told.
-        width: environments of an actor, N: environment n of actor i is number i * N + n of the run.
+        session: receives events.
+        width: N, environments of an actor; its environment n is number i * N + n of the run, i being the actor's index.
     """
 
     def __init__(self, session: MonitoredSession, width: int) -> None:
         self._session, self._width = session, width
-        self._marks: dict[int, tuple[int, float]] = {}  # updates and the sum of losses when the episode before ended
+        self._marks: dict[int, tuple[int, float]] = {}  # updates, and sum of losses, at the end of the previous episode
         self._index: Counter[int] = Counter()
 
-    def tell(self, head: Head) -> None:
-        """Those that ended in an unroll."""
+    def report(self, head: Head) -> None:
+        """Report the episodes that ended in an unroll."""
         monitor = self._session.monitor
         for one in head.episodes:
             number = head.id.actor * self._width + one.environment
@@ -226,8 +226,8 @@ class Episodes:
             monitor.counted(stats)
 
 
-def _tell(session: MonitoredSession, facts: TimestepFacts | None) -> None:
-    """Hooks that hear of timesteps are told once for a batch or an unroll; without arrays where shards have them."""
+def _report_timestep(session: MonitoredSession, facts: TimestepFacts | None) -> None:
+    """Call hooks of timesteps once for each batch or unroll; without arrays if shards have them."""
     now = time.perf_counter()
     if listeners := session.monitor.listeners(now, now, now):
         nothing = np.zeros(0)

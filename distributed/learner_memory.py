@@ -1,4 +1,4 @@
-"""What the learner of a cluster learns from: rollouts put together of unrolls, or replay shards."""
+"""The learner's memory in a cluster: rollouts joined from unrolls, or a view of replay shards."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
-def memory_for(cluster: Settings, memory: Any) -> Any:
-    """What the learner learns from: the memory itself, where a rollout is put together of unrolls, or shards."""
+def make_learner_memory(cluster: Settings, memory: Any) -> Any:
+    """Make the learner's memory: the memory itself for rollouts, or a view of replay shards."""
     if memory.is_rollout:
         size, wide = int(memory.size), cluster.unroll * cluster.envs_per_actor
         if size % wide:
@@ -28,7 +28,7 @@ def memory_for(cluster: Settings, memory: Any) -> Any:
         return memory
     if type(memory) is not ReplayMemory:
         raise ArgumentError(
-            f"a {type(memory).__name__} cannot be spread over shards: use a ReplayMemory, for rollouts a BatchMemory",
+            f"a {type(memory).__name__} cannot be split into shards: use a ReplayMemory, or a BatchMemory for rollouts",
             "memory",
             memory,
         )
@@ -37,7 +37,7 @@ def memory_for(cluster: Settings, memory: Any) -> Any:
 
 
 def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:
-    """A bound that no unroll could keep would stand still for ever."""
+    """Raise for a ``max_lag`` that no unroll could keep: training would never proceed."""
     least = -(-actors * cluster.in_flight // batch)
     if cluster.max_lag is not None and cluster.max_lag < least:
         raise ArgumentError(
@@ -49,10 +49,10 @@ def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:
 
 
 def checked_resize(cluster: Settings, memory: Any, actors: Any) -> int:
-    """So many actors, if there can be; raises as ``Cluster.resize`` does."""
+    """Check a new number of actors; raises as ``Cluster.resize`` does."""
     number = integer("actors", actors, at_least=cluster.min_actors)
     if cluster.lockstep:
-        raise ClusterError("Cluster.resize: in lockstep the run follows from the number of actors, which cannot change")
+        raise ClusterError("Cluster.resize: the number of actors cannot change in lockstep")
     sharded = isinstance(memory, ShardedReplay)
     if number > cluster.actors and (sharded or cluster.placement == "strict_spread"):
         why = "replay shards have places for" if sharded else "placement='strict_spread' has reserved nodes for"
@@ -63,5 +63,5 @@ def checked_resize(cluster: Settings, memory: Any, actors: Any) -> int:
 
 
 def actors_of_shards(cluster: Settings) -> list[range]:
-    """Whose unrolls each shard stores: always the same actors', so that their episodes stay whole."""
+    """Indices of the actors that each shard serves; fixed, so that episodes stay in one shard."""
     return [range(index, cluster.actors, cluster.replay_shards) for index in range(cluster.replay_shards)]

@@ -1,4 +1,4 @@
-"""Virtual time, and machines whose processors are shared by what runs on them; for the simulation."""
+"""Virtual time, and machines whose jobs share processors; for the simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Clock:
-    """Events in the order of their virtual time, in seconds; those of the same time in the order of their making."""
+    """Runs events in order of virtual time, in seconds; ties in order of creation."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -19,11 +19,11 @@ class Clock:
         self._order = itertools.count()
 
     def at(self, when: float, event: Callable[..., None], *arguments: Any) -> None:
-        """Call something then."""
+        """Schedule a call."""
         heapq.heappush(self._events, (when, next(self._order), event, arguments))
 
     def run(self, until: float) -> None:
-        """All events that are due until then, and those that they make."""
+        """Run all events due until ``until``, including those they create."""
         while self._events and self._events[0][0] <= until:
             self.now, _, event, arguments = heapq.heappop(self._events)
             event(*arguments)
@@ -31,12 +31,12 @@ class Clock:
 
 
 class Machine:
-    """Processors that all running jobs share equally: with more jobs than processors each takes longer.
+    """Processors shared equally by all running jobs: more jobs than processors slow each other down.
 
     Args:
-        clock: of the simulation.
-        cores: processors; ``math.inf`` for as many as there are jobs.
-        shared: speed of a processor while others are busy, of that which it has alone: they share caches, and more.
+        clock: the simulation's clock.
+        cores: processors; ``math.inf`` for one per job.
+        shared: a processor's relative speed while others are busy, since they share caches.
     """
 
     def __init__(self, clock: Clock, cores: float = math.inf, shared: float = 1.0) -> None:
@@ -44,12 +44,12 @@ class Machine:
         self._jobs: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._done = 0.0
-        """Seconds of work that a job has got which runs since the beginning."""
+        """Seconds of work received by a job that has run from the beginning."""
         self._at = 0.0
         self._plan = 0
 
     def work(self, seconds: float, then: Callable[[], None]) -> None:
-        """Begin a job of so many seconds of a processor, and call something when it is done."""
+        """Start a job of this many processor seconds; call ``then`` when it is done."""
         self._pass()
         heapq.heappush(self._jobs, (self._done + seconds, next(self._order), then))
         self._expect()
@@ -64,7 +64,7 @@ class Machine:
         self._at = self._clock.now
 
     def _expect(self) -> None:
-        """The next end of a job; what was expected before is not any more."""
+        """Schedule the next end of a job; cancels the previous one."""
         self._plan += 1
         if self._jobs:
             wait = max(self._jobs[0][0] - self._done, 0.0) / self._rate()
@@ -84,9 +84,9 @@ class Thread:
     """Jobs of a machine, one after the other.
 
     Args:
-        machine: where it runs.
-        clock: of the simulation.
-        since: from when on :attr:`busy` counts.
+        machine: where the jobs run.
+        clock: the simulation's clock.
+        since: when :attr:`busy` starts to count.
     """
 
     def __init__(self, machine: Machine, clock: Clock, since: float = 0.0) -> None:
@@ -94,14 +94,14 @@ class Thread:
         self._waiting: deque[tuple[Callable[[], tuple[float, float]], Callable[[], None]]] = deque()
         self._running = False
         self.busy = 0.0
-        """Seconds in which it had a job, waiting for a processor included."""
+        """Seconds with a job, waiting for a processor included."""
 
     def work(self, begin: Callable[[], tuple[float, float]], then: Callable[[], None]) -> None:
-        """Do this after what was begun before.
+        """Queue a job.
 
         Args:
-            begin: is called when the job begins; returns how long it waits, without a processor, and how long it works.
-            then: is called at its end.
+            begin: is called when the job starts; returns seconds of waiting, without a processor, and of work.
+            then: called when it ends.
         """
         self._waiting.append((begin, then))
         if not self._running:

@@ -1,4 +1,4 @@
-"""What is measured of a cluster, for hooks."""
+"""Measurements of a cluster, for hooks."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from .unrolls import Head
 
 _COUNTED: Final = ("accepted", "stale", "dead", "damaged", "lost")
 _EPISODES: Final = 100
-"""Whose mean is ``return_mean_least_exploring``."""
+"""Number of episodes in ``return_mean_least_exploring``."""
 
 
 class Measures:
-    """The numbers under ``distributed/``, of the unrolls since they were asked for last.
+    """The numbers under ``distributed/``, for the unrolls since they were last read.
 
     ================================  ==============================================================================
     name                              what
     ================================  ==============================================================================
-    ``lag_min``, ``_mean``, ``_max``  updates from the weights that acted to the use of an unroll
-    ``weights_version``               of the newest weights that acted: ``global_step`` when they were published
-    ``actors_alive``, ``in_flight``   actors that are ready; unrolls that were asked for and have not come
-    ``unrolls_accepted``, ...       in this session: ``_stale`` too old, ``_dead`` of actors that were given up,
-                                      ``_damaged`` with NaN, or arrays of another shape or dtype
-    ``unrolls_lost``                asked for in vain
-    ``timesteps_lost``                of these
-    ``restarts``                      of actors
-    ``actor_wait_share``              of the actors' time, without a request; near 1: the learner is the limit
-    ``learner_wait_share``            of the learner's time, for unrolls; near 1: the actors are the limit
-    ``actor_timesteps_per_second``    of an actor, while it works
-    ``bytes_per_second``              of unrolls
-    ``return_mean_least_exploring``   with a ladder of epsilons: of the newest 100 episodes of the third of the
+    ``lag_min``, ``_mean``, ``_max``  updates between an unroll's weights and its use
+    ``weights_version``               newest weights that acted: ``global_step`` when they were published
+    ``actors_alive``, ``in_flight``   actors that are ready; unrolls requested and not received
+    ``unrolls_accepted``, ...         in this session: ``_stale`` too old, ``_dead`` of replaced actors,
+                                      ``_damaged`` with NaN, or arrays of a wrong shape or dtype
+    ``unrolls_lost``                  requested and never received
+    ``timesteps_lost``                timesteps of these
+    ``restarts``                      restarts of actors
+    ``actor_wait_share``              share of the actors' time without a request; near 1: the learner is the limit
+    ``learner_wait_share``            share of the learner's time without unrolls; near 1: the actors are the limit
+    ``actor_timesteps_per_second``    of one actor, while it works
+    ``bytes_per_second``              bytes of unrolls received
+    ``return_mean_least_exploring``   with a ladder of epsilons: mean of the newest 100 episodes of the third of the
                                       environments that explore least
     ================================  ==============================================================================
 
-    With replay shards there are, too:
+    With replay shards, also:
 
     ================================  ==============================================================================
     name                              what
     ================================  ==============================================================================
     ``replay_size``                   timesteps in all shards
-    ``inserts_per_second``            timesteps counted, which shards have
+    ``inserts_per_second``            timesteps stored in shards and counted
     ``samples_per_second``            transitions drawn
-    ``samples_per_insert``            transitions drawn for each timestep counted, in this session
-    ``priority_updates_ignored``      of transitions that were forgotten meanwhile, as far as shards have told
+    ``samples_per_insert``            transitions drawn per timestep counted, in this session
+    ``priority_updates_ignored``      for transitions overwritten meanwhile, as far as reported
     ================================  ==============================================================================
 
     Args:
-        planner: what it counts.
-        timesteps: of an unroll, T * N.
-        replay: the learner's view of replay shards; None where unrolls come to the driver.
-        epsilons: of the environments of each actor, [actors, N], where they are on a ladder.
+        planner: provides the counts.
+        timesteps: T * N, timesteps of an unroll.
+        replay: the learner's view of replay shards; None if unrolls go to the driver.
+        epsilons: of the environments of each actor, [actors, N], if they form a ladder.
     """
 
     def __init__(
@@ -72,21 +72,21 @@ class Measures:
         self._inserted = self._drawn = 0
 
     def used(self, head: Head, lag: int) -> None:
-        """An unroll was learned from, or counted, so many updates after its weights."""
+        """Record an unroll learned from, or counted, ``lag`` updates after its weights."""
         self._heads.append(head)
         self._lags.append(lag)
         if self._epsilons is not None:
             rungs = self._epsilons[head.id.actor % len(self._epsilons)]
-            low = (head.exploration == rungs) & (rungs <= self._least)  # others explore by another measure
+            low = (head.exploration == rungs) & (rungs <= self._least)  # excludes environments without the ladder
             self._returns += [one.episode_return for one in head.episodes if low[one.environment]]
 
     def passed(self, waited: float, worked: float) -> None:
-        """Seconds in which the learner waited, and in which it did not."""
+        """Record seconds the learner waited and worked."""
         self._waited += waited
         self._worked += worked
 
     def read(self) -> Mapping[str, float]:
-        """The numbers; they begin anew. Empty where no unroll was used."""
+        """Return the numbers and start over. Empty if no unroll was used."""
         if not self._heads:
             return {}
         heads, lags, planner = self._heads, self._lags, self._planner

@@ -1,4 +1,4 @@
-"""States in parts, so that a message of several gigabytes need not fit into the object store at once."""
+"""States split into messages, so that several gigabytes need not fit into the object store at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..core.chunked_arrays import Stream
 from ..core.protocols import Array, State
 
 PART_BYTES: Final = 64 * 2**20
-"""Of a message."""
+"""Size of a message."""
 
 
 class Leaf(NamedTuple):
-    """Stands in an outline for the array of this number, shape and dtype."""
+    """Placeholder in an outline: index, shape and dtype of an array."""
 
     number: int
     shape: tuple[int, ...]
@@ -23,15 +23,15 @@ class Leaf(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows ``begin`` .. ``end - 1`` of the array of a number."""
+    """Rows ``begin`` .. ``end - 1`` of the array of this index."""
 
     number: int
     begin: int
     end: int
 
 
-def outlined(state: State) -> tuple[State, list[Any]]:
-    """A state with a :class:`Leaf` in the place of each array [n, ...] and stream; and these."""
+def outline_of(state: State) -> tuple[State, list[Any]]:
+    """Replace each array [n, ...] and chunked array of a state by a :class:`Leaf`; return outline and arrays."""
     leaves: list[Any] = []
 
     def walk(value: Any) -> Any:
@@ -46,7 +46,7 @@ def outlined(state: State) -> tuple[State, list[Any]]:
 
 
 def leaves_of(outline: Any) -> list[Leaf]:
-    """Those of an outline, by their numbers."""
+    """Leaves of an outline, by index."""
     if isinstance(outline, Leaf):
         return [outline]
     if not isinstance(outline, Mapping):
@@ -55,7 +55,7 @@ def leaves_of(outline: Any) -> list[Leaf]:
 
 
 def messages(leaves: Sequence[Leaf], most: int) -> Iterator[list[Rows]]:
-    """All rows, in messages of at most so many bytes, or of one row."""
+    """Split all rows into messages of at most ``most`` bytes, or of one row."""
     message: list[Rows] = []
     room = most
     for number, shape, dtype in leaves:
@@ -73,15 +73,15 @@ def messages(leaves: Sequence[Leaf], most: int) -> Iterator[list[Rows]]:
 
 
 def read(leaves: Sequence[Any], message: Sequence[Rows]) -> list[Array]:
-    """The rows of a message."""
+    """Read the rows of a message."""
     return [np.asarray(Stream.of(leaves[number]).part(begin, end)) for number, begin, end in message]
 
 
-class Assembled:
-    """A state that is put together of messages.
+class StateAssembler:
+    """A state assembled from messages.
 
     Args:
-        outline: of :func:`outlined`.
+        outline: see :func:`outline_of`.
     """
 
     def __init__(self, outline: State) -> None:
@@ -89,12 +89,12 @@ class Assembled:
         self._arrays: list[Array] = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves_of(outline)]
 
     def put(self, message: Sequence[Rows], rows: Sequence[Array]) -> None:
-        """Rows that have come; they are copied."""
+        """Copy received rows into place."""
         for (number, begin, end), values in zip(message, rows, strict=True):
             self._arrays[number][begin:end] = values
 
     def state(self) -> State:
-        """The whole."""
+        """The complete state."""
 
         def walk(value: Any) -> Any:
             if isinstance(value, Leaf):

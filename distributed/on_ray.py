@@ -1,4 +1,4 @@
-"""The roles as processes of Ray: actors, the store of weights, replay shards; on one machine or on several."""
+"""The roles as Ray processes: actors, the store of weights, replay shards; on one machine or several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..core.errors import ClusterError
 from ..core.protocols import Array, State
-from .actor import Collecting
+from .actor import ActorSpec
 from .events import Collected, Event, Gone, Started
 from .on_ray_shards import RayShards
 from .on_ray_weights import PUBLISH_S, RayWeights
@@ -25,28 +25,28 @@ from .unrolls import Request
 
 logger = logging.getLogger("axonrl")
 _IDLE_S: Final = 0.1
-"""How long to sleep where nobody was asked for anything."""
+"""Seconds to sleep when no request is open."""
 _PLACED_S: Final = 5.0
-"""Ray starts what it has room for in less, as a rule."""
+"""Ray usually starts a process that has a free processor in less."""
 _LOOK_S: Final = 1.0
 _SAY_S: Final = 60.0
-"""Between two messages of what waits."""
+"""Seconds between two warnings about processes that have not started."""
 _FETCH_S: Final = 60.0
-"""For what is ready, and may have to come from another node."""
+"""Timeout for fetching ready results, possibly from another node."""
 
 
 @dataclasses.dataclass
 class _Actor:
-    """An incarnation of an actor, and its answers that have not come, oldest first.
+    """An incarnation of an actor, and its outstanding answers, oldest first.
 
-    An answer is a reference; with shards that of a head, and that of the unroll beside it.
+    An answer is a reference; with shards, one to the head and one to the unroll.
     """
 
     handle: Any
     incarnation: int
     since: float
     created: Any
-    """Is there when the process is."""
+    """Ready when the process is."""
     pid: int | None = None
     answers: deque[tuple[Any, Any]] = dataclasses.field(default_factory=deque)
 
@@ -55,12 +55,12 @@ class OnRay:
     """Actors as processes of a Ray cluster.
 
     Args:
-        settings: see there.
-        plans: of replay shards; empty if unrolls go to the driver.
-        nbytes: of an unroll.
+        settings: see :class:`Settings`.
+        plans: replay shards; empty if unrolls go to the driver.
+        nbytes: size of an unroll.
 
     Raises:
-        ArgumentError: Ray is not installed, or the cluster cannot be joined, or is too small.
+        ArgumentError: Ray is not installed, or the cluster cannot be joined or is too small.
         ClusterError: no cluster could be started.
     """
 
@@ -85,10 +85,10 @@ class OnRay:
     # -- making -------------------------------------------------------------------------------------------------------
 
     def _remote(self, role: type, name: str, **options: Any) -> Any:
-        """Something that starts a process of a role."""
+        """Make a factory for processes of a role."""
         import ray
 
-        # Ray would start it again without our knowing, and repeat what may have run.
+        # Restarts by Ray would go unnoticed, and repeat calls that may have run.
         once = {"max_restarts": 0, "max_task_retries": 0}
         unique = f"axonrl-{self._run}-{name}-{secrets.token_hex(2)}"
         return ray.remote(role).options(name=unique, **once, **options)
@@ -112,14 +112,14 @@ class OnRay:
             self._placing = placement_group(bundles, "STRICT_SPREAD", name=f"axonrl-{self._run}")
         return PlacementGroupSchedulingStrategy(self._placing, placement_group_bundle_index=actor)
 
-    def start(self, made: Collecting) -> None:
-        """Start a process, and make an actor in it."""
+    def start(self, made: ActorSpec) -> None:
+        """Start a process, and build an actor in it."""
         import ray
 
         self.kill(made.actor)
         if self._program is None or self._program[0] != id(made.program):
             self._program = id(made.program), ray.put(made.program)
-        # A cluster of our own has processors for so many; those that come later share them.
+        # Our own cluster has processors for this many actors; later ones share them.
         later = self._connection.is_local and made.actor >= self._settings.actors
         cpus = 0 if later else self._settings.actor_cpus
         options = {"num_cpus": cpus, "scheduling_strategy": self._strategy(made.actor)}
@@ -132,7 +132,7 @@ class OnRay:
     # -- asking and waiting -------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> None:
-        """Put a request into the actor's mailbox."""
+        """Send a request to the actor."""
         actor = self._actors.get(request.id.actor)
         if actor is None or actor.incarnation != request.id.incarnation:
             return
@@ -143,7 +143,7 @@ class OnRay:
             actor.answers.append((head, unroll))
 
     def publish(self, version: int, weights: Mapping[str, Array], statistics: State | None = None) -> None:
-        """Hand weights to the store, now or soon."""
+        """Send weights to the store, now or soon."""
         self._weights.pending = version, weights, statistics
         self._flush()
         if self._settings.lockstep:
@@ -155,12 +155,12 @@ class OnRay:
                 actor.handle.take_from.remote(store)
 
     def wait(self, timeout: float) -> Sequence[Event]:
-        """What has happened: waits for the oldest answer of any actor, then takes all that have come."""
+        """Wait for the oldest answer of any actor, and return all events that have arrived."""
         import ray
 
         self._connection.check()
         self._flush()
-        self._say_what_waits()
+        self._warn_of_pending()
         if self._weights.pending is not None:
             timeout = min(timeout, PUBLISH_S)
         oldest = [actor.answers[0][0] for actor in self._actors.values() if actor.answers]
@@ -177,8 +177,8 @@ class OnRay:
         events, self._events = self._events, []
         return events
 
-    def _say_what_waits(self) -> None:
-        """Once a minute, for what Ray has not started: in a cluster of others there may be no processor for it."""
+    def _warn_of_pending(self) -> None:
+        """Warn once a minute about processes that Ray has not started: a shared cluster may have no free processor."""
         import ray
 
         now, settings = time.monotonic(), self._settings
@@ -201,7 +201,7 @@ class OnRay:
         wanted = [settings.shard_cpus if name.startswith("shard") else settings.actor_cpus for name in names]
         none = "no processor of the Ray cluster is free" if available < min(wanted) else "Ray is slow"
         logger.warning(
-            "%s: %s have not started, and want %g processors; %g of %g are free. They start when others end; this run"
+            "%s: %s have not started. They want %g processors; %g of %g are free. They start when others end; this run"
             " ends if nothing moves for %g s (stall_timeout_s)",
             none,
             " and ".join(names),
@@ -212,7 +212,7 @@ class OnRay:
         )
 
     def _take(self, ready: set[Any]) -> None:
-        """Answers of each actor in order, as far as they have come; all in one fetch."""
+        """Take the answers that have arrived, in order for each actor, in one fetch."""
         found = []
         for index, actor in self._actors.items():
             while actor.answers and actor.answers[0][0] in ready:
@@ -220,9 +220,9 @@ class OnRay:
         values = _fetched([reference for _, _, reference, _ in found])
         for (index, actor, _, unroll), value in zip(found, values, strict=True):
             if self._actors.get(index) is actor:
-                self._hear(index, actor, unroll, value)
+                self._receive(index, actor, unroll, value)
 
-    def _hear(self, index: int, actor: _Actor, unroll: Any, value: Any) -> None:
+    def _receive(self, index: int, actor: _Actor, unroll: Any, value: Any) -> None:
         if isinstance(value, Exception):
             self.kill(index)
             self._events.append(Gone(index, actor.incarnation, *_why(value)))
@@ -244,7 +244,7 @@ class OnRay:
             self._shards.insert(value.id, unroll)
 
     def processes(self) -> dict[str, int]:
-        """Ids of the processes of all roles that have reported theirs, by ``actor 0``, ``shard 0``, ``raylet``, ..."""
+        """Reported process ids of all roles, by name: ``actor 0``, ``shard 0``, ``raylet``, ..."""
         actors = {f"actor {index}": actor.pid for index, actor in self._actors.items() if actor.pid is not None}
         shards = {} if self._shards is None else self._shards.processes()
         return {**actors, **shards, **self._connection.processes()}
@@ -252,29 +252,29 @@ class OnRay:
     # -- shards -------------------------------------------------------------------------------------------------------
 
     def sample(self, shard: int) -> Drawn | None:
-        """A batch of one of them."""
+        """Draw a batch from a shard."""
         return self._with_shards.sample(shard)
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
-        """New priorities."""
+        """Update priorities in a shard."""
         self._with_shards.update(shard, incarnation, tickets, td_error)
 
     @property
     def ignored(self) -> int:
-        """Priorities of transitions that were forgotten meanwhile, as far as shards have told."""
+        """Priority updates for transitions that had been overwritten, as far as reported."""
         return self._with_shards.ignored
 
     def states(self) -> list[State]:
-        """What each of them holds."""
+        """State of each shard."""
         return self._with_shards.states()
 
     def load(self, states: Sequence[State]) -> list[Stored]:
-        """Hand back what :meth:`states` returned."""
+        """Restore states returned by :meth:`states`."""
         until = time.monotonic() + self._settings.stall_timeout_s
         while not self._with_shards.are_created(timeout=1.0):
-            self._say_what_waits()
+            self._warn_of_pending()
             if time.monotonic() > until:
-                raise ClusterError(f"Ray has not started the replay shards for {self._settings.stall_timeout_s:g} s")
+                raise ClusterError(f"Ray did not start the replay shards within {self._settings.stall_timeout_s:g} s")
         return self._with_shards.load(states)
 
     @property
@@ -285,18 +285,18 @@ class OnRay:
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def kill(self, actor: int) -> None:
-        """End an actor's process, and forget what it was asked for."""
+        """End an actor's process, and drop its requests."""
         import ray
 
         if (gone := self._actors.pop(actor, None)) is not None:
             ray.kill(gone.handle)
 
     def close(self, *, saves: bool) -> None:
-        """End all processes of this run, and the cluster if it is our own."""
+        """End all processes of this run, and the cluster if we started it."""
         import ray
 
         try:
-            if self._connection.is_whole:  # what nobody answers for any more cannot be asked to end
+            if self._connection.is_whole:  # a dead cluster cannot end its processes
                 for actor in list(self._actors):
                     self.kill(actor)
                 if self._shards is not None:
@@ -305,19 +305,19 @@ class OnRay:
                 if self._placing is not None:
                     ray.util.remove_placement_group(self._placing)
         finally:
-            self._program = None  # in the object store, perhaps in one file with what others have let go of
+            self._program = None  # in the object store, possibly in one file with objects already released
             self._connection.close()
 
 
 def _resources() -> tuple[Any, Any]:
-    """Functions of Ray without types: what is free, and what there is."""
+    """Ray's functions for free and total resources, untyped."""
     import ray
 
     return ray.available_resources, ray.cluster_resources
 
 
 def _fetched(references: list[Any]) -> list[Any]:
-    """Results that are ready; an error in the place of each that failed."""
+    """Fetch ready results; an error takes the place of each that failed."""
     import ray
 
     if not references:
@@ -339,7 +339,7 @@ def _value_or_error(reference: Any) -> Any:
 
 
 def _why(error: Exception) -> tuple[str, str]:
-    """Why an incarnation ended: its kind, and a message."""
+    """Explain why an incarnation ended: its kind, and a message."""
     import ray
 
     if isinstance(error, ray.exceptions.RayTaskError):

@@ -1,4 +1,4 @@
-"""Replay shards as Ray actors: unrolls reach them without the driver, batches are asked for ahead."""
+"""Replay shards as Ray actors: unrolls bypass the driver, and batches are prefetched."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ import numpy as np
 
 from ..core.protocols import Array, State
 from . import message_chunks
-from .events import Emptied, Event, Lost, became
-from .message_chunks import Assembled, leaves_of, outlined, read
+from .events import Emptied, Event, Lost, event_of
+from .message_chunks import StateAssembler, leaves_of, outline_of, read
 from .replay import Drawn, ShardPlan, Stored
 from .unrolls import UnrollId
 
 _OPEN_UPDATES: Final = 4
-"""Priority updates of a shard that nobody has waited for."""
+"""Maximum number of unacknowledged priority updates per shard."""
 
 
 @dataclasses.dataclass
 class _Shard:
-    """An incarnation of a shard, and what it was asked for, oldest first."""
+    """An incarnation of a shard, and its open requests, oldest first."""
 
     handle: Any
     incarnation: int
     pid: Any
-    """Its answer to the first question."""
+    """Answer to the first call."""
     inserts: deque[tuple[UnrollId, Any]] = dataclasses.field(default_factory=deque)
     samples: deque[Any] = dataclasses.field(default_factory=deque)
     batches: deque[Drawn] = dataclasses.field(default_factory=deque)
-    """Those that have come."""
+    """Batches received and not used."""
     priorities: list[tuple[Array, Array]] = dataclasses.field(default_factory=list)
-    """Tickets and TD errors that were not sent yet."""
+    """Tickets and TD errors not sent yet."""
     updates: deque[Any] = dataclasses.field(default_factory=deque)
 
 
@@ -42,11 +42,11 @@ class RayShards:
     """The shards of a replay memory.
 
     Args:
-        plans: what they are made from.
-        launch: makes a Ray actor of a plan and an incarnation.
-        prefetch: batches that are asked of a shard ahead. 0: none, and priorities are sent at once, so that a shard
-            does all in the order in which it would in one process.
-        timeout_s: a shard that answers so late is replaced.
+        plans: one for each shard.
+        launch: makes a Ray actor for a plan and an incarnation.
+        prefetch: batches requested from a shard ahead of use. With 0, priorities are sent at once, and a shard works in
+            the same order as in one process.
+        timeout_s: a shard that takes longer to answer is replaced.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RayShards:
         self._plans, self._launch = plans, launch
         self._prefetch, self._timeout = prefetch, timeout_s
         self.ignored = 0
-        """Priorities that came too late."""
+        """Priority updates that came too late."""
         self._events: list[Event] = []
         self._shards = [self._made(index, 0) for index in range(len(plans))]
         self._saved: list[State] | None = None
@@ -66,7 +66,7 @@ class RayShards:
     # -- inserting ----------------------------------------------------------------------------------------------------
 
     def insert(self, unroll: UnrollId, reference: Any) -> None:
-        """Hand an unroll on to its shard, by reference."""
+        """Pass an unroll to its shard, by reference."""
         shard = self._shards[unroll.actor % len(self._shards)]
         shard.inserts.append((unroll, shard.handle.insert.remote(reference)))
 
@@ -75,7 +75,7 @@ class RayShards:
         return [reference for shard in self._shards for _, reference in shard.inserts]
 
     def arrived(self, ready: set[Any]) -> list[Event]:
-        """What became of the inserts that are ready, and of shards that ended meanwhile."""
+        """Return the outcome of inserts that are ready, and the shards that ended."""
         for index, shard in enumerate(self._shards):
             while shard.inserts and shard.inserts[0][1] in ready and shard is self._shards[index]:
                 self._confirm(index, shard)
@@ -88,18 +88,18 @@ class RayShards:
         unroll, reference = shard.inserts[0]
         try:
             inserted = self._value(index, reference)
-        except ray.exceptions.ObjectLostError:  # the unroll, with its node
+        except ray.exceptions.ObjectLostError:  # the unroll was lost with its node
             shard.inserts.popleft()
             self._events.append(Lost(unroll))
         else:
             if inserted is not None:
                 shard.inserts.popleft()
-                self._events.append(became(inserted))
+                self._events.append(event_of(inserted))
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
     def sample(self, index: int) -> Drawn | None:
-        """A batch, that was asked for before if possible; None if the shard has ended."""
+        """Return a batch, prefetched if possible; None if the shard has ended."""
         shard = self._shards[index]
         if not shard.batches:
             if not self._send_priorities(index, shard):
@@ -113,13 +113,13 @@ class RayShards:
         return shard.batches.popleft()
 
     def _ask(self, shard: _Shard, at_least: int = 0) -> None:
-        """Messages of several batches, since a message takes longer than a small batch; one while another is used."""
+        """Request several batches per message, which takes longer than a small batch; two messages alternate."""
         messages = max(min(2, self._prefetch), at_least)
         while len(shard.samples) < messages:
             shard.samples.append(shard.handle.sample.remote(max(-(-self._prefetch // messages), 1)))
 
     def update(self, index: int, incarnation: int, tickets: Array, td_error: Array) -> None:
-        """New priorities; they are sent when the batches that have come are used up."""
+        """Queue new priorities; they are sent when the received batches are used up."""
         shard = self._shards[index]
         if incarnation == shard.incarnation:
             shard.priorities.append((tickets, td_error))
@@ -129,7 +129,7 @@ class RayShards:
             self.ignored += len(tickets)
 
     def _send_priorities(self, index: int, shard: _Shard) -> bool:
-        """Nobody waits for them, but if too many messages are open. False if the shard has ended."""
+        """Send priorities asynchronously; block only when too many are in flight. False if the shard has ended."""
         if shard.priorities:
             while len(shard.updates) >= _OPEN_UPDATES:
                 ignored = self._value(index, shard.updates.popleft())
@@ -144,7 +144,7 @@ class RayShards:
     # -- saving, ending -----------------------------------------------------------------------------------------------
 
     def states(self) -> list[State]:
-        """What each of them holds; one that has ended holds nothing."""
+        """State of each shard; empty for one that has ended."""
         if self._saved is not None:
             return self._saved
         found = []
@@ -155,28 +155,28 @@ class RayShards:
         return found
 
     def _state(self, index: int) -> State | None:
-        """What a shard holds, in messages that the object store has room for; None if it has ended."""
+        """Fetch a shard's state, in messages that fit into the object store; None if it has ended."""
         handle = self._shards[index].handle
         outline = self._value(index, handle.outline.remote())
         if outline is None:
             return None
-        whole = Assembled(outline)
+        whole = StateAssembler(outline)
         for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
             rows = self._value(index, handle.rows.remote(message))
             if rows is None:
                 return None
             whole.put(message, rows)
-            del rows  # before the next ones: these are in the object store
+            del rows  # free the object store before the next message
         return whole.state()
 
     def load(self, states: Sequence[State]) -> list[Stored]:
-        """Hand back what :meth:`states` returned."""
+        """Restore states returned by :meth:`states`."""
         return [self._load(shard.handle, state) for shard, state in zip(self._shards, states, strict=True)]
 
     def _load(self, handle: Any, state: State) -> Stored:
         import ray
 
-        outline, leaves = outlined(state)
+        outline, leaves = outline_of(state)
         ray.get(handle.expect.remote(outline), timeout=self._timeout)
         for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
             ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
@@ -184,7 +184,7 @@ class RayShards:
         return stored
 
     def close(self, *, saves: bool) -> None:
-        """Keep what they hold for the last checkpoint, if it is to be saved, and end them."""
+        """Fetch the shards' contents for the last checkpoint, if wanted, and end them."""
         import ray
 
         try:
@@ -192,10 +192,10 @@ class RayShards:
         finally:
             for shard in self._shards:
                 ray.kill(shard.handle)
-            self._shards.clear()  # what came of them, and was not used, would keep its place in the object store
+            self._shards.clear()  # unused results would keep their place in the object store
 
     def _value(self, index: int, reference: Any) -> Any:
-        """A shard's answer; None if it has ended, or does not answer: then it is replaced by an empty one."""
+        """A shard's answer; None if it has ended or does not answer, and was replaced by an empty one."""
         import ray
 
         try:
@@ -219,18 +219,18 @@ class RayShards:
         return _Shard(handle, incarnation, handle.pid.remote())
 
     def created(self) -> list[tuple[str, Any]]:
-        """Of each its name, and what is there when its process is."""
+        """Name of each shard, and a reference that is ready when its process is."""
         return [(f"shard {index}", shard.pid) for index, shard in enumerate(self._shards)]
 
     def are_created(self, timeout: float) -> bool:
-        """Are all processes there? Waits so long for them."""
+        """Have all processes started? Waits up to ``timeout`` seconds."""
         import ray
 
         pids = [pid for _, pid in self.created()]
         return len(ray.wait(pids, num_returns=len(pids), timeout=timeout)[0]) == len(pids)
 
     def processes(self) -> dict[str, int]:
-        """Ids of those that have reported theirs."""
+        """Ids of the processes that have reported them."""
         import ray
 
         found = {}

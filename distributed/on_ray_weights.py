@@ -1,4 +1,4 @@
-"""Weights on their way from the learner to a store that actors ask."""
+"""Transfer of weights from the learner to the store that actors read."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any, Final
 from ..core.protocols import Array, State
 
 PUBLISH_S: Final = 0.02
-"""Weights are not published more often."""
+"""Minimum seconds between two publications."""
 _ANSWER_S: Final = 60.0
-"""A store that answers so late has ended."""
+"""Seconds after which a store that does not answer counts as ended."""
 
 
 class RayWeights:
-    """The newest weights on their way to a store.
+    """Sends the newest weights to a store.
 
     Args:
-        launch: makes a store.
-        every_s: weights are not handed over more often.
+        launch: starts a store.
+        every_s: minimum seconds between two transfers.
     """
 
     def __init__(self, launch: Callable[[], Any], every_s: float) -> None:
         self._launch, self._every = launch, every_s
         self.store = launch()
         self.pending: tuple[int, Mapping[str, Array], State | None] | None = None
-        """What was not handed over yet."""
+        """Weights not sent yet."""
         self._at = 0.0
         self._answer: Any = None
 
     def flush(self) -> Any:
-        """Hand over what is pending, if it is time; returns a new store if the old one has ended."""
+        """Send pending weights if due; returns a new store if the old one has ended."""
         import ray
 
         now = time.monotonic()
@@ -51,7 +51,7 @@ class RayWeights:
         return following
 
     def arrive(self) -> None:
-        """Wait until the store has what was handed over: whoever asks then gets no other."""
+        """Wait until the store has the weights sent last, so that no reader gets older ones."""
         import ray
 
         ray.wait([self._answer], timeout=_ANSWER_S)

@@ -1,7 +1,7 @@
-"""Who is asked for what, and when: flow control and the rules for failures, without processes, clocks or arrays.
+"""Flow control and failure rules: which actor to ask for what, and when; without processes, clocks or arrays.
 
-The planner is told what happens, with the time in seconds, and says what is to be done. The driver of every backend,
-the tests' fake clock and the simulation use this one.
+The planner receives events, with the time in seconds, and returns actions. All backends' driver, the tests' fake
+clock and the simulation use it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .unrolls import UnrollId
 
 ABSENT, STARTING, READY, FAILED, LEFT = "absent", "starting", "ready", "failed", "left"
 DIED, RAISED, SILENT, DAMAGED = "died", "raised", "silent", "damaged"
-"""Why an incarnation ended: its process, its environment, no answer in time, answers that cannot be used."""
+"""Why an incarnation ended: process died, environment raised, no answer in time, damaged answers."""
 _IN_A_ROW: Final = 3
-"""Environments that raise so often, or damaged answers, without a whole unroll in between."""
+"""Limit of consecutive environment errors or damaged answers, without an intact unroll in between."""
 _MEDIAN_OF: Final = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What the planner goes by; the fields of :class:`~axonrl.distributed.Cluster` of these names."""
+    """Settings of the planner; fields of the same names in :class:`~axonrl.distributed.Cluster`."""
 
     actors: int
     in_flight: int = 2
@@ -47,24 +47,24 @@ class Death:
 
 @dataclasses.dataclass
 class ActorState:
-    """What the planner knows of one actor."""
+    """State of one actor."""
 
     index: int
     status: str = ABSENT
     incarnation: int = -1
-    """The newest one; -1 before the first."""
+    """Newest incarnation; -1 before the first."""
     since: float = 0.0
     """When it got this status."""
     next_sequence: int = 0
     asked: deque[tuple[UnrollId, float]] = dataclasses.field(default_factory=deque)
-    """Unrolls in flight, oldest first, and when they were asked for."""
+    """Unrolls in flight, oldest first, and when they were requested."""
     answered: int = 0
-    """Unrolls of this incarnation."""
+    """Unrolls received from this incarnation."""
     restarts: int = 0
     start_at: float = 0.0
     delay: float = 0.0
     leaving: bool = False
-    """Ends when what it was asked for has come."""
+    """Ends after its outstanding unrolls."""
     raised: int = 0
     damaged: int = 0
     last: Death | None = None
@@ -73,11 +73,10 @@ class ActorState:
 
 
 class Window:
-    """How many unrolls may be in flight or wait for the learner, where batches of them are learned from.
+    """Limit of unrolls in flight or waiting for the learner, where batches of them are learned from.
 
-    It begins with those of ``queue`` batches and one more. While the learner finds no batch, there are too few in
-    flight for the time that they take: it grows. Where never fewer than
-    ``queue`` batches waited, there are too many, which only makes them old: it shrinks, at most to where it began.
+    Starts with ``queue + 1`` batches. Grows while the learner finds no batch: too few unrolls are in flight for their
+    latency. Shrinks, down to its start, if ``queue`` batches or more always waited: they only get old.
 
     Args:
         batch: unrolls of a batch.
@@ -91,14 +90,14 @@ class Window:
         self._looks, self._fewest = 0, math.inf
 
     def room(self, waiting: int, in_flight: int, most: int) -> int:
-        """How many more may be asked for now; all actors together may have ``most`` in flight."""
+        """Number of unrolls that may be requested now; all actors together may have ``most`` in flight."""
         held = waiting + in_flight
-        self._begun = self._begun or held < self._held  # before something was learned from, all wait for the first ones
+        self._begun = self._begun or held < self._held  # at first, all wait for the first unrolls
         self._held = held
         if self._begun and waiting < self._batch:
             self.size = max(min(self.size + 1, most + self._batch), self._least)
         self._looks, self._fewest = self._looks + 1, min(self._fewest, waiting)
-        if self._looks >= self.size:  # all of it has come and gone
+        if self._looks >= self.size:  # every unroll in it has been replaced once
             self.size -= int(min(max(self._fewest - self._full, 0), self.size - self._least))
             self._looks, self._fewest = 0, math.inf
         return max(self.size - held, 0)
@@ -108,9 +107,9 @@ class Planner:
     """The state of all actors.
 
     Args:
-        rules: see there.
+        rules: see :class:`Rules`.
         now: seconds.
-        incarnations: of each actor, that came before; after a resume.
+        incarnations: newest incarnation of each actor before a resume.
     """
 
     def __init__(self, rules: Rules, now: float, incarnations: tuple[int, ...] = ()) -> None:
@@ -118,15 +117,15 @@ class Planner:
         self._before = incarnations
         self.actors = [self._new(index) for index in range(rules.actors)]
         self.counts: Counter[str] = Counter()
-        """``asked``, ``accepted``, ``dead`` (answers of an incarnation that was given up), ``lost`` (unrolls asked
-        for in vain), ``restarts``."""
+        """Counts ``asked``, ``accepted``, ``dead`` (answers of a replaced incarnation), ``lost`` (never received),
+        ``restarts``."""
         self.moved_at = now
-        """When something last went forward: an unroll was accepted, or an update was made."""
+        """Time of the last progress: an unroll accepted, or an update made."""
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def to_start(self, now: float) -> list[ActorState]:
-        """The actors whose next incarnation is to be started now; they count as starting."""
+        """Return the actors whose next incarnation must start now; they count as starting."""
         waiting = [actor for actor in self.actors if actor.status == ABSENT and not actor.leaving]
         due = [actor for actor in waiting if now >= actor.start_at]
         for actor in due:
@@ -136,7 +135,7 @@ class Planner:
         return due
 
     def started(self, index: int, incarnation: int, now: float) -> bool:
-        """An incarnation is ready; False if it was given up before."""
+        """Note that an incarnation is ready; False if it was given up before."""
         actor = self.actors[index]
         if (actor.incarnation, actor.status) != (incarnation, STARTING):
             return False
@@ -145,7 +144,7 @@ class Planner:
         return True
 
     def renew(self, now: float) -> list[ActorState]:
-        """All actors that work are to begin anew, at once; returns them."""
+        """Restart all working actors at once; returns them."""
         working = [actor for actor in self.actors if actor.status in (STARTING, READY)]
         for actor in working:
             actor.asked.clear()
@@ -154,7 +153,7 @@ class Planner:
         return working
 
     def resize(self, actors: int, now: float) -> None:
-        """From now on so many: new ones are to start; those of the highest indices end, see :meth:`to_end`."""
+        """Change the number of actors: new ones will start; those with the highest indices end, see :meth:`to_end`."""
         self.actors += [self._new(index) for index in range(len(self.actors), actors)]
         for actor in self.actors:
             actor.leaving = actor.index >= actors
@@ -166,12 +165,12 @@ class Planner:
         self.rules = dataclasses.replace(self.rules, actors=actors)
 
     def incarnations(self) -> list[int]:
-        """The newest one of each actor that the run has had, also of those that it has no more."""
+        """Newest incarnation of every actor the run has had, including former ones."""
         now = [actor.incarnation for actor in self.actors]
         return [*now, *self._before[len(now) :]]
 
     def to_end(self, now: float) -> list[ActorState]:
-        """Actors that leave and of which nothing is awaited any more; they count as left."""
+        """Return leaving actors with nothing outstanding; they count as left."""
         done = [actor for actor in self.actors if actor.leaving and actor.status != LEFT and not actor.asked]
         for actor in done:
             self._become(actor, LEFT, now)
@@ -180,11 +179,11 @@ class Planner:
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def in_flight(self) -> int:
-        """Unrolls that were asked for and have not come."""
+        """Unrolls requested and not received."""
         return sum(len(actor.asked) for actor in self.actors)
 
     def requests(self, room: int, now: float) -> list[UnrollId]:
-        """The unrolls to ask for now, at most ``room``: of those actors first that have the fewest in flight."""
+        """Return the unrolls to request now, at most ``room``, from the actors with the fewest in flight first."""
         found: list[UnrollId] = []
         ready = [actor for actor in self.actors if actor.status == READY and not actor.leaving]
         for depth in range(self.rules.in_flight):
@@ -198,7 +197,7 @@ class Planner:
         return found
 
     def answered(self, unroll: UnrollId, now: float) -> bool:
-        """An unroll has come; False if it must not be used: it was given up, or came before."""
+        """Note an unroll; False if it must not be used, as its actor was given up or it is a duplicate."""
         actor = self.actors[unroll.actor]
         if not actor.asked or actor.asked[0][0] != unroll:
             self.counts["dead"] += 1
@@ -214,7 +213,7 @@ class Planner:
         return True
 
     def lost(self, unroll: UnrollId, now: float) -> None:
-        """An unroll was made, and will not come."""
+        """Note that an unroll was collected and will never arrive."""
         actor = self.actors[unroll.actor]
         if actor.asked and actor.asked[0][0] == unroll:
             actor.asked.popleft()
@@ -222,15 +221,15 @@ class Planner:
             self.counts["lost"] += 1
 
     def moved(self, now: float) -> None:
-        """An update was made."""
+        """Note an update."""
         self.moved_at = now
 
     # -- failing ------------------------------------------------------------------------------------------------------
 
     def ended(self, index: int, incarnation: int, death: Death) -> bool:
-        """An incarnation has ended, or is given up; False if it was given up before.
+        """Note that an incarnation has ended or is given up; False if it was given up before.
 
-        The next one is due after a delay that doubles from one end to the next; an unroll in between sets it back.
+        The next one starts after a delay that doubles with each failure; an unroll in between resets it.
         """
         actor = self.actors[index]
         if actor.incarnation != incarnation or actor.status not in (STARTING, READY):
@@ -252,7 +251,7 @@ class Planner:
         return True
 
     def overdue(self, now: float) -> list[tuple[int, int]]:
-        """Actors, and their incarnations, whose answer takes too long; they are to be killed and given up."""
+        """Return actors, and their incarnations, whose answer is overdue; they must be killed and given up."""
         found = []
         for actor in self.actors:
             if actor.status == STARTING and now - actor.since > max(self.rules.unroll_timeout_s, 60.0):
@@ -267,7 +266,7 @@ class Planner:
     # -- giving up ----------------------------------------------------------------------------------------------------
 
     def alive(self) -> int:
-        """Actors that are ready."""
+        """Number of actors that are ready."""
         return sum(actor.status == READY for actor in self.actors)
 
     def may_begin(self) -> bool:
@@ -275,10 +274,10 @@ class Planner:
         return self.alive() >= self.rules.min_actors
 
     def hopeless(self, now: float) -> str | None:
-        """Why the run must end; None if it need not.
+        """Explain why the run must end; None if it need not.
 
-        An environment that raises in every actor before any unroll was accepted is a bug and no fault: the run ends
-        with its error.
+        An environment that raises in every actor before any unroll was accepted is a bug rather than a fault: the
+        run ends with its error.
         """
         staying = [actor for actor in self.actors if not actor.leaving]
         ends = [actor.last for actor in staying]
@@ -286,19 +285,19 @@ class Planner:
             return ends[0].message if ends[0] is not None else None
         left = sum(actor.status != FAILED for actor in staying)
         if left < self.rules.min_actors:
-            why = f"only {left} of {len(staying)} actors are left, and min_actors is {self.rules.min_actors}"
+            why = f"only {left} of {len(staying)} actors are left; min_actors is {self.rules.min_actors}"
             return f"{why}:\n{self.table(now)}"
         if now - self.moved_at > self.rules.stall_timeout_s:
-            return f"nothing has moved for {now - self.moved_at:.0f} s:\n{self.table(now)}"
+            return f"no progress for {now - self.moved_at:.0f} s:\n{self.table(now)}"
         return None
 
     def table(self, now: float) -> str:
-        """Who waits for what, a line for each actor."""
+        """Status of each actor, one line each."""
         return "\n".join(self._line(actor, now) for actor in self.actors if actor.status != LEFT)
 
     def _line(self, actor: ActorState, now: float) -> str:
         doing = {
-            ABSENT: f"starts again in {max(actor.start_at - now, 0):.0f} s",
+            ABSENT: f"restarts in {max(actor.start_at - now, 0):.0f} s",
             STARTING: f"starting for {now - actor.since:.0f} s",
             FAILED: "given up",
         }.get(actor.status)

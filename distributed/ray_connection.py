@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: one of our own on this machine, or one that is there."""
+"""The connection to a Ray cluster: our own on this machine, or an existing one."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .settings import Settings
 
 logger = logging.getLogger("axonrl")
 _STORE: Final = 256 * 2**20
-"""Bytes of shared memory, of which Ray would take 30 % of the machine's."""
+"""Bytes of shared memory; Ray's default is 30 % of the machine's."""
 _TOKEN: Final = secrets.token_hex(32)
-"""Of the clusters that this process starts: Ray reads it once in a process."""
+"""Environment of clusters this process starts; Ray reads it once per process."""
 _CALLS: Final = "RAY_task_events_report_interval_ms"
 _AUTH_MODE: Final = "RAY_AUTH_MODE"
 _REACH_S: Final = 5.0
 
 
 class Connection:
-    """Starts a cluster, or joins one; one that this process has joined before is used as it is.
+    """Starts a cluster or joins one; a cluster that this process has already joined is used as it is.
 
     Args:
-        settings: how.
-        shards: how many replay shards there will be.
-        nbytes: of an unroll.
+        settings: how to connect.
+        shards: number of replay shards.
+        nbytes: size of an unroll.
 
     Raises:
-        ArgumentError: Ray is not installed, or ``address`` cannot be joined, or the cluster is too small.
-        ClusterError: a cluster of our own does not start.
+        ArgumentError: Ray is not installed, ``address`` cannot be joined, or the cluster is too small.
+        ClusterError: our own cluster does not start.
     """
 
     def __init__(self, settings: Settings, shards: int, nbytes: int = 0) -> None:
@@ -65,10 +65,10 @@ class Connection:
 
     def _start(self, settings: Settings, shards: int) -> None:
         logger.info(
-            "starting a Ray cluster on this machine, for this run alone; to join one that is running, give its address:"
+            "starting a Ray cluster on this machine for this run; to join an existing one, give its address:"
             " distributed.address, or Cluster(address='auto')"
         )
-        if (scarce := settings.scarcity(shards, len(os.sched_getaffinity(0)))) is not None:
+        if (scarce := settings.cpu_warning(shards, len(os.sched_getaffinity(0)))) is not None:
             logger.warning(scarce)
         self._set_own_environment()
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(_import_paths())}
@@ -80,32 +80,32 @@ class Connection:
             self.close()
             if not isinstance(error, Exception):
                 raise
-            raise ClusterError(f"no Ray cluster could be started on this machine: {error}") from error
+            raise ClusterError(f"cannot start a Ray cluster on this machine: {error}") from error
 
     def _join(self, address: str) -> None:
-        """As ``ray.init``, which sends a token unasked to what it finds by ``"auto"`` alone.
+        """Join like ``ray.init``, which sends a token without being asked only to a cluster found by ``"auto"``.
 
-        To an address of this machine it is sent as well, if the cluster there wants one.
+        For an address on this machine, the token is sent as well if the cluster requires one.
         """
         host, _, port = address.rpartition(":")
         try:
-            if port.isdigit():  # Ray itself would wait for ever
+            if port.isdigit():  # Ray would wait forever
                 socket.create_connection((host, int(port)), _REACH_S).close()
                 self._authenticate(host, address)
             _init(address)
         except Exception as error:
-            why = str(error).partition(". ")[0]  # Ray has more to say of tokens than is true here
+            why = str(error).partition(". ")[0]  # the rest of Ray's message, on tokens, may not apply
             message = f"the Ray cluster at Cluster.address={address!r} cannot be joined: {why}\n{_token_advice()}"
             self._put_environment_back()
             raise ArgumentError(message, "Cluster.address", address) from error
 
     def _authenticate(self, host: str, address: str) -> None:
-        """Let Ray send the token that is there, where one is wanted here and nobody has said whether to send it.
+        """Let Ray send the existing token if the cluster requires one and the user has not decided about tokens.
 
-        Where it is refused, or belongs to another machine, Ray's error comes at once.
+        If the token is refused, or belongs to another machine, Ray's error comes at once.
         """
         if _AUTH_MODE in os.environ:
-            return  # the client would end this process where a token is to be sent, and there is none
+            return  # without a token, Ray's client would end this process
         import ray
         from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -118,10 +118,10 @@ class Connection:
             GcsClient(address=address)
 
     def _set_own_environment(self) -> None:
-        """For this cluster alone, where the user has said nothing else.
+        """Set defaults for our own cluster, unless the user set these variables.
 
-        A token, which Ray would write into the home folder; and no notes of calls, of which Ray keeps the newest
-        100,000 in its memory: every unroll is one.
+        No token, which Ray would write into the home folder; and no records of calls, of which Ray keeps the newest
+        100,000 in memory: every unroll is one.
         """
         made = {} if _CALLS in os.environ else {_CALLS: "0"}
         if os.environ.get(_AUTH_MODE, "token") == "token" and _token_source() is None:
@@ -136,25 +136,24 @@ class Connection:
 
     @property
     def is_local(self) -> bool:
-        """Is it a cluster of our own?"""
+        """Did we start this cluster?"""
         return self._guardian is not None
 
     def processes(self) -> dict[str, int]:
-        """Ray's daemons of a cluster of our own, and the guardian: ids by name."""
+        """Ids of the daemons of our own cluster, and of the guardian, by name."""
         return {} if self._guardian is None else {"guardian": self._guardian.pid, **self._guardian.daemons}
 
     @property
     def is_whole(self) -> bool:
-        """Are the daemons of a cluster of our own there? Of others Ray tells."""
+        """Do all daemons of our own cluster run? Ray reports on other clusters."""
         return self._guardian is None or self._guardian.ended is None
 
     def check(self) -> None:
-        """``NodeLostError`` if a daemon of a cluster of our own has ended.
+        """Raise ``NodeLostError`` if a daemon of our own cluster has ended.
 
-        Ray ends this process, without a word, when it asks for an object and the raylet is gone; the guardian has that
-        word then.
+        Ray silently ends this process when it requests an object and the raylet is gone; the guardian then reports it.
         """
-        if self._guardian is not None and (message := self._guardian.heard()) is not None:
+        if self._guardian is not None and (message := self._guardian.ended_daemon()) is not None:
             raise NodeLostError(message)
 
     def close(self) -> None:
@@ -180,10 +179,10 @@ class Connection:
 
 
 def _refuse_small(settings: Settings, shards: int, nbytes: int) -> None:
-    """A cluster without room for ``min_actors``, or for an unroll: it would be waited for in vain."""
+    """Raise if the cluster has no room for ``min_actors`` or for an unroll: waiting would never end."""
     import ray
 
-    nodes: Any = ray.nodes  # without types
+    nodes: Any = ray.nodes  # untyped
     found = [node["Resources"] for node in nodes() if node["Alive"]]
     cpus, needed = sum(one.get("CPU", 0) for one in found), settings.min_actors * settings.actor_cpus
     if cpus < needed + shards * settings.shard_cpus:
@@ -196,15 +195,15 @@ def _refuse_small(settings: Settings, shards: int, nbytes: int) -> None:
     store = min((one.get("object_store_memory", 0) for one in found), default=0)
     if nbytes > store / 2:
         message = (
-            f"an unroll of {settings.unroll} timesteps of {settings.envs_per_actor} environments has {nbytes:,}"
-            f" bytes, and may have half of the {int(store):,} bytes of the object store of a node: lower"
+            f"an unroll of {settings.unroll} timesteps of {settings.envs_per_actor} environments takes {nbytes:,}"
+            f" bytes, more than half of a node's object store ({int(store):,} bytes): lower"
             " Cluster.unroll or Cluster.envs_per_actor, or start Ray with a larger --object-store-memory"
         )
         raise ArgumentError(message, "Cluster.unroll", settings.unroll)
 
 
 def _is_here(host: str) -> bool:
-    """Is it this machine? Then a socket can be bound to it."""
+    """Is the host this machine? If so, a socket can be bound to it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as bound:
@@ -215,15 +214,15 @@ def _is_here(host: str) -> bool:
 
 
 def _token_advice() -> str:
-    """What a token may have to do with a cluster that cannot be joined."""
+    """Explain how a token may be the reason that a cluster cannot be joined."""
     source, mode = _token_source(), os.environ.get(_AUTH_MODE)
-    wants = "A cluster with token authentication wants the token it was started with. "
+    wants = "A cluster with token authentication requires the token it was started with. "
     if source is None:
         places = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
-        return f"{wants}None was found in {places}; with {_AUTH_MODE}=token Ray sends what is there"
+        return f"{wants}None was found in {places}; with {_AUTH_MODE}=token Ray sends one it finds"
     if mode == "token":
-        return f"{wants}That of {source} was sent"
-    return f"{wants}That of {source} was not sent: to another machine {_AUTH_MODE}=token sends it"
+        return f"{wants}The token of {source} was sent"
+    return f"{wants}The token of {source} was not sent: set {_AUTH_MODE}=token to send it to another machine"
 
 
 def _token_source() -> str | None:
@@ -235,14 +234,14 @@ def _token_source() -> str | None:
 
 
 def _read_environment() -> None:
-    """Ray has read whether there are tokens when it was imported; let it do so again, as ``ray.init`` does."""
+    """Let Ray read the token settings again, as ``ray.init`` does; it first read them when imported."""
     from ray._raylet import Config  # type: ignore[attr-defined]
 
     Config.initialize("")
 
 
 def _init(address: str) -> None:
-    """``ray.init`` without what it does to the driver: its handler of SIGTERM would end it without a checkpoint."""
+    """Call ``ray.init`` but keep our SIGTERM handler: Ray's would end the driver without a checkpoint."""
     import ray
 
     in_main = threading.current_thread() is threading.main_thread()
@@ -255,7 +254,7 @@ def _init(address: str) -> None:
 
 
 def _import_paths() -> list[str]:
-    """What the driver imports from, actors must: beside Python's own library."""
+    """Paths the driver imports from, for the actors; Python's own library excluded."""
     library = Path(os.__file__).parent
     paths = [Path(path).resolve() for path in sys.path]
     return [str(path) for path in dict.fromkeys(paths) if path.is_dir() and library not in (path, *path.parents)]

@@ -1,4 +1,4 @@
-"""Replay in shards: each holds a part of a replay memory; the learner's memory is a view of all of them."""
+"""Sharded replay: each shard holds part of a replay memory; the learner's memory is a view of all shards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARD, _CLUSTER = 2, 4
 
 
 class Stored(NamedTuple):
-    """What a shard holds: timesteps, transitions that may be drawn, and the sum of their priorities."""
+    """Contents of a shard: timesteps, transitions that may be drawn, and the sum of their priorities."""
 
     timesteps: int
     drawable: int
@@ -31,11 +31,11 @@ NOTHING: Final = Stored(0, 0, 0.0)
 
 
 class NoBatchError(ClusterError):
-    """No replay shard has a batch any more; actors will fill them again."""
+    """Replay shards cannot fill a batch at the moment; actors will refill them."""
 
 
 class Inserted(NamedTuple):
-    """An unroll is in a shard."""
+    """An unroll was stored in a shard."""
 
     head: Head
     shard: int
@@ -43,14 +43,14 @@ class Inserted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """An unroll is damaged, and the shard has nothing of it."""
+    """An unroll is damaged; the shard stored none of it."""
 
     id: UnrollId
     why: str
 
 
 class Drawn(NamedTuple):
-    """A batch of a shard; ``tickets`` int64 [B] name its transitions, whatever comes and goes meanwhile."""
+    """A batch of a shard; ``tickets`` int64 [B] identify its transitions until they are overwritten."""
 
     batch: Mapping[str, ArrayTree]
     tickets: Array
@@ -60,17 +60,17 @@ class Drawn(NamedTuple):
 
 
 class Shard:
-    """A part of a replay memory, which some actors fill: each of their environments is a lane of its own.
+    """A part of a replay memory, filled by some of the actors; each of their environments has its own lane.
 
     Args:
-        memory: of the shard's size; it is built here.
+        memory: has the shard's size; built here.
         transition: specs of one environment's transition.
-        actors: whose unrolls come here, in the order of their lanes.
-        width: environments of an actor, N.
-        shard: its index.
-        incarnation: how often it was made before.
-        run_seed: of the run.
-        length: timesteps of an unroll, T.
+        actors: whose unrolls are stored here, in the order of their lanes.
+        width: N, environments of an actor.
+        shard: index of the shard.
+        incarnation: number of earlier processes of this shard.
+        run_seed: seed of the run.
+        length: T, timesteps of an unroll.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Shard:
         memory.build(transition, self._lanes, self._rng)
 
     def insert(self, unroll: Unroll) -> Inserted | Refused:
-        """Store an unroll, if it is whole. Its arrays are copied: whatever sent them may be forgotten."""
+        """Store an unroll if it is intact. Its arrays are copied, so the message can be freed."""
         if (why := why_damaged(unroll, self._transition, self._length, self._width)) is not None:
             return Refused(unroll.head.id, why)
         head, memory = unroll.head, self._memory
@@ -117,31 +117,31 @@ class Shard:
         return Inserted(head, self.shard, self.stored())
 
     def sample(self) -> Drawn:
-        """A batch."""
+        """Draw a batch."""
         batch = self._memory.sample()
         return Drawn(batch, self._memory.tickets(), self.shard, self.incarnation, self.stored())
 
     def update(self, tickets: Array, td_error: Array) -> int:
-        """Give transitions new priorities; returns how many were forgotten meanwhile."""
+        """Set new priorities; returns how many transitions had been overwritten."""
         return self._memory.prioritize(tickets, td_error)
 
     def stored(self) -> Stored:
-        """What it holds now."""
+        """Summary of the contents."""
         return Stored(len(self._memory), self._memory.drawable(), self._memory.total_priority())
 
     def state(self) -> State:
-        """What it holds and draws from, to be saved."""
+        """Contents and generator, for a checkpoint."""
         return {"memory": self._memory.state_dict(), "generator": self._rng.bit_generator.state}
 
     def load(self, state: State) -> Stored:
-        """Hold what was saved."""
+        """Restore a saved state."""
         self._memory.load_state_dict(state["memory"])
         if "generator" in state:
             self._rng.bit_generator.state = state["generator"]
         return self.stored()
 
     def _wide(self, tree: Any, t: int, lanes: Array) -> Any:
-        """Row t as that of all lanes, with zeros for other actors'."""
+        """Spread row t over all lanes, with zeros for those of other actors."""
         if isinstance(tree, Mapping):
             return {key: self._wide(value, t, lanes) for key, value in tree.items()}
         if self._lanes == self._width:
@@ -153,7 +153,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class ShardPlan:
-    """What a shard is made from, in each of its incarnations: see there."""
+    """Everything a shard is built from, in each incarnation; see :class:`Shard`."""
 
     memory: ReplayMemory
     transition: Mapping[str, SpecTree]
@@ -164,42 +164,42 @@ class ShardPlan:
     length: int
 
     def make(self, incarnation: int = 0) -> Shard:
-        """An empty one."""
+        """Make an empty shard."""
         memory = copy.deepcopy(self.memory)
         where = self.actors, self.width, self.shard, incarnation
         return Shard(memory, self.transition, *where, self.run_seed, self.length)
 
 
 class Shards(Protocol):
-    """Shards, wherever they are."""
+    """Interface to the shards, wherever they run."""
 
     @property
     def ignored(self) -> int:
-        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+        """Priority updates for transitions that had been overwritten, as far as reported."""
 
     def sample(self, shard: int) -> Drawn | None:
-        """A batch of one of them; waits for it. None if its process has ended, and what it held is lost."""
+        """Draw a batch from a shard; blocks. None if its process has ended, and its contents are lost."""
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
-        """New priorities; nobody waits for it."""
+        """Update priorities in a shard; does not block."""
 
     def states(self) -> list[State]:
-        """What each of them holds."""
+        """State of each shard."""
 
     def load(self, states: Sequence[State]) -> list[Stored]:
-        """Hand back what :meth:`states` returned."""
+        """Restore states returned by :meth:`states`."""
 
 
 class ShardedReplay:
-    """The learner's memory: batches come from shards, and go back to them by tickets.
+    """The learner's memory: batches come from shards, and their new priorities go back by ticket.
 
-    A batch is of one shard, which is drawn in proportion to the sums of priorities, so that every transition has the
-    same chance as in one memory.
+    Each batch comes from one shard, drawn in proportion to the sum of its priorities, so that every transition has the
+    same chance as in a single memory.
 
     Args:
-        memory: of the whole: what each shard has a part of.
-        lanes: of each shard.
-        saves: is what they hold in checkpoints?
+        memory: the memory to be split into shards.
+        lanes: number of lanes of each shard.
+        saves: store the shards' contents in checkpoints?
     """
 
     is_rollout = False
@@ -216,45 +216,45 @@ class ShardedReplay:
         self.size, self.batch_size, self.discount = memory.size, memory.batch_size, memory.discount
         self.shards: Shards | None = None
         self.held = [NOTHING] * number
-        """What each shard was known to hold last."""
+        """Last known contents of each shard."""
         self.drawn = 0
-        """Transitions, since it was made."""
+        """Transitions drawn since this memory was made."""
         self._last: Drawn | None = None
         self._loaded: State | None = None
 
     @property
     def needs_td_error(self) -> bool:
-        """As of the whole memory."""
+        """See the whole memory."""
         return self.whole.needs_td_error
 
     @property
     def ignored(self) -> int:
-        """Priorities of transitions that were forgotten meanwhile, as far as it is known."""
+        """Priority updates for transitions that had been overwritten, as far as reported."""
         return 0 if self.shards is None else self.shards.ignored
 
     def part(self, shard: int) -> ReplayMemory:
-        """A new memory, of one shard: its part of the size, or a little more, since all lanes have the same."""
+        """Make the memory of one shard: its part of the size, rounded up to a multiple of its lanes."""
         return _sized(self.whole, self.size // self.number, self.lanes[shard])
 
     def trial_copy(self) -> Any:
-        """A memory like the whole, to look at a batch of it."""
+        """Make a memory like the whole, for trial batches."""
         return _sized(self.whole, self.size, sum(self.lanes))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """Keep the generator, which draws shards; they are built elsewhere."""
+        """Keep the generator, which chooses shards; the shards are built elsewhere."""
         self._rng, self._specs = rng, specs
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Is there a shard with a batch? With ``count``: would so many timesteps fill one?"""
+        """Can a shard fill a batch? With ``count``: would this many timesteps fill one?"""
         if count is not None:
             return self.whole.can_sample(count)
         return any(one.drawable >= self.batch_size for one in self.held)
 
     def sample(self) -> Mapping[str, ArrayTree]:
-        """A batch.
+        """Draw a batch.
 
         Raises:
-            NoBatchError: the shards that had one have been lost.
+            NoBatchError: the shards that could fill one have been lost.
         """
         shards = self._needed()
         while self.can_sample():
@@ -270,36 +270,36 @@ class ShardedReplay:
         raise NoBatchError("the replay shards that had a batch have been lost")
 
     def filled(self, shard: int, stored: Stored) -> None:
-        """A shard has stored something, and holds so much."""
+        """Note a shard's contents after an insert."""
         self.held[shard] = stored
 
     def emptied(self, shard: int) -> None:
-        """A shard lost what it held."""
+        """Note that a shard lost its contents."""
         self.held[shard] = NOTHING
 
     def update_priorities(self, td_error: Array) -> None:
-        """Those of the batch sampled last go to its shard."""
-        # Let go of: a batch keeps the whole message that it came in, in the object store.
+        """Send the priorities of the last batch to its shard."""
+        # Release the batch: it keeps its whole message in the object store.
         last, self._last = self._last, None
         if last is not None:
             self._needed().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
 
     def step(self, **transition: Any) -> None:
-        """Nothing is stored from here."""
+        """Raise: only actors store."""
         raise ClusterError("actors store in replay shards, not the learner")
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
-        """Nothing is stored from here."""
+        """Raise: only actors store."""
         raise ClusterError("actors store in replay shards, not the learner")
 
     def clear(self) -> None:
-        """Shards forget by themselves."""
+        """Do nothing: shards drop old transitions themselves."""
 
     def __len__(self) -> int:
         return sum(one.timesteps for one in self.held)
 
     def state_dict(self) -> State:
-        """What all shards hold; nothing of it where it is not to be saved."""
+        """Contents of all shards; none if they are not to be saved."""
         if not self._saves:
             return {"shards": {}}
         if self.shards is None:
@@ -307,13 +307,13 @@ class ShardedReplay:
         return {"shards": {str(i): state for i, state in enumerate(self.shards.states())}}
 
     def load_state_dict(self, state: State) -> None:
-        """Keep what was saved, of shards or of one memory, for the shards that will be made."""
+        """Keep a saved state, of shards or of one memory, until shards connect."""
         self._loaded = state
 
     def connect(self, shards: Shards) -> None:
-        """These are the shards; they take over what was saved.
+        """Connect the shards, and restore the saved state in them.
 
-        As it is, where as many shards of as many lanes were saved; else it is dealt out anew.
+        It is restored as it is if it has the same number of shards and lanes, and redistributed otherwise.
         """
         self.shards, loaded, self._loaded = shards, self._loaded, None
         if loaded is None or loaded.get("shards") == {}:
@@ -335,6 +335,6 @@ class ShardedReplay:
 
 
 def _sized(memory: ReplayMemory, size: int, lanes: int) -> ReplayMemory:
-    """A new one of the next size that lanes divide."""
+    """Make a memory of the next size that is a multiple of ``lanes``."""
     made: ReplayMemory = like(memory, size=-(-size // lanes) * lanes, path=None)
     return made

@@ -1,4 +1,4 @@
-"""How a training is spread over processes and machines: the fields of ``Cluster``. Loads neither Ray nor TensorFlow."""
+"""Settings of distributed training: the fields of ``Cluster``. Loads neither Ray nor TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ BACKENDS: Final = ("ray", "inline")
 PLACEMENTS: Final = ("spread", "pack", "strict_spread")
 ACTOR_RUNTIMES: Final = ("litert", "tensorflow")
 RUNNING: Final = "_running"
-"""Beside the fields: what trains now."""
+"""Key, beside the fields, of the running training."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Actors that step environments, the learner in this process, and for replay memories shards of the memory.
+    """Actors that step environments, the learner in this process, and shards of a replay memory.
 
     Args:
         actors: processes that act.
-        envs_per_actor: environments stepped together in each, N.
-        unroll: timesteps of each environment in a message, T.
-        backend: ``"ray"``, or ``"inline"``: the same roles in this process, one after the other; deterministic.
-        address: of a Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
-        replay_shards: processes that hold a replay memory, each a part of it.
-        in_flight: unrolls that are asked of an actor at a time.
-        queue: batches of unrolls that are to wait for the learner: more unrolls are asked for while it lacks a
-            batch, and fewer while more than these wait all the time.
-        prefetch: batches that are asked of replay shards ahead; in lockstep none is.
-        max_lag: updates; an older unroll is dropped when its batch is put together. None: none is.
-        ladder: base and power of the actors' epsilons (Horgan et al. 2018), where the exploration is epsilon-greedy;
-            None: the model's schedule, in all of them.
-        min_actors: training begins when so many are ready, and fails when fewer are left.
-        actor_cpus: processors of an actor, for Ray's placement; fractions share one.
-        shard_cpus: likewise of a replay shard.
-        placement: of actors on nodes: ``"spread"`` and ``"pack"`` are wishes, ``"strict_spread"`` is a demand.
-        actor_runtime: ``"litert"``; ``"tensorflow"`` for models that do not convert: each actor loads TensorFlow then.
-        unroll_timeout_s: an actor that answers so late (beyond three times its usual time) is replaced.
-        stall_timeout_s: the training ends with an error when nothing has moved for so long.
-        restart_delay_s: before an actor's next incarnation; doubles up to 60 s from one to the next.
-        max_restarts: of an actor.
-        lockstep: rounds, in which every actor makes one unroll with the same weights: the same run for the same seed.
-        save_replay: are the contents of the replay shards in checkpoints?
+        envs_per_actor: N, environments each actor steps together.
+        unroll: T, timesteps of each environment in a message.
+        backend: ``"ray"``, or ``"inline"``: the same roles in this process, in turn; deterministic.
+        address: Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
+        replay_shards: processes that each hold a part of a replay memory.
+        in_flight: unrolls requested from an actor at a time.
+        queue: batches of unrolls that should wait for the learner: more unrolls are requested while it lacks a batch,
+            fewer while more batches than this always wait.
+        prefetch: batches requested from replay shards ahead of use; none in lockstep.
+        max_lag: in updates; older unrolls are dropped when their batch is formed. None: no limit.
+        ladder: base and power of the actors' epsilons (Horgan et al. 2018), if the exploration is epsilon-greedy; None:
+            the model's schedule, in all actors.
+        min_actors: training begins when this many actors are ready, and fails when fewer are left.
+        actor_cpus: processors of an actor, for Ray's placement; actors with fractions share one.
+        shard_cpus: processors of a replay shard, likewise.
+        placement: of actors on nodes: preferably ``"spread"`` or ``"pack"``; ``"strict_spread"`` is a requirement.
+        actor_runtime: ``"litert"``, or ``"tensorflow"`` for models that do not convert: actors then load TensorFlow.
+        unroll_timeout_s: an actor that takes longer (and three times its usual time) is replaced.
+        stall_timeout_s: training fails when nothing has progressed for this long.
+        restart_delay_s: delay before an actor restarts; doubles with each failure, up to 60 s.
+        max_restarts: limit for each actor.
+        lockstep: rounds in which every actor collects one unroll with the same weights: same seed, same run.
+        save_replay: store the contents of the replay shards in checkpoints?
 
     Raises:
         ArgumentError: a value is out of range, or contradicts another.
@@ -114,32 +114,32 @@ class Settings:
             raise ArgumentError(f"Cluster.address must be text or None, got {address!r}", "Cluster.address", address)
         if address is not None and address.startswith("ray://"):
             message = (
-                f"Cluster.address={address!r} is Ray's client, through which every batch would be copied twice: start"
+                f"Cluster.address={address!r} is Ray's client, which would copy every batch twice: start"
                 " the training on a node of the cluster, with address='auto', or as a job (`ray job submit`)"
             )
             raise ArgumentError(message, "Cluster.address", address)
         if address is not None and self.backend == "inline":
-            message = f"Cluster.address is of Ray; backend='inline' joins none, got {address!r}"
+            message = f"Cluster.address requires backend='ray', got {address!r} with backend='inline'"
             raise ArgumentError(message, "Cluster.address", address)
 
     def cpus(self, shards: int) -> float:
-        """Processors of the actors and of so many replay shards."""
+        """Processors of the actors and of ``shards`` replay shards."""
         return self.actors * self.actor_cpus + shards * self.shard_cpus
 
-    def scarcity(self, shards: int, there: int) -> str | None:
-        """What to say of a cluster of one's own on a machine of so many processors; None if these suffice."""
+    def cpu_warning(self, shards: int, there: int) -> str | None:
+        """Warning for a local cluster on a machine with too few processors; None if they suffice."""
         wanted = math.ceil(self.cpus(shards))
         if self.backend != "ray" or self.address is not None or wanted <= there:
             return None
-        return f"actors and shards want {wanted} processors, and there are {there}: they share them"
+        return f"actors and shards want {wanted} processors but share {there}"
 
     def rules(self) -> Rules:
-        """What the planner goes by."""
+        """Settings of the planner."""
         names = {field.name for field in dataclasses.fields(Rules)} & {field.name for field in dataclasses.fields(self)}
         return Rules(**{name: getattr(self, name) for name in names})
 
     def as_settings(self) -> Mapping[str, Any]:
-        """Its fields as JSON values."""
+        """Fields as JSON values."""
         values = dataclasses.asdict(self)
         return {**values, "ladder": None if self.ladder is None else list(self.ladder)}
 

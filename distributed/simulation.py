@@ -1,8 +1,8 @@
-"""What a cluster would do: the planner of a real training, with a virtual clock in place of processes.
+"""Simulated clusters: the real planner, with a virtual clock in place of processes.
 
-Costs are numbers that were measured, or assumed. The simulation answers how many timesteps per second there would be,
-how old weights would be when an unroll is learned from, who would wait for whom, and how long it takes until a lost
-node's actors work again. It knows no learning: weights are version numbers, unrolls are sizes.
+Costs are measured or assumed. The simulation predicts timesteps per second, the age of weights when an unroll is
+learned from, who waits for whom, and how long it takes until the actors of a lost node work again. It does not learn:
+weights are version numbers, unrolls are sizes.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .unrolls import UnrollId
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Seconds and bytes of the parts of a training; seconds are a processor's where nothing else is said.
+    """Costs of the parts of a training, in bytes, and in seconds of a processor unless noted.
 
     Args:
-        timestep_s: of one environment in an actor: acting, stepping, and what is around it.
-        unroll_s: of an actor for an unroll, beside its timesteps.
-        message_s: from the end of an unroll to its arrival, without a processor, beside its bytes.
-        ray_s: of Ray's own processes for an unroll, on the learner's machine; nobody waits for them.
-        timestep_bytes: what a timestep takes in an unroll.
+        timestep_s: a timestep of one environment in an actor, acting and stepping included.
+        unroll_s: an actor's overhead per unroll.
+        message_s: latency of an unroll, without a processor; its bytes are extra.
+        ray_s: work of Ray's processes on the learner's machine for an unroll; asynchronous.
+        timestep_bytes: size of a timestep in an unroll.
         node_bytes_s: bytes per second that a node can send or receive.
-        driver_s: the driver's own time for an unroll: asking, taking, putting batches together.
-        update_s: of an update; with the time to publish weights.
-        fetch_s: that an actor waits for newer weights, without a processor, beside their bytes.
-        insert_s: of a replay shard for an unroll.
-        insert_lane_s: likewise, for each environment whose unrolls the shard stores.
-        sample_s: of a replay shard for a batch, and its priorities.
-        weights_bytes: that each node fetches for each version its actors take.
-        start_s: until a new actor is ready.
+        driver_s: the driver's own work for an unroll: requesting, receiving, forming batches.
+        update_s: an update, and publishing its weights.
+        fetch_s: an actor's wait for newer weights, without a processor; their bytes are extra.
+        insert_s: inserting an unroll into a replay shard.
+        insert_lane_s: the same, extra for each environment the shard stores.
+        sample_s: a batch, and its priorities, in a replay shard.
+        weights_bytes: fetched by each node for each version its actors use.
+        start_s: start of a new actor.
         noise: standard deviation of the logarithm of each actor's time for an unroll.
-        deaths_per_hour: of an actor.
+        deaths_per_hour: of each actor.
     """
 
     timestep_s: float
@@ -63,21 +63,21 @@ class Costs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A training to be simulated.
+    """A training to simulate.
 
     Args:
-        rules: of the planner.
-        unroll: timesteps of an environment in an unroll, T.
+        rules: the planner's settings.
+        unroll: T, timesteps of an environment in an unroll.
         envs_per_actor: N.
-        batch: unrolls of a rollout, K; None for replay.
+        batch: K, unrolls of a rollout; None for replay.
         queue: batches that may wait.
-        update_frequency: timesteps for each update, with replay.
+        update_frequency: timesteps per update, with replay.
         batch_size: transitions of an update, with replay.
-        shards: of the replay memory.
-        nodes: that actors are on, in turn.
-        cores: of each node, which what runs there shares; infinitely many: nothing waits for a processor.
-        shared: speed of a processor while others of its node are busy, of that which it has alone.
-        together: are learner and shards on the first of these nodes? Else they have nodes of their own.
+        shards: number of replay shards.
+        nodes: number of nodes, to which actors are assigned in turn.
+        cores: processors of each node; infinite: no job waits for a processor.
+        shared: a processor's relative speed while others of its node are busy.
+        together: learner and shards on the first of these nodes? Otherwise on nodes of their own.
     """
 
     rules: Rules
@@ -95,26 +95,26 @@ class Plan:
 
     @property
     def timesteps(self) -> int:
-        """Of an unroll."""
+        """Timesteps of an unroll."""
         return self.unroll * self.envs_per_actor
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What was measured in a simulation, after its first tenth.
+    """Results of a simulation, measured after its first tenth.
 
     Args:
         timesteps_per_s: learned from, or counted.
         updates_per_s: of the learner.
-        lag_mean: updates from the weights that acted to the use of an unroll.
-        lag_most: the 99th percentile.
-        learner_busy: share of the time in which it updates.
-        driver_busy: share of the time of the driver's own work, updates left out.
+        lag_mean: updates between an unroll's weights and its use.
+        lag_most: 99th percentile of the lag.
+        learner_busy: share of the time spent on updates.
+        driver_busy: share of the time spent on the driver's other work.
         actors_busy: share of the actors' time.
-        samples_per_insert: transitions learned from for each one made.
+        samples_per_insert: transitions learned from per transition collected.
         deaths: of actors.
         recovery_s: from the loss of a node until all its actors work again; None without a loss.
-        waiting_most: unrolls that ever waited at the same time.
+        waiting_most: maximum number of unrolls waiting at the same time.
     """
 
     timesteps_per_s: float
@@ -131,15 +131,15 @@ class Outcome:
 
 
 class Simulation:
-    """One training.
+    """Simulates one training.
 
     Args:
-        plan: what is trained.
-        costs: what each part takes.
-        seconds: of virtual time.
-        seed: of what is drawn: times and deaths.
+        plan: the training.
+        costs: the costs of its parts.
+        seconds: virtual time.
+        seed: for random times and deaths.
         lose_node_at: when the actors of one node die; None for never.
-        pause: when the learner pauses, and for how long: a checkpoint.
+        pause: start and duration of a pause of the learner, such as a checkpoint.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Simulation:
         ]
         self._actors = [self._actor(index) for index in range(plan.rules.actors)]
         self._acted = 0.0
-        """Seconds of actors that have ended."""
+        """Seconds used by actors that have ended."""
         self._link = [0.0] * plan.nodes
         self._version = self._published = 0
         self._publish_at = 0.0
@@ -190,7 +190,7 @@ class Simulation:
         return Thread(self._nodes[index % self._plan.nodes], self._clock, self._from)
 
     def run(self) -> Outcome:
-        """To the end."""
+        """Run the simulation to its end."""
         self._clock.at(0.0, self._tick)
         self._clock.run(self._end)
         measured, actors = self._end - self._from, self._plan.rules.actors
@@ -221,7 +221,7 @@ class Simulation:
     # -- actors -------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        """The driver's loop: start, ask, look after actors; again when something comes, or after a second."""
+        """One iteration of the driver: start, ask and supervise actors; repeated on each event, or after a second."""
         planner, clock = self._planner, self._clock
         for actor in planner.to_start(clock.now):
             clock.at(clock.now + self._costs.start_s, self._ready, actor.index, actor.incarnation)
@@ -235,7 +235,7 @@ class Simulation:
         if not self._planner.started(index, incarnation, clock.now):
             return
         self._acted += self._actors[index].busy
-        self._actors[index] = self._actor(index)  # what the one before was asked for is forgotten
+        self._actors[index] = self._actor(index)  # drops requests to the previous one
         if self._costs.deaths_per_hour:
             after = float(self._rng.exponential(3600 / self._costs.deaths_per_hour))
             clock.at(clock.now + after, self._die, index, incarnation)
@@ -258,7 +258,7 @@ class Simulation:
             self._actors[unroll.actor].work(begin, sent)
 
     def _begin(self, unroll: UnrollId) -> tuple[float, float]:
-        """An actor takes the newest weights, once for all actors of its node, and begins."""
+        """Start an unroll; the newest weights are fetched once per node."""
         costs, node, now = self._costs, unroll.actor % self._plan.nodes, self._clock.now
         wait = 0.0
         if self._held[node] != self._published:
@@ -281,18 +281,18 @@ class Simulation:
         clock.at(self._link[node] + costs.message_s, self._arrive, unroll)
 
     def _arrive(self, unroll: UnrollId) -> None:
-        """At the driver, or at a shard, which tells the driver."""
+        """Deliver an unroll to the driver, or to a shard, which notifies the driver."""
         if self._plan.batch is not None:
-            self._hear(unroll)
+            self._receive(unroll)
         else:
             shard = self._shards[unroll.actor % len(self._shards)]
             lanes = -(-self._plan.rules.actors // len(self._shards)) * self._plan.envs_per_actor
             seconds = self._costs.insert_s + self._costs.insert_lane_s * lanes
-            shard.work(lambda: (0.0, seconds), lambda: self._hear(unroll))
+            shard.work(lambda: (0.0, seconds), lambda: self._receive(unroll))
 
     # -- the driver ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, unroll: UnrollId) -> None:
+    def _receive(self, unroll: UnrollId) -> None:
         self._driver.work(lambda: (0.0, self._costs.driver_s), lambda: self._take(unroll))
 
     def _take(self, unroll: UnrollId) -> None:
@@ -306,7 +306,7 @@ class Simulation:
         self._ask()
 
     def _learn(self) -> None:
-        """One batch, or the updates that one unroll makes due."""
+        """Use one batch, or make the updates that one unroll requires."""
         plan = self._plan
         size = plan.batch or 1
         if self._at_work or len(self._waiting) < size:
@@ -320,7 +320,7 @@ class Simulation:
         self._update(taken, whole, whole, lags)
 
     def _update(self, taken: list[UnrollId], left: int, whole: int, lags: list[int]) -> None:
-        """The next of the updates that are due. Its batch is drawn while the one before is learned from."""
+        """Make the next due update. Its batch is drawn during the previous update."""
         if not left:
             self._learned_from(taken, whole, lags)
             return
@@ -358,7 +358,7 @@ class Simulation:
         self._learn()
 
     def _publish(self) -> None:
-        """The newest weights, now or when it is time."""
+        """Publish the newest weights, now or when due."""
         clock = self._clock
         if clock.now >= self._publish_at:
             self._published, self._publish_at = self._version, clock.now + PUBLISH_S
@@ -382,4 +382,4 @@ class Simulation:
 
 
 def _nothing() -> None:
-    """At the end of what nobody waits for."""
+    """Callback of work that is not awaited."""

@@ -1,4 +1,4 @@
-"""What actors are asked for, and what they answer: unrolls of experience, as arrays.
+"""Requests to actors, and their answers: unrolls of experience, as arrays.
 
 Shapes: T timesteps, N environments of one actor, E episodes that ended in them.
 """
@@ -16,7 +16,7 @@ from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
 
 
 class UnrollId(NamedTuple):
-    """Which unroll: of an actor, one of its incarnations, and its number there. No other has the same."""
+    """Unique id of an unroll: its actor, the incarnation, and its number there."""
 
     actor: int
     incarnation: int
@@ -24,9 +24,9 @@ class UnrollId(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What an actor is asked for: the next unroll.
+    """A request to an actor for its next unroll.
 
-    ``version`` is the newest version of the weights, ``timestep`` and ``progress`` those of the run, for schedules.
+    ``version`` is the newest version of the weights; ``timestep`` and ``progress`` are the run's, for schedules.
     """
 
     id: UnrollId
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An episode that ended in an unroll: in ``environment`` of the actor, at timestep ``t`` of the unroll."""
+    """An episode that ended in ``environment`` of the actor, at timestep ``t`` of the unroll."""
 
     t: int
     environment: int
@@ -48,27 +48,27 @@ class Ended(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """Where the time of an unroll went."""
+    """Time spent on an unroll."""
 
     acting: float
     stepping: float
     waiting: float
-    """From the unroll before until the request."""
+    """From the previous unroll to the request."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """An unroll without its arrays: what the driver needs to know of it.
+    """An unroll without its arrays, for the driver.
 
     Args:
-        id: of the unroll.
-        version: of the weights that acted, in all of it.
+        id: id of the unroll.
+        version: version of the weights used throughout.
         timesteps: T * N.
-        episodes: those that ended, by time and environment.
-        exploration: the level of the behaviour policy of each environment, float64 [N]; NaN where it has none.
-        seconds: where the time went.
-        nbytes: of the arrays.
-        learnt: by normalising wrappers, in this unroll.
+        episodes: episodes that ended, by time and environment.
+        exploration: level of each environment's behaviour policy, float64 [N]; NaN if it has none.
+        seconds: time spent.
+        nbytes: size of the arrays.
+        learnt: statistics gathered by normalising wrappers during this unroll.
     """
 
     id: UnrollId
@@ -86,13 +86,13 @@ class Unroll:
     """T timesteps of N environments.
 
     Args:
-        head: what the driver needs to know.
+        head: summary for the driver.
         observation: [T + 1, N, ...]; the last row is the first of the next unroll.
-        columns: all else that is stored, [T, N, ...].
-        final: the last observations of the episodes that ended, [E, ...].
-        at: where: ``t`` and the environment, int64 [E, 2]. Rows ``t + 1`` of ``observation`` begin new episodes there.
-        td_error: of the timesteps that became whole, float32 [T, N]: row t is that of timestep t - (n - 1), n being the
-            steps of a return; NaN where it is not known. None where the model's predictions do not tell.
+        columns: all other stored arrays, [T, N, ...].
+        final: the last observations of episodes that ended, [E, ...].
+        at: ``t`` and environment of each end, int64 [E, 2]. Row ``t + 1`` of ``observation`` begins a new episode.
+        td_error: float32 [T, N]: row t is for timestep t - (n - 1), n being the steps of a return. NaN if unknown;
+            None if the model's predictions do not allow it.
     """
 
     head: Head
@@ -103,7 +103,7 @@ class Unroll:
     td_error: Array | None = None
 
     def rows(self) -> dict[str, ArrayTree]:
-        """What a memory stores, [T, N, ...] each, ``next_observation`` included."""
+        """Columns for a memory, [T, N, ...] each, ``next_observation`` included."""
         following = map_tree(lambda values: values[1:].copy(), self.observation)
         if len(self.at):
             t, environment = self.at.T
@@ -114,10 +114,10 @@ class Unroll:
 
 
 def why_damaged(unroll: Unroll, specs: Mapping[str, SpecTree], length: int, width: int) -> str | None:
-    """What is wrong with the arrays of an unroll; None if nothing is.
+    """Describe damage to the arrays of an unroll; None if they are intact.
 
     Args:
-        unroll: as it arrived.
+        unroll: as received.
         specs: of one environment's transition.
         length: T.
         width: N.
@@ -125,10 +125,10 @@ def why_damaged(unroll: Unroll, specs: Mapping[str, SpecTree], length: int, widt
     found = {**unroll.columns, "observation": unroll.observation}
     expected = {key: spec for key, spec in specs.items() if key != "next_observation"}
     if found.keys() != expected.keys():
-        return f"it has {', '.join(sorted(found))}, expected are {', '.join(sorted(expected))}"
+        return f"its columns are {', '.join(sorted(found))}, expected {', '.join(sorted(expected))}"
     at, ended = unroll.at, len(unroll.at)
     if at.shape != (ended, 2) or at.dtype.kind != "i" or (at < 0).any() or (at >= (length, width)).any():
-        return f"its episodes end at {at.tolist()}, expected are places in [{length}, {width}]"
+        return f"its episodes end at {at.tolist()}, expected indices within [{length}, {width}]"
     checks: list[tuple[str, Any, Any, tuple[int, ...]]]
     checks = [(key, found[key], spec, (length + (key == "observation"), width)) for key, spec in expected.items()]
     checks.append(("final", unroll.final, expected["observation"], (ended,)))
@@ -142,27 +142,27 @@ def why_damaged(unroll: Unroll, specs: Mapping[str, SpecTree], length: int, widt
 def _why_wrong(key: str, tree: Any, spec: Any, shape: tuple[int, ...]) -> str | None:
     if isinstance(spec, Mapping):
         if not isinstance(tree, Mapping) or tree.keys() != spec.keys():
-            return f"{key} has not the entries {', '.join(sorted(spec))}"
+            return f"{key} lacks the entries {', '.join(sorted(spec))}"
         parts = (_why_wrong(f"{key}[{name!r}]", tree[name], spec[name], shape) for name in spec)
         return next((why for why in parts if why is not None), None)
     if tree.shape != (*shape, *spec.shape) or tree.dtype != spec.dtype:
-        return f"{key} is {tree.dtype} {list(tree.shape)}, expected is {spec.dtype} {[*shape, *spec.shape]}"
+        return f"{key} is {tree.dtype} {list(tree.shape)}, expected {spec.dtype} {[*shape, *spec.shape]}"
     return f"{key} has NaN or infinity" if spec.dtype.kind == "f" and not all_finite(tree) else None
 
 
 def nbytes_of(specs: Mapping[str, SpecTree], length: int, width: int) -> int:
-    """Of the arrays of an unroll in which no episode ends."""
+    """Size of the arrays of an unroll in which no episode ends."""
     rows = {key: length + (key == "observation") for key in specs if key != "next_observation"}
     return sum(rows[key] * width * sum(leaf.nbytes for leaf in _leaves(specs[key])) for key in rows)
 
 
 def map_tree(function: Any, tree: Any) -> Any:
-    """A function of the only array, or of each in a mapping."""
+    """Apply a function to an array, or to each array of a mapping."""
     return {key: function(value) for key, value in tree.items()} if isinstance(tree, Mapping) else function(tree)
 
 
 def side_by_side(unrolls: Sequence[Unroll]) -> dict[str, Any]:
-    """The rows of several unrolls of equal length as those of one with as many environments as all have."""
+    """Join the rows of several unrolls of equal length along the environments."""
     rows = [unroll.rows() for unroll in unrolls]
     return {key: _joined([row[key] for row in rows]) for key in rows[0]}
 

@@ -1,1 +1,1 @@
-"""Estimators of axonrl."""
+"""Runs: training, evaluation, interaction and export of models."""

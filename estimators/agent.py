@@ -29,7 +29,7 @@ from .warm_start import WarmStartLike, as_warm_start
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
 Data: TypeAlias = "str | Path | Iterable[Episode]"
-"""A file or a folder of episodes, or episodes."""
+"""A file or folder of episodes, or episodes."""
 logger = logging.getLogger("axonrl")
 
 
@@ -44,18 +44,18 @@ class Agent(Estimator):
 
     Args:
         model_fn: ``model_fn(features, labels, mode[, params[, config[, model_dir]]])`` returning an EstimatorSpec;
-            or its name; or None to take the one that ``model_dir`` recorded.
-        memory: where transitions go; needed for ``train`` only. Every Agent needs one of its own.
+            or its name; or None for the one recorded in ``model_dir``.
+        memory: where transitions are stored; needed only for ``train``. Every Agent needs its own.
         model_dir: the run's directory; an existing run is resumed. None creates a temporary folder.
-        config: how the run is run.
+        config: settings of the run.
         params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``).
-        warm_start: where the initial weights of a new run come from: a run folder, a file that holds a policy, one of
-            Keras (``"model.keras"``, ``"model.weights.h5"``), weights by name, or a :class:`WarmStart`.
-        compiled: a directory that :meth:`compile` wrote, instead of ``model_fn``: no TensorFlow is loaded. Without a
-            seed in ``config``, a new run has the seed of the compilation.
+        warm_start: source of a new run's initial weights: a run folder, a policy file, a Keras file
+            (``"model.keras"``, ``"model.weights.h5"``), weights by name, or a :class:`WarmStart`.
+        compiled: a directory written by :meth:`compile`, instead of ``model_fn``; TensorFlow is not loaded. Without a
+            seed in ``config``, a new run uses the seed of the compilation.
 
     Raises:
-        ValueError: an argument breaks the contract, or contradicts what ``model_dir`` recorded.
+        ValueError: an argument is invalid, or contradicts the record in ``model_dir``.
         CheckpointError: ``model_dir`` cannot be read.
     """
 
@@ -84,7 +84,7 @@ class Agent(Estimator):
         config: RunConfig | None = None,
         params: Mapping[str, Any] | Any = None,
     ) -> Agent:
-        """The Agent of an existing run: it acts, evaluates and exports, and ``train`` continues the run.
+        """Open an existing run: the Agent acts, evaluates and exports, and ``train`` continues the run.
 
         Example::
 
@@ -93,13 +93,13 @@ class Agent(Estimator):
 
         Args:
             model_dir: the run folder, of a Python program or of ``axonrl run``.
-            model_fn: needed where the run could not record an importable name.
-            memory: a new one of the run's settings; needed for training where the run could not record these.
-            config: how the run is run.
-            params: needed where the run could not record them.
+            model_fn: needed if the run could not record an importable name.
+            memory: a new one with the run's settings; needed for training if the run could not record them.
+            config: settings of the run.
+            params: needed if the run could not record them.
 
         Raises:
-            ValueError: ``model_dir`` holds no run, or an argument contradicts what it recorded.
+            ValueError: ``model_dir`` holds no run, or an argument contradicts its record.
             CheckpointError: ``model_dir`` cannot be read.
         """
         found = record.read(Path(model_dir))
@@ -113,7 +113,7 @@ class Agent(Estimator):
 
     @property
     def memory(self) -> Memory | None:
-        """Where transitions go."""
+        """The memory of transitions."""
         return self._trainer.memory
 
     @property
@@ -132,15 +132,15 @@ class Agent(Estimator):
         return self._trainer.counters.global_episode
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Give the run other weights, and save them in a new checkpoint.
+        """Replace the run's weights, and save a new checkpoint.
 
-        The target network and the optimizer stay as they are; for a new run from other weights there is ``warm_start``.
+        The target network and the optimizer stay unchanged; to start a new run from other weights, use ``warm_start``.
 
         Args:
-            weights: those that act, with the names, shapes and dtypes of ``get_weights``; or every variable.
+            weights: the acting ones, with the names, shapes and dtypes of ``get_weights``; or every variable.
 
         Raises:
-            ValueError: there is no run yet; a name is missing or unknown, or a shape or dtype is another.
+            ValueError: there is no run yet; a name is missing or unknown; a shape or dtype differs.
             NonFiniteError: a weight is NaN or infinite.
             CheckpointError: ``model_dir`` cannot be used.
         """
@@ -161,32 +161,33 @@ class Agent(Estimator):
         max_timesteps: int | None = None,
         cluster: ClusterLike | None = None,
     ) -> Agent:
-        """Train until the first limit is reached; without any, until a hook asks to stop.
+        """Train until the first limit is reached; without limits, until a hook stops the run.
 
         Args:
-            env: environment, vector environment (autoreset disabled, or it will not resume exactly) or id.
-            first_update: ``global_timestep`` of the first update; by default 35, or when the memory can fill a batch.
-            update_frequency: timesteps between updates. Neither applies to a memory that fills and empties. A run
-                records both, and continues with what it recorded where an argument is not given.
+            env: environment, vector environment (without autoreset, for exact resume) or id.
+            first_update: ``global_timestep`` of the first update; by default 35, or when the memory can first fill a
+                batch.
+            update_frequency: timesteps between updates. Rollout memories ignore both. A run records both, and reuses
+                its record for arguments that are not given.
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
-            hooks: who watches: a hook, a function ``f(session, episode)`` that is called after every episode, or
-                several of these; beside the default NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook
-                and CheckpointHook (a hook of the same class replaces the default one).
+            hooks: a hook, a function ``f(session, episode)`` to be called after every episode, or several of these;
+                added to the default NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook and CheckpointHook (a
+                hook of the same class replaces a default one).
             max_steps: updates in all.
             max_episodes: finished episodes in all.
-            timesteps: timesteps to add; met at the first (vector) step that reaches it.
+            timesteps: timesteps to add; checked after each (vector) step.
             max_timesteps: timesteps in all.
-            cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` is an id
-                then, or a function of a module that returns an environment.
+            cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` must be an id
+                or an importable function that returns an environment.
 
         Returns:
             This Agent.
 
         Raises:
             ValueError: an argument is out of range or contradicts another; the model, the memory and the environment
-                do not fit.
-            BrokenEnvironmentError: the environment raised or returned what its spaces do not allow.
+                do not fit together.
+            BrokenEnvironmentError: the environment raised, or returned a value outside its spaces.
             NonFiniteError: a reward, an observation or a loss is NaN or infinite.
             CheckpointError: ``model_dir`` cannot be used.
         """
@@ -197,11 +198,11 @@ class Agent(Estimator):
             cluster.train(self._trainer, self._model, env, as_hooks(hooks), schedule, goal)
             return self
         if not goal.is_given:
-            logger.warning("no limit given: training goes on until Ctrl-C, or until a hook stops it")
+            logger.warning("no limit given: training continues until Ctrl-C, or until a hook stops it")
         with self._trainer.opened(env, as_hooks(hooks), schedule, endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)
-            if reason is not None and not session.owes(limits):
+            if reason is not None and not session.has_pending_updates(limits):
                 logger.info("nothing to train: %s", reason)
                 return self
             with session.monitored(limits):
@@ -217,23 +218,23 @@ class Agent(Estimator):
         max_steps: int | None = None,
         hooks: Any = None,
     ) -> Agent:
-        """Learn from stored experience alone: updates from the memory, without a timestep in an environment.
+        """Learn from stored experience only: update from the memory, without acting in an environment.
 
         Example::
 
             agent = Agent(cql.model_fn, memory=ReplayMemory(50_000, batch_size=64), model_dir="runs/cartpole")
             agent.learn("cartpole.npz", "CartPole-v1", max_steps=10_000)
-            agent.train("CartPole-v1", max_timesteps=20_000)  # goes on in the same run
+            agent.train("CartPole-v1", max_timesteps=20_000)  # continues the same run
 
-        ``global_step`` counts these updates, too; ``global_timestep`` stays. Hooks, limits, checkpoints and resume are
-        those of ``train``.
+        ``global_step`` includes these updates; ``global_timestep`` is unchanged. Hooks, limits, checkpoints and resume
+        work as in ``train``.
 
         Args:
-            data: episodes, or a file or a folder of them (:func:`axonrl.environments.read_episodes`), which are stored
-                in the memory first. A run stores the same ones once, however often it is resumed: the memory is in its
-                checkpoints. None: what the memory holds.
+            data: episodes, or a file or folder of them (:func:`axonrl.environments.read_episodes`), stored in the
+                memory first. A run stores the same data once, however often it is resumed, as its checkpoints include
+                the memory. None: use the contents of the memory.
             env: environment, vector environment, id, or the spaces (observation, action) of one environment. It is not
-                stepped: an EvaluationHook evaluates in copies of it. None: the run has begun, with spaces of its own.
+                stepped; an EvaluationHook evaluates in copies of it. None: use the spaces of the existing run.
             steps: updates to add.
             max_steps: updates in all.
             hooks: as for ``train``.
@@ -242,8 +243,8 @@ class Agent(Estimator):
             This Agent.
 
         Raises:
-            ValueError: as for ``train``; the data do not fit the spaces, the model or the memory, or a batch is more
-                than there is.
+            ValueError: as for ``train``; the data do not fit the spaces, the model or the memory, or are fewer than one
+                batch.
             NonFiniteError: a loss is NaN or infinite.
             CheckpointError: ``model_dir`` cannot be used.
         """
@@ -269,24 +270,24 @@ class Agent(Estimator):
     ) -> Path:
         """Write the training program as a directory that trains without TensorFlow.
 
-        ``Agent(None, compiled=directory, memory=...)`` runs it, to the very weights of the Agent that compiled. The run
-        of this Agent, if there is one, stays as it is; its weights are not what is written.
+        ``Agent(None, compiled=directory, memory=...)`` runs it, and gets bit-identical weights. An existing run of this
+        Agent is unchanged; its weights are not written.
 
         Args:
-            directory: a new one, an empty one, or a compiled program's, which is replaced; whole or not at all.
-            env: what will be trained in, or the spaces (observation, action) of one environment of it.
-            memory: one of the settings of the training's; None for those of the Agent's.
-            lanes: where spaces are given, how many environments there will be.
-            seeds: of the runs that initial weights are written for; None for this Agent's. Others can be added later
+            directory: a new or empty one, or a compiled program to replace; replaced atomically.
+            env: the training environment, or the spaces (observation, action) of one environment.
+            memory: one with the settings of the training; None for the Agent's.
+            lanes: number of environments, if spaces are given.
+            seeds: of runs to write initial weights for; None for this Agent's. Others can be added later
                 (:func:`axonrl.policies.add_seeds`).
 
         Returns:
             The directory.
 
         Raises:
-            ValueError: the model cannot be compiled (names the part, and why), ``directory`` holds something else, or
-                an argument does not fit.
-            CheckpointError: it cannot be written, or another process is writing it.
+            ValueError: the model cannot be compiled (names the part and the reason), ``directory`` holds something
+                else, or an argument does not fit.
+            CheckpointError: the directory cannot be written, or another process is writing it.
         """
         from .compilation import compile_program
 
@@ -315,13 +316,13 @@ class Agent(Estimator):
         *,
         data: Data | None = None,
     ) -> RunSummary:
-        """Refuse now what ``train`` with the same arguments would refuse before its first timestep.
+        """Raise every error that ``train`` with the same arguments would raise before its first timestep.
 
         The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero. With
-        ``data``, which are stored in the memory, it is what ``learn`` would refuse before its first update.
+        ``data``, which are stored in the memory, check ``learn`` instead.
 
         Returns:
-            What the run will be: spaces, sizes, and what runs actor and learner.
+            A summary of the run: spaces, sizes, and the executors of actor and learner.
 
         Raises:
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
@@ -350,7 +351,7 @@ class Agent(Estimator):
 
     @contextlib.contextmanager
     def session(self, env: AnyEnv, hooks: Any = None) -> Iterator[MonitoredSession]:
-        """The monitored session, for a loop of one's own around :meth:`run_episode`.
+        """Open a monitored session, for a custom loop around :meth:`run_episode`.
 
         Example::
 
@@ -375,9 +376,9 @@ class Agent(Estimator):
         first_update: int = FIRST_UPDATE,
         update_frequency: int = UPDATE_FREQUENCY,
     ) -> EpisodeStats:
-        """Run one episode of one environment to its end (the one in flight, after a resume).
+        """Run one episode of one environment to its end (after a resume, the one in progress).
 
-        For a loop of one's own: ``train`` does not call it, as a limit may end in the middle of an episode, and refuses
+        For custom loops. ``train`` does not call it, as a limit may end in the middle of an episode, and raises for
         a subclass that overrides it.
 
         Args:
@@ -387,14 +388,14 @@ class Agent(Estimator):
             update_frequency: as for ``train``.
 
         Raises:
-            ValueError: the session is another environment's, has several environments, or was asked to stop before.
+            ValueError: the session belongs to another environment, has several environments, or was asked to stop.
         """
         if session is not self._trainer.session or env is not self._trainer.source:
-            raise ValueError("run_episode needs the session that agent.session(env) opened, and its environment")
+            raise ValueError("run_episode needs a session opened by agent.session(env), and the same env")
         if session.num_envs != 1:
             raise ValueError(f"run_episode is for one environment; this session has {session.num_envs}")
         if session.stop_reason is not None:
-            raise ValueError(f"this session was asked to stop ({session.stop_reason}): look at session.stop_reason")
+            raise ValueError(f"this session was asked to stop ({session.stop_reason}): check session.stop_reason")
         self._trainer.use_schedule(UpdateSchedule(first_update, update_frequency))
         return session.run_episode()
 
@@ -409,7 +410,7 @@ class Agent(Estimator):
         update_frequency: int = UPDATE_FREQUENCY,
         hooks: Any = None,
     ) -> Iterator[Interaction]:
-        """Train from experience that the caller brings: a simulator, a game server, a robot.
+        """Train from experience supplied by the caller: a simulator, a game server, a robot.
 
         Example::
 
@@ -437,12 +438,12 @@ class Agent(Estimator):
             yield Interaction(session, self._trainer.state())
 
     def _refuse_overridden(self) -> None:
-        """Refuse a subclass with episodes of its own, which ``train`` would pass over in silence."""
+        """Raise for a subclass that overrides episode methods, which ``train`` would silently ignore."""
         for name in ("run_episode", "session"):
             if getattr(getattr(self, name), "__func__", None) is not getattr(Agent, name):
                 kind = type(self).__name__
                 message = (
-                    f"train does not call {kind}.{name}, which would be without effect: use a hook (before_episode,"
+                    f"train does not call {kind}.{name}: use a hook (before_episode,"
                     " after_timestep, after_episode), a wrapper of the environment, or a loop of your own around"
                     " Agent.session and run_episode, or around Agent.interact"
                 )

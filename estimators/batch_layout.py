@@ -1,4 +1,4 @@
-"""What a transition and a batch look like, found out before anything is trained: with a copy of the memory."""
+"""Layout of transitions and batches, determined before training with a copy of the memory."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ RESERVED: Final = (
     *("state", "discount", "weight", "global_step", "global_timestep", "progress"),
     *("demonstration", "n_step_reward", "n_step_discount", "n_step_next_observation"),
 )
-"""Keys of ``labels`` that ``EstimatorSpec.record`` must leave alone."""
+"""Keys of ``labels`` that ``EstimatorSpec.record`` must not use."""
 _PATIENCE: Final = 1_000_000
-"""Timesteps after which a memory that holds no more than these, and still cannot be sampled, never will be.
+"""Timesteps within which a memory must become ready to sample, unless its size is larger.
 
-Of a memory that fills and empties, the most that it may take until it is full.
+For a rollout memory, the maximum size.
 """
 
 
@@ -54,16 +54,16 @@ def shapes_of(
     schedule: UpdateSchedule | None,
     masks: str | None = None,
 ) -> Shapes:
-    """What this model and this memory make of these spaces.
+    """Determine the layout that this model and memory give to these spaces.
 
     Args:
-        predict: what acts.
+        predict: the acting mode.
         observation: the observation space.
         action: the action space.
-        memory: not built; it is left as it is.
+        memory: not built; left unchanged.
         lanes: N.
-        schedule: a first update that was given must find enough in the memory; None to check that later.
-        masks: why there will be rows that are not transitions; None if there will be none.
+        schedule: a given first update must find enough in the memory; None to check that later.
+        masks: why some rows will not be transitions; None if all will be.
 
     Raises:
         ValueError: the memory does not fit.
@@ -79,14 +79,12 @@ def shapes_of(
 
 
 def _check_action(outputs: Mapping[str, ArraySpec], space: gymnasium.Space[Any]) -> None:
-    """Raise ``ValueError`` if the model predicts one array where the space has several, or others than these."""
+    """Raise ``ValueError`` if the model's predictions do not match the arrays of the action space."""
     expected = spaces.action_spec(space)
     names = ["action"] if isinstance(expected, ArraySpec) else [f"action/{name}" for name in sorted(expected)]
     found = sorted(action_names(outputs))
     if names != found:
-        raise ValueError(
-            f"the action space {space} needs the predictions {', '.join(names)}; there is {', '.join(found)}"
-        )
+        raise ValueError(f"the action space {space} needs the predictions {', '.join(names)}; got {', '.join(found)}")
 
 
 def introduce(
@@ -96,37 +94,37 @@ def introduce(
     env: Any = None,
     folder: Path | None = None,
 ) -> None:
-    """Let a memory that wants to know the environment look at it.
+    """Show the environment to a memory that asks for it.
 
     Args:
         memory: the memory.
-        observation: the space of observations.
-        action: the space of actions.
-        env: the environment; None where there is none.
-        folder: which relative paths of episodes are below; None for the current one.
+        observation: observation space.
+        action: action space.
+        env: the environment; None if there is none.
+        folder: base of relative paths of episodes; None for the current folder.
     """
     if hasattr(memory, "use_environment"):
         memory.use_environment(EnvironmentView(observation, action, env, folder))
 
 
 def check_td_error(train: TrainMode, memory: Memory) -> None:
-    """Raise ``ValueError`` if the memory draws by TD errors and the model has none."""
+    """Raise ``ValueError`` if the memory samples by TD errors and the model has none."""
     if getattr(memory, "needs_td_error", False) and not train.has_td_error:
         raise ValueError(
-            f"this {type(memory).__name__} draws by TD errors, and the TRAIN spec has none: return"
+            f"this {type(memory).__name__} samples by TD errors, but the TRAIN spec has none: return"
             " EstimatorSpec(..., td_error=...) from model_fn, or use a uniform sampler"
         )
 
 
 def check_batch(program: CompiledProgram, batch: Mapping[str, SpecTree]) -> None:
-    """Raise ``ValueError`` if a program was compiled for other batches than these."""
+    """Raise ``ValueError`` if a program was compiled for other batches."""
     expected = program.train.batch
     differing = [key for key in sorted({*batch, *expected}) if batch.get(key) != expected.get(key)]
     if differing:
         key = differing[0]
         raise ValueError(
-            f"{program.directory} was compiled for batches whose {key!r} is {_text(expected.get(key))}, and this memory"
-            f" and these environments give {_text(batch.get(key))}: use those of then, or compile again"
+            f"{program.directory} was compiled for batches whose {key!r} is {_text(expected.get(key))}, but this memory"
+            f" and these environments give {_text(batch.get(key))}: use the original ones, or compile again"
         )
 
 
@@ -136,7 +134,7 @@ def transition_specs(
     state: Mapping[str, ArraySpec] | None,
     recorded: Mapping[str, ArraySpec],
 ) -> dict[str, SpecTree]:
-    """Keys, shapes and dtypes of one transition; ``state`` is the model's recurrent one, or None."""
+    """Keys, shapes and dtypes of one transition; ``state`` is the model's recurrent state, or None."""
     observed = spaces.observation_spec(observation)
     specs: dict[str, SpecTree] = {
         "observation": observed,
@@ -155,10 +153,10 @@ def transition_specs(
 def recorded_specs(
     names: Sequence[str], outputs: Mapping[str, ArraySpec], exploration: Exploration, num_envs: int
 ) -> dict[str, ArraySpec]:
-    """What ``EstimatorSpec.record`` names: extras of the exploration (a copy of it is tried on zeros) or predictions.
+    """Specs of ``EstimatorSpec.record``: predictions, or extras of the exploration (found by a trial copy on zeros).
 
     Raises:
-        ValueError: a name is neither, or one of the labels' own; the exploration returns something else than it should.
+        ValueError: a name is neither, or is a key of the labels; the exploration returns an invalid value.
     """
     if not names:
         return {}
@@ -168,7 +166,9 @@ def recorded_specs(
     _, extras = checked(exploration, returned, predictions, ())
     for name in names:
         if name in RESERVED:
-            raise ValueError(f"EstimatorSpec.record names {name!r}, which labels have anyway; choose another name")
+            raise ValueError(
+                f"EstimatorSpec.record names {name!r}, which is already a key of labels; choose another name"
+            )
         if extras.get(name, zeros.get(name)) is None:
             raise ValueError(
                 f"EstimatorSpec.record names {name!r}, which is neither a prediction ({', '.join(outputs)}) nor an"
@@ -180,27 +180,27 @@ def recorded_specs(
 
 
 def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Memory:
-    """A copy of a memory, built, to look at what it would do.
+    """Copy and build a memory, to try it.
 
     Raises:
         ValueError: it cannot be copied, or is too large for the machine.
     """
     try:
         trial: Memory = memory.trial_copy() if hasattr(memory, "trial_copy") else copy.deepcopy(memory)
-    except Exception as error:  # whatever a user's memory, or one that is in use, holds
+    except Exception as error:  # a user's memory, or one in use, may hold anything
         raise ValueError(
-            f"the {type(memory).__name__} cannot be copied ({error}), to look at a batch of it: every Agent needs a"
-            " memory of its own, a new one that copy.deepcopy can copy"
+            f"the {type(memory).__name__} cannot be copied ({error}) for a trial batch: every Agent needs a"
+            " new memory of its own, which copy.deepcopy can copy"
         ) from error
     trial.build(specs, num_envs, np.random.default_rng(0))
     return trial
 
 
 def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks: str | None) -> dict[str, SpecTree]:
-    """What a batch of this memory looks like, batch axes included: it is filled with zeros and sampled once.
+    """Layout of this memory's batches, batch axes included; the memory is filled with zeros and sampled once.
 
     Raises:
-        ValueError: the memory never has a batch, or cannot store lanes that are out of step, which there will be.
+        ValueError: the memory never fills a batch, or cannot store lanes that are out of step, as they will be.
     """
     # The first lane falls behind, then all advance.
     mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
@@ -229,7 +229,7 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
 
 
 def first_row(values: Any) -> Any:
-    """The values of the only lane, without a batch axis: of an array, or of dictionaries of them."""
+    """Remove the batch axis from the values of a single lane: an array, or dictionaries of arrays."""
     return {name: first_row(value) for name, value in values.items()} if isinstance(values, dict) else values[0]
 
 
@@ -240,7 +240,7 @@ def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:
 
 
 def check_sampled(memory: Memory, batch: Any) -> None:
-    """Raise ``ValueError`` if this is no batch: a mapping of names to arrays, or to mappings of arrays."""
+    """Raise ``ValueError`` for an invalid batch: it must map names to arrays, or to mappings of arrays."""
     name = f"{type(memory).__name__}.sample"
     if not isinstance(batch, Mapping):
         raise ValueError(f"{name} must return a mapping of names to arrays, got {shortened(batch)}")

@@ -1,4 +1,4 @@
-"""Acting with an agent's policy, one call at a time, where the caller has the environment."""
+"""Acting with an agent's policy, one call at a time, in the caller's loop."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .export import normalization_of, parts_of
 from .model import Model
 
 _STREAM = 7
-"""Of the generator that exploring draws from here: training's generators are left alone."""
+"""Spawn key of exploration here; the training's generators are not used."""
 
 
 class CallerLoop:
-    """Observations of the environment in, actions for it out; a recurrent model continues from its last state.
+    """Maps observations of an environment to actions; a recurrent model continues from its last state.
 
     Args:
-        model: acts.
+        model: the acting model.
         observation_space: of one environment.
         action_space: of one environment.
         seed: the run's.
@@ -45,7 +45,7 @@ class CallerLoop:
         self._state: dict[str, Array] | None = None
 
     def __call__(self, policy: PolicySnapshot, observation: Any, explore: bool, first: Any) -> Any:
-        """As ``Agent.act``, with this policy."""
+        """See ``Agent.act``."""
         normalization = normalization_of(policy.statistics)
         if explore and follows_run(self._exploration):
             raise ValueError(
@@ -68,7 +68,7 @@ class CallerLoop:
         return self._actions(actions, single)
 
     def _state_for(self, size: int, first: Any) -> dict[str, Array] | None:
-        """The recurrent state [B, ...] of these rows: zero where an episode begins."""
+        """Recurrent state [B, ...] of these rows: zero where an episode begins."""
         begins = np.asarray(first)
         if begins.dtype != np.bool_ or begins.shape not in ((), (size,)):
             raise ValueError(f"first must be a bool or bool [{size}], got {first!r}")
@@ -80,7 +80,7 @@ class CallerLoop:
             return fresh
         if len(next(iter(held.values()))) != size:
             given = len(next(iter(held.values())))
-            raise ValueError(f"act had {given} observations before and now has {size}: pass first=True to begin anew")
+            raise ValueError(f"act had {given} observations before and now has {size}: pass first=True to start over")
         state = {name: value.copy() for name, value in held.items()}
         for name, value in state.items():
             value[np.broadcast_to(begins, (size,))] = fresh[name][0]

@@ -1,4 +1,4 @@
-"""Compiling: a run's training program as files, which train without TensorFlow (``policies/compiled.py``)."""
+"""Compilation: writes a run's training program to files that train without TensorFlow (``policies/compiled.py``)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ..runtimes.tracing.signature import BoundModelFn
 from . import initial_weights
 from .batch_layout import check_td_error, shapes_of
 from .initial_weights import Initial, Weights
-from .program_equivalence import served
+from .program_equivalence import find_uses
 from .run import Run
 
 if TYPE_CHECKING:
@@ -58,18 +58,18 @@ def compile_program(
     directory: Any,
     seeds: Iterable[int] | None,
 ) -> Path:
-    """Write the training program of a run; as ``Agent.compile``.
+    """Write the training program of a run; see ``Agent.compile``.
 
-    The model is traced anew, so nothing of the run changes.
+    The model is traced again, so the run is unchanged.
 
     Args:
-        run: gives the function, its params, the seed and the runtime.
+        run: provides the function, its params, the seed and the runtime.
         observation: space of one environment.
         action: space of one environment.
-        memory: not built; it is left as it is.
+        memory: not built; left unchanged.
         lanes: number of environments.
-        directory: as for ``Agent.compile``.
-        seeds: likewise.
+        directory: see ``Agent.compile``.
+        seeds: see ``Agent.compile``.
     """
     target = target_of(directory, "a compiled program", _FILES)
     model_fn = run.model_fn
@@ -103,14 +103,14 @@ def compile_program(
     found = call(seed)
     if changed := initial_weights.differing(own, found.weights):
         raise NotCompilableError(
-            f"{program.name} cannot be compiled: {changed[0]} has another initial value each time that the function is"
+            f"{program.name} cannot be compiled: {changed[0]} gets a different initial value each time the function is"
             f" called with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
         )
-    serves = served(trace, (program, train), exploration, run.params, seed ^ 1)
-    any_seed, other = serves.any_seed, serves.other
+    uses = find_uses(trace, (program, train), exploration, run.params, seed ^ 1)
+    any_seed, other = uses.any_seed, uses.other
     if not any_seed and wanted != [seed]:
         raise NotCompilableError(
-            f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} it is another program than with"
+            f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} its program is not that of"
             f" seed {seed}, since model_fn depends on it. Compile each seed into a directory of its own"
         )
     values = initial_weights.program_of(found, _values(other), seed ^ 1) if any_seed else None
@@ -125,7 +125,7 @@ def compile_program(
         "unrecorded": list(unrecorded),
         "seed": seed,
         "any_seed": any_seed,
-        "free": serves.free,
+        "free": uses.free,
         "made_with": provenance(),
         "spaces": {"observation": spaces.to_json(observation), "action": spaces.to_json(action)},
         "num_envs": lanes,
@@ -154,19 +154,19 @@ def compile_program(
 
 
 def add_seeds(directory: str | Path, seeds: Iterable[int], model_fn: ModelFn | None = None) -> None:
-    """Write initial weights for more seeds into a compiled program's directory, where there are none for them yet.
+    """Write initial weights for additional seeds into a compiled program's directory; existing ones are kept.
 
-    TensorFlow is loaded, which takes some seconds. Where it must not be, use :func:`axonrl.policies.add_seeds`, which
-    starts another process.
+    Loads TensorFlow, which takes some seconds. To avoid that, use :func:`axonrl.policies.add_seeds`, which starts
+    another process.
 
     Args:
         directory: written by ``Agent.compile``.
-        seeds: of runs.
-        model_fn: what was compiled; needed where the directory has no ``initial.pb`` and the function no name to be
-            imported by.
+        seeds: seeds of runs.
+        model_fn: the compiled function; needed if the directory has no ``initial.pb`` and the function no importable
+            name.
 
     Raises:
-        ValueError: the function cannot be found, or is another than when it was compiled; or as for reading.
+        ValueError: the function cannot be found or has changed since it was compiled; or the directory cannot be read.
         CheckpointError: the directory cannot be written.
     """
     wanted, program = checked_seeds(seeds), compiled.read(directory)
@@ -182,15 +182,15 @@ def add_seeds(directory: str | Path, seeds: Iterable[int], model_fn: ModelFn | N
 
 
 def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelFn | None) -> None:
-    """As :func:`add_seeds`, once nobody else is at it."""
+    """Add seeds while holding the directory's lock."""
     there = program.seeds()
     missing = [seed for seed in wanted if seed not in there]
     if not missing:
         return
     if not there or not program.everything["any_seed"]:
-        why = "it is for its one seed alone, since model_fn depends on it" if there else "it has none to compare with"
+        why = "it works for its own seed only, since model_fn depends on it" if there else "it has none to compare with"
         raise ValueError(
-            f"{program.directory} gets no initial weights for more seeds: {why}. Compile it again for them"
+            f"{program.directory} cannot have initial weights for more seeds: {why}. Compile it again for them"
         )
     known = program.seed if program.seed in there else there[0]
     own = program.weights(known)
@@ -199,7 +199,7 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
     found = values(known)
     if changed := initial_weights.differing(own, {**own, **found} if is_program else found):
         raise ValueError(
-            f"{program.name} does not give the initial weights of {program.path} any more: {changed[0]} is another for"
+            f"{program.name} no longer gives the initial weights of {program.path}: {changed[0]} differs for"
             f" seed {known}, since the function, TensorFlow or Keras has changed. Compile it again"
         )
     for seed in missing:
@@ -207,19 +207,19 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
 
 
 def _settings_of(memory: Memory) -> dict[str, Any] | None:
-    """What a program says of its memory; where its arrays are belongs to a run."""
+    """Settings of the memory, without the location of its arrays, which belongs to a run."""
     described = arguments_of(memory)
     return None if described is None else {name: value for name, value in described.items() if name != "path"}
 
 
 def _unused(memory: Memory) -> Memory:
-    """A memory of these settings that holds nothing: this one, or another where it is in use."""
+    """Return an empty memory of these settings: this one, or a copy if it is in use."""
     if not getattr(memory, "num_envs", 0):
         return memory
     described = arguments_of(memory)
     if described is None:
         raise ArgumentError(
-            "the Agent's memory is in use: give compile(memory=...) a new one of its settings", "memory"
+            "the Agent's memory is in use: pass compile(memory=...) a new one with its settings", "memory"
         )
     made: Memory = registry.find("memory", described.pop("kind"))(**described)
     return made
@@ -230,7 +230,7 @@ def _values(program: Program) -> Weights:
 
 
 def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], lanes: int) -> dict[str, Any]:
-    """The behaviour policy, described; and everything else of the specs that no file can hold is refused."""
+    """Describe the behaviour policy; raise for anything in the specs that no file can hold."""
     predict = program.predict
     for mode, name, hooks in (
         ("predict", "evaluation_hooks", predict.evaluation_hooks),
@@ -254,18 +254,18 @@ def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], l
     except Exception as error:  # of a user's own class
         kind = type(exploration).__name__
         raise NotCompilableError(
-            f"{program.name} cannot be compiled: its exploration {kind}, made again from its arguments, is another:"
-            f" {error!r}. Its attributes must hold what its constructor took by the same names; of the action space it"
-            " may use the numbers alone (n, start, low, high, ...)"
+            f"{program.name} cannot be compiled: its exploration {kind}, rebuilt from its arguments, differs:"
+            f" {error!r}. Its attributes must be named like its constructor's arguments; of the action space it"
+            " may use only the numbers (n, start, low, high, ...)"
         ) from error
     return described
 
 
 def _explore_alike(exploration: Exploration, again: Exploration, outputs: Mapping[str, ArraySpec], lanes: int) -> bool:
-    """Do two policies choose the same of made-up numbers? Yes, if the first one takes no such numbers."""
+    """Do two policies choose the same action for random predictions? True if the first cannot take them."""
     try:
         expected = _chosen(copy.deepcopy(exploration), outputs, lanes)
-    except Exception:  # a user's own class: it may want probabilities, say
+    except Exception:  # a user's own class may expect probabilities, for example
         return True
     found = _chosen(again, outputs, lanes)
     return len(expected) == len(found) and all(
@@ -292,7 +292,7 @@ def _chosen(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> l
 
 
 def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
-    """One LiteRT program for actor and learner, and why they run there; ``ValueError`` if the run would not use it."""
+    """Convert actor and learner to one LiteRT program; ``ValueError`` if the run would not use it."""
     from ..runtimes.executor_choice import choose
 
     contents: list[bytes] = []
@@ -311,7 +311,7 @@ def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping
             f"{program.name} cannot be compiled: TensorFlow runs its {' and '.join(refused)}: {reasons}{advice}"
         )
     if len(contents) != 1:
-        raise NotCompilableError(f"{program.name} cannot be compiled: actor and learner convert only one by one")
+        raise NotCompilableError(f"{program.name} cannot be compiled: actor and learner convert only separately")
     return contents[0], choice.why
 
 
@@ -328,7 +328,7 @@ def _save(program: CompiledProgram, seed: int, weights: Weights) -> None:
 
 
 def main() -> int:
-    """What ``axonrl.policies.add_seeds`` starts: it reads its task as JSON, and says what is wrong with it."""
+    """Entry point of ``axonrl.policies.add_seeds``: reads its task as JSON, and reports errors."""
     task = json.load(sys.stdin)
     try:
         add_seeds(task["directory"], task["seeds"])

@@ -1,4 +1,4 @@
-"""A run's model, compiled before: no TensorFlow is loaded."""
+"""The model of a run, compiled before: TensorFlow is not loaded."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class CompiledModel:
-    """The model of a directory that ``Agent.compile`` wrote.
+    """The model in a directory written by ``Agent.compile``.
 
     Args:
-        run: gives the seed and the executors that it was started with.
-        program: what was compiled.
+        run: provides the seed and the recorded executors.
+        program: the compiled program.
     """
 
     def __init__(self, run: Run, program: CompiledProgram) -> None:
@@ -36,22 +36,22 @@ class CompiledModel:
         self.program = program
 
     def train(self, batch: Mapping[str, SpecTree]) -> TrainMode:
-        """TRAIN; ``ValueError`` if it was compiled for other batches than these."""
+        """TRAIN; ``ValueError`` if it was compiled for other batches."""
         check_batch(self.program, batch)
         return self.program.train
 
     def choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
-        """What runs it: LiteRT. ``ValueError`` if the run is TensorFlow's, or needs initial weights that are not there.
+        """Choose LiteRT. ``ValueError`` if the run uses TensorFlow, or lacks initial weights for its seed.
 
         Args:
-            kept: the executors that the run started with.
+            kept: the executors recorded by the run.
         """
         run, program = self._run, self.program
         if run.config.runtime == TENSORFLOW or (kept is not None and TENSORFLOW in kept.values()):
             who = "runtime='tensorflow' was given" if kept is None else f"{run.model_dir} was started in TensorFlow"
-            raise ValueError(f"{program.directory} is compiled for LiteRT, and {who}: use the Agent without compiled")
+            raise ValueError(f"{program.directory} is compiled for LiteRT, but {who}: use the Agent without compiled")
         if run.store.newest() is not None and run.seed not in program.seeds():
-            # A run that continues has its weights in its checkpoint.
+            # A resumed run has its weights in its checkpoint.
             weights = {name: np.zeros(spec.shape, spec.dtype) for name, spec in program.variables().items()}
         else:
             weights = program.weights(run.seed)
@@ -59,16 +59,16 @@ class CompiledModel:
         return Learner(program, weights), Choice(dict.fromkeys(program.why, LITERT), reasons)
 
     def eval_mode(self) -> EvalMode:
-        """There is none."""
+        """Raise: there is no EVAL program."""
         raise ValueError(
-            f"mode 'eval' runs in TensorFlow, and {self.program.directory} is compiled without it: leave eval_batches"
+            f"mode 'eval' runs in TensorFlow, but {self.program.directory} is compiled without it: leave eval_batches"
             " out of the EvaluationHook, or use the Agent without compiled"
         )
 
     def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
-        """PREDICT alone; ``ValueError`` where it is to have noise, which it was compiled without."""
+        """PREDICT alone; ``ValueError`` with ``noise``, which it was compiled without."""
         if noise and self.program.predict.noise:
-            raise ValueError(f"{self.program.directory} was compiled without the noise that acting draws in training")
+            raise ValueError(f"{self.program.directory} was compiled without the noise for acting in training")
         return self.program.acting_program()
 
     def onnx_model(
@@ -77,16 +77,16 @@ class CompiledModel:
         observation: tuple[Sequence[Part], Mapping[str, Normalization]],
         action_space: Mapping[str, Any],
     ) -> bytes:
-        """There is no function to convert."""
+        """Raise: there is no function to convert."""
         raise ValueError(
-            f"{self.program.directory} is compiled for LiteRT, and ONNX is made from the function: leave 'onnx' out of"
+            f"{self.program.directory} is compiled for LiteRT, but ONNX needs the function: leave 'onnx' out of"
             " formats, or use Agent(model_fn, model_dir=...) without compiled"
         )
 
     def retraced(self) -> Callable[[Mapping[str, Array]], Actor]:
-        """There is no function to trace."""
+        """Raise: there is no function to trace."""
         raise ValueError(f"{self.program.directory} is compiled for LiteRT, and has no function to run in TensorFlow")
 
     def frozen(self) -> FrozenActor | None:
-        """None: what is compiled acts in LiteRT anyway."""
+        """None: compiled programs act in LiteRT anyway."""
         return None

@@ -1,4 +1,4 @@
-"""The episodes in flight: their statistics, and what it takes to bring them back after a restart."""
+"""The running episodes: their statistics, and what is needed to restore them after a restart."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ACTIONS_AT_FIRST = 1024
 class Episodes:
     """Bookkeeping of one running episode per environment.
 
-    The actions since the earliest running episode's start are kept: together with the seeds they are enough to
-    replay all running episodes, which is how a checkpoint may fall anywhere.
+    Actions since the start of the earliest running episode are kept: with the seeds, they suffice to replay all
+    running episodes, so that a checkpoint may be saved at any timestep.
 
     Args:
         num_envs: N.
-        action: spec of one action. The parts of a composite one are kept side by side as float64, which holds them all
-            exactly.
-        run_seed: the run's seed, from which every episode's seed follows.
+        action: spec of one action. The parts of a composite one are kept side by side as float64, which is exact
+            for all of them.
+        run_seed: the run's seed, which determines every episode's seed.
     """
 
     def __init__(self, num_envs: int, action: SpecTree, run_seed: int) -> None:
@@ -42,26 +42,26 @@ class Episodes:
         """Episodes started per environment; the running one has index - 1."""
         self.seeds = [0] * num_envs
         self.returns = np.zeros(num_envs, np.float64)
-        # Over the updates during each running episode. One sum for all of them would be rounded differently after a
-        # restart, and a NaN in it would never leave.
+        # Sums over the updates of each running episode. A shared sum would be rounded differently after a restart, and
+        # would keep a NaN forever.
         self._loss_sums = np.zeros(num_envs, np.float64)
         self._num_updates = 0
-        self._updates_before = np.zeros(num_envs, np.int64)  # the number of updates when each episode began
-        self._seconds_before = np.zeros(num_envs, np.float64)  # of a running episode, before it was resumed
+        self._updates_before = np.zeros(num_envs, np.int64)  # number of updates at the start of each episode
+        self._seconds_before = np.zeros(num_envs, np.float64)  # time of a running episode before it was resumed
         self._started = np.zeros(num_envs, np.float64)
         self._actions = np.zeros((_ACTIONS_AT_FIRST, num_envs, *action.shape), action.dtype)
         self._num_actions = 0
-        self._begins = np.zeros(num_envs, np.int64)  # where in these actions each episode's first one stands
+        self._begins = np.zeros(num_envs, np.int64)  # index of each episode's first action
 
     @property
     def lengths(self) -> Array:
-        """Timesteps of each environment's last episode so far, int64 [N]."""
+        """Timesteps of each environment's latest episode, int64 [N]."""
         return self._num_actions - self._begins
 
     def begin(self, mask: Array) -> Sequence[int]:
-        """New episodes where ``mask``; returns the seeds [N] to reset with."""
+        """Begin episodes where ``mask``; returns the seeds [N] to reset with."""
         now = time.perf_counter()
-        for i in np.flatnonzero(mask).tolist():  # one by one: mostly there is one, and numbers are faster than arrays
+        for i in np.flatnonzero(mask).tolist():  # a loop, as there is mostly one, and numbers are faster than arrays
             self.seeds[i] = episode_seed(self._run_seed, i, int(self.index[i]))
             self.index[i] += 1
             self.running[i] = True
@@ -74,12 +74,12 @@ class Episodes:
         return self.seeds
 
     def record(self, actions: ArrayTree, rewards: Array | float, acted: Array | None) -> None:
-        """One timestep.
+        """Record one timestep.
 
         Args:
-            actions: [N, ...] as chosen.
-            rewards: [N]; a number of the only environment takes a fifth of the time.
-            acted: bool [N], False for rows that do not count; None if all do.
+            actions: [N, ...], as chosen.
+            rewards: [N]; or a number for a single environment, which is five times as fast.
+            acted: bool [N], False for rows that do not count; None if all count.
         """
         self._log(actions)
         if isinstance(rewards, float):
@@ -102,7 +102,7 @@ class Episodes:
         self._num_actions += 1
 
     def add_loss(self, loss: float) -> None:
-        """One update was run."""
+        """Add the loss of one update."""
         self._num_updates += 1
         if self.num_envs == 1:
             self._loss_sums[0] += loss
@@ -110,7 +110,7 @@ class Episodes:
             self._loss_sums += loss
 
     def finish(self, i: int, terminated: bool, truncated: bool, exploration: float) -> EpisodeStats:
-        """The episode of environment ``i`` ended; its statistics."""
+        """End the episode of environment ``i``; returns its statistics."""
         self.running[i] = False
         updates = self._num_updates - int(self._updates_before[i])
         loss = float(self._loss_sums[i]) / updates if updates else float("nan")
@@ -127,19 +127,19 @@ class Episodes:
         )
 
     def cut(self) -> None:
-        """The running episodes will not continue."""
+        """Discard the running episodes."""
         self.running[:] = False
 
     def replay(self, env: BatchedEnvironment) -> tuple[ArrayTree, Array]:
-        """Bring ``env`` to where the running episodes are, from their seeds and actions.
+        """Bring ``env`` to the current timestep of the running episodes, from their seeds and actions.
 
-        All rows end together. Until the turn of a shorter episode comes, its environment plays that same episode, as
-        often as it takes; one whose episode has just ended plays that. So no action comes in a place where it was not
-        taken before.
+        All rows end together. Until a shorter episode has to start, its environment repeats that same episode; an
+        environment whose episode has just ended repeats that one. So every action is taken only in a state in which it
+        was taken before.
 
         Returns:
-            The observations [N, ...] and the sums of rewards on the way, float64 [N]: where an episode runs, they are
-            what they were if the environment reproduces it; elsewhere they mean nothing.
+            Observations [N, ...] and sums of rewards, float64 [N]. For running episodes they equal the original ones
+            if the environment is reproducible; for others they are meaningless.
         """
         actions = self._needed_actions()
         observation = env.reset(None, self.seeds)
@@ -147,7 +147,7 @@ class Episodes:
         ended: Array = np.zeros(self.num_envs, np.bool_)
         rows, total, period = np.arange(self.num_envs), len(actions), np.maximum(self.lengths, 1)
         for step in range(total):
-            position = (step - total % period) % period  # in the row's own episode, which is whole from 0 on
+            position = (step - total % period) % period  # in the row's own episode, which begins at 0
             position = np.where(step < total % period, step, position)
             begins = ended | (position == 0)
             if step > 0 and begins.any():
@@ -157,7 +157,7 @@ class Episodes:
             returns += played.reward
             observation, ended = played.observation, played.terminated | played.truncated
         early = ended & self.running
-        if early.any():  # it has to continue somewhere
+        if early.any():  # its environment must continue from here
             observation = env.reset(early, self.seeds)
             returns[early] = 0.0
         return observation, returns
@@ -178,7 +178,7 @@ class Episodes:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
         self.running = state["running"].copy()
         self.index = state["index"].copy()
         self.seeds = list(state["seeds"])
@@ -191,36 +191,36 @@ class Episodes:
         self._keep(state["actions"], state["actions"].dtype)
 
     def follow(self, state: Mapping[str, Any]) -> None:
-        """Go on where another number of environments stopped: with new episodes, none of which has had its seed."""
+        """Continue the state of another number of environments: begin new episodes, with unused seeds."""
         self.cut()
         self.index[:] = np.max(state["index"])
         self._keep(self._actions[:0], self._actions.dtype)
         self._begins[:] = 0
 
     def _as_taken(self, actions: Array) -> ArrayTree:
-        """Logged actions [N, ...] as they were recorded."""
+        """Convert logged actions [N, ...] back to their recorded form."""
         if self._parts is None:
             return actions
         ends = np.cumsum([math.prod(spec.shape) for spec in self._parts.values()]).tolist()
         columns = np.split(actions, ends[:-1], axis=1)
-        # Floats stay float64: the environment may have been given more than float32 holds.
+        # Floats stay float64: actions may have had more digits than float32.
         return {
             name: column.reshape(-1, *spec.shape).astype(np.float64 if spec.dtype.kind == "f" else spec.dtype)
             for (name, spec), column in zip(self._parts.items(), columns, strict=True)
         }
 
     def _needed_actions(self) -> Array:
-        """The actions [T, N, ...] of every environment's last episode, all ending now."""
+        """Actions [T, N, ...] of every environment's latest episode, aligned at the end."""
         needed = int(self.lengths.max())
         return self._actions[self._num_actions - needed : self._num_actions]
 
     def _keep_precision(self, dtype: np.dtype[Any]) -> None:
-        """Make room for actions of this dtype: the environment was given these very numbers."""
+        """Widen the log's dtype for these actions: replay needs the exact numbers."""
         if not np.can_cast(dtype, self._actions.dtype):
             self._keep(self._needed_actions(), np.promote_types(dtype, self._actions.dtype))
 
     def _keep(self, actions: Array, dtype: np.dtype[Any]) -> None:
-        """Make ``actions`` [T, N, ...] all that is logged, with at least as much room again for more."""
+        """Make ``actions`` [T, N, ...] the whole log, with capacity for at least twice as many."""
         log = np.zeros((max(2 * len(actions), _ACTIONS_AT_FIRST), *self._actions.shape[1:]), dtype)
         log[: len(actions)] = actions
         self._begins += len(actions) - self._num_actions

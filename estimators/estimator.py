@@ -1,4 +1,4 @@
-"""Estimator: a model in a directory, which predicts and is evaluated. Agent, which trains it, builds on this."""
+"""Estimator: a model in a directory, which predicts and is evaluated. Its subclass Agent trains it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 class Estimator:
-    """A ``model_fn`` and the directory that holds what it learned.
+    """A ``model_fn``, and the directory with what it learned.
 
     Args:
-        model_fn: the function, its name (``"dqn"``, ``"package.module:function"``), or None to take the one that
-            ``model_dir`` recorded.
-        model_dir: the run's directory; None for a fresh temporary folder, said in the log.
-        config: how the run is run.
-        params: hyperparameters for ``model_fn``, a mapping or a dataclass; None takes those that ``model_dir``
-            recorded, if it did.
-        compiled: a directory that ``Agent.compile`` wrote, instead of ``model_fn``: no TensorFlow is loaded.
+        model_fn: the function, its name (``"dqn"``, ``"package.module:function"``), or None for the one recorded in
+            ``model_dir``.
+        model_dir: the run's directory; None for a fresh temporary folder, which is logged.
+        config: settings of the run.
+        params: hyperparameters for ``model_fn``, a mapping or a dataclass; None for those recorded in ``model_dir``, if
+            any.
+        compiled: a directory written by ``Agent.compile``, instead of ``model_fn``; TensorFlow is not loaded.
 
     Raises:
-        ValueError: the function breaks the contract, or contradicts what ``model_dir`` recorded.
+        ValueError: the function is invalid, or contradicts the record in ``model_dir``.
         CheckpointError: ``model_dir`` cannot be read.
     """
 
@@ -66,7 +66,7 @@ class Estimator:
 
     @property
     def config(self) -> RunConfig:
-        """The run's configuration, with its seed, and with its spaces once they are known."""
+        """The run's configuration, with its seed, and its spaces once known."""
         return self._run.config
 
     @property
@@ -79,56 +79,58 @@ class Estimator:
         return f"{kind}({model}, model_dir={str(self.model_dir)!r}, seed={self._run.seed})"
 
     def get_weights(self, *, policy: str | int = "last") -> dict[str, Array]:
-        """The weights that act, by name: copies.
+        """Copy the acting weights, by name.
 
         Args:
-            policy: ``"last"`` for the newest ones, the name of a kept policy (``"best"``), or a checkpoint's number.
+            policy: ``"last"`` for the newest, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Raises:
-            ValueError: nothing has been trained in ``model_dir``, nor evaluated from here.
+            ValueError: ``model_dir`` holds no trained weights, and nothing was evaluated from here.
         """
         self._run.refresh()
         if self._run.config.observation_space is None:
-            raise ValueError(f"get_weights needs a trained run, and {self.model_dir} holds none")
+            raise ValueError(f"get_weights needs a trained run, but {self.model_dir} holds none")
         with self._model.lock:
             weights = self._model.predict_weights(self._evaluator.policy(policy))
         return {name: array.copy() for name, array in weights.items()}
 
     def summary(self) -> str:
-        """A table of the model's variables, in the manner of Keras: name, shape, number of values, whether it acts.
+        """Tabulate the model's variables, like Keras: name, shape, number of values, and whether they are used to act.
 
         Raises:
             ValueError: the spaces are not known yet: train, check or evaluate first.
         """
         self._run.refresh()
         if self._run.config.observation_space is None:
-            raise ValueError(f"summary needs the spaces: train, check or evaluate first; {self.model_dir} holds no run")
+            raise ValueError(f"summary needs the spaces: train, check or evaluate first. {self.model_dir} holds no run")
         with self._model.lock:
             program = self._model.program
         return table_of(program.variables(), program.predict_variables())
 
     def predict(self, observations: Any, *, policy: str | int = "last") -> dict[str, Array]:
-        """PREDICT's predictions for a batch of observations.
+        """Compute PREDICT's predictions for a batch of observations.
 
         Args:
-            observations: as the model sees them, normalised where wrappers of the training do that: an array [B, ...],
-                or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by ``/``.
+            observations: as the model sees them, already normalised if wrappers of the training normalise: an array [B,
+                ...], or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by
+                ``/``.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
             Name to array [B, ...]; ``"action"`` is the greedy action in the environment's units.
 
         Raises:
-            ValueError: wrong shape or dtype, or nothing has been trained in ``model_dir``, nor evaluated from here.
+            ValueError: wrong shape or dtype; ``model_dir`` holds no trained weights, and nothing was evaluated from
+                here.
         """
         self._run.refresh()
         if self._run.config.observation_space is None:
-            raise ValueError(f"predict needs a trained run, and {self.model_dir} holds none")
+            raise ValueError(f"predict needs a trained run, but {self.model_dir} holds none")
         with self._model.lock:
             return self._evaluator.predict(self._evaluator.policy(policy), observations)
 
     def act(self, observation: Any, explore: bool = False, *, first: Any = False, policy: str | int = "last") -> Any:
-        """The action for an observation of an environment, or the actions for a batch.
+        """Choose the action for an observation, or the actions for a batch.
 
         Example::
 
@@ -136,28 +138,28 @@ class Estimator:
             observation, reward, *_ = env.step(agent.act(observation))
 
         Args:
-            observation: one as the environment returns it, or a batch [B, ...]. Where the training normalised
-                observations it is normalised here: do not give one that is.
-            explore: take the behaviour policy's action, as it explores at this timestep of the training, rather than
-                the greedy one. Random numbers come from a generator of its own.
-            first: of a recurrent model, whether an episode begins: a bool, or bool [B]. Otherwise it continues from
-                the state of the call before.
+            observation: one as returned by the environment, or a batch [B, ...]. If the training normalised
+                observations, they are normalised here: pass raw ones.
+            explore: use the behaviour policy at its current level of exploration, rather than the greedy action. Random
+                numbers come from a separate generator.
+            first: for a recurrent model, whether an episode begins: a bool, or bool [B]. Otherwise it continues from
+                the state of the previous call.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
-            What ``env.step`` takes: an integer scalar for a Discrete space, else an array; of a batch, an array
+            Actions for ``env.step``: an integer scalar for a Discrete space, else an array; for a batch, an array
             [B, ...]. Actions of a Box are clipped to its bounds.
 
         Raises:
-            ValueError: the observation's shape or dtype is another, or it has NaN or infinity; nothing has been
-                trained in ``model_dir``, nor evaluated from here; with ``explore``, the exploration follows the run
-                (``over: run``).
+            ValueError: the observation has a wrong shape or dtype, or contains NaN or infinity; ``model_dir`` holds no
+                trained weights, and nothing was evaluated from here; with ``explore``, the exploration follows the
+                run's progress (``over: run``).
         """
         run = self._run
         run.refresh()
         observation_space, action_space = run.config.observation_space, run.config.action_space
         if observation_space is None or action_space is None:
-            raise ValueError(f"act needs a trained run, and {self.model_dir} holds none")
+            raise ValueError(f"act needs a trained run, but {self.model_dir} holds none")
         with self._model.lock:
             if self._acting is None:
                 from .caller_loop import CallerLoop
@@ -169,17 +171,17 @@ class Estimator:
         """Draw the run's returns over its timesteps, from ``episodes.csv`` and ``evaluations.csv`` in its folder.
 
         Returns:
-            The picture, ``learning_curve.png`` in ``model_dir``; ``learning_curve.svg`` is beside it.
+            The image, ``learning_curve.png`` in ``model_dir``; ``learning_curve.svg`` is beside it.
 
         Raises:
             ValueError: there is no run, or a file is damaged.
-            CheckpointError: the picture cannot be written, in a folder that is read-only, say.
+            CheckpointError: the image cannot be written, for example into a read-only folder.
         """
         from ..run_dir.learning_curve import learning_curve
 
         self._run.refresh()
         if self._run.record is None:
-            raise ValueError(f"learning_curve needs a run, and {self.model_dir} holds none")
+            raise ValueError(f"learning_curve needs a run, but {self.model_dir} holds none")
         return learning_curve(self.model_dir)
 
     def evaluate(
@@ -191,17 +193,16 @@ class Estimator:
         hooks: Any = None,
         policy: str | int = "last",
     ) -> dict[str, float]:
-        """Greedy episodes with PREDICT's actor, in an environment that normalises as the training's did.
+        """Run greedy episodes with PREDICT, in an environment that normalises as in training.
 
         Args:
-            env: environment, vector environment or id. It has the wrappers of the training that normalise
-                observations, which take over what was learnt; those of rewards may be left out.
-            episodes: how many; ``"repeat"`` for the very episodes with which the training evaluated this policy: as
-                many, of the same seeds, in as many copies of ``env``, so that the numbers are the recorded ones, bit
-                for bit. None is ``"repeat"`` for a checkpoint's number, if the training evaluated that policy and no
-                seed is given; else it is 10.
+            env: environment, vector environment or id. It needs the training's wrappers that normalise observations,
+                which take over the learnt statistics; those of rewards may be omitted.
+            episodes: number of episodes; or ``"repeat"`` for exactly the training's own evaluation of this policy: the
+                same seeds, in as many copies of ``env``, for bit-identical results. None is ``"repeat"`` for a
+                checkpoint's number, if the training evaluated that policy and no seed is given; otherwise 10.
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
-            hooks: watchers; ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
+            hooks: ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
@@ -209,7 +210,7 @@ class Estimator:
             episodes``.
 
         Raises:
-            ValueError: an argument is out of range, or the spaces are not those of the training.
+            ValueError: an argument is out of range, or the spaces differ from the training's.
             ArgumentError: ``env`` lacks a normalising wrapper of the training's environment (names it); there is no
                 such checkpoint; the training did not evaluate this policy.
         """
@@ -220,7 +221,7 @@ class Estimator:
             return self._evaluator.evaluate(policy, env, episodes, seed, given)
 
     def recorded_evaluation(self, policy: str | int = "last") -> Evaluation | None:
-        """The training's own evaluation of a policy, as ``evaluations.csv`` has it; None if there was none.
+        """Return the training's own evaluation of a policy, from ``evaluations.csv``; None if there was none.
 
         Args:
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
@@ -250,24 +251,23 @@ class Estimator:
             agent.record("mixed.npz", "CartPole-v1", timesteps=20_000, epsilon=0.3)
 
         Args:
-            path: a file whose name ends in ``.npz``; one that exists is replaced.
-            env: one environment, or its id. Actions are recorded as it takes them: those of a Box are clipped.
-            episodes: how many; or ``timesteps``.
-            timesteps: how many in all; the last episode is cut, truncated, where it has to be.
-            epsilon: the probability of a random action at each timestep, in 0 .. 1.
+            path: a file name ending in ``.npz``; an existing file is replaced.
+            env: one environment, or its id. Actions are recorded as taken: those of a Box are clipped.
+            episodes: number of episodes; or give ``timesteps``.
+            timesteps: total; the last episode is truncated if necessary.
+            epsilon: probability of a random action at each timestep, 0 .. 1.
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
-            as for ``evaluate``, and ``timesteps``.
+            The statistics of ``evaluate``, and ``timesteps``.
 
         Raises:
-            ValueError: an argument is out of range, the spaces are not those of the training, wrappers of the
-                environment or of the training normalise, there are no random actions in the action space, or the file
-                cannot be written.
+            ValueError: an argument is out of range, the spaces differ from the training's, wrappers of the environment
+                or of the training normalise, the action space cannot be sampled, or the file cannot be written.
         """
         if (episodes is None) == (timesteps is None):
-            message = f"give episodes or timesteps, one of both; got {episodes!r} and {timesteps!r}"
+            message = f"give either episodes or timesteps; got {episodes!r} and {timesteps!r}"
             raise ArgumentError(message, "episodes", episodes)
         episodes = None if episodes is None else count("episodes", episodes)
         timesteps = None if timesteps is None else count("timesteps", timesteps)
@@ -281,15 +281,15 @@ class Estimator:
     def export(
         self, directory: str | Path, *, policy: str | int = "last", formats: str | Iterable[str] = ("litert",)
     ) -> Path:
-        """Write the greedy policy as a directory that acts without TensorFlow: see ``axonrl.policies.Policy``.
+        """Export the greedy policy to a directory that acts without TensorFlow; see ``axonrl.policies.Policy``.
 
-        It holds the model as a LiteRT file, the weights, ``policy.json`` (spaces, what is done to observations, how the
-        behaviour policy explored at that time, versions, and a digest of each file), and ``README.md``, a model card.
-        Where the training normalised observations, the policy normalises those that it is given. Each format is
-        compared with this Agent: ``parity.json`` says on what and how closely, and nothing is written if they differ.
+        It holds the model as a LiteRT file, the weights, ``policy.json`` (spaces, preprocessing of observations,
+        current exploration, versions, and a digest of each file), and ``README.md``, a model card. If the training
+        normalised observations, the policy normalises its inputs. Each format is compared with this Agent:
+        ``parity.json`` has the results, and nothing is written if they differ.
 
         Args:
-            directory: a new one, an empty one, or an export, which is replaced; whole or not at all.
+            directory: a new or empty one, or an export to replace; replaced atomically.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
             formats: ``"litert"``, ``"onnx"``, or both.
 
@@ -297,11 +297,11 @@ class Estimator:
             The directory.
 
         Raises:
-            ValueError: nothing has been trained in ``model_dir``, ``directory`` holds something else, LiteRT or ONNX
-                cannot run the model (names the op), the policy could not normalise as the training did (says why),
-                or what was written does not act as this Agent does.
-            ArgumentError: there is no such format, or ``"onnx"`` lacks its packages (``axonrl[onnx]``).
-            CheckpointError: it cannot be written.
+            ValueError: ``model_dir`` holds no trained weights, ``directory`` holds something else, LiteRT or ONNX
+                cannot run the model (names the op), the policy could not normalise as in training (says why), or the
+                exported policy does not act like this Agent.
+            ArgumentError: an unknown format, or packages for ``"onnx"`` are missing (``axonrl[onnx]``).
+            CheckpointError: the directory cannot be written.
         """
         from .export import LITERT, ONNX, checked_formats, export
         from .parity import compare_with_agent
@@ -310,7 +310,7 @@ class Estimator:
         self._run.refresh()
         record = self._run.record
         if record is None:
-            raise ValueError(f"export needs a trained run, and {self.model_dir} holds none")
+            raise ValueError(f"export needs a trained run, but {self.model_dir} holds none")
         model, snapshot = self._model, self._evaluator.policy(policy)
         exported = dataclasses.replace(snapshot, name=str(policy), weights=model.predict_weights(snapshot))
         onnx = None
@@ -324,7 +324,7 @@ class Estimator:
 
 
 def as_hooks(hooks: Any) -> tuple[Any, ...]:
-    """What a user passed as ``hooks``, as a tuple: a hook, a function, or several of them.
+    """Convert a user's ``hooks`` to a tuple: a hook, a function, or several of them.
 
     A function is called after every episode: ``f(session, episode)``.
 
@@ -345,10 +345,10 @@ def _is_hook(value: Any) -> bool:
 
 
 class _AfterEpisode:
-    """A function as a hook."""
+    """Adapts a function to a hook."""
 
     def __init__(self, function: Callable[[Session, EpisodeStats], Any]) -> None:
-        name = f"the hook {function.__name__}, a function for the end of every episode,"
+        name = f"the hook {function.__name__}, a function called after every episode,"
         try:
             check_signature(name, function, ("session", "episode"))
         except ValueError as error:

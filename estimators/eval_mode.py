@@ -1,4 +1,4 @@
-"""EVAL on batches of the training's memory."""
+"""EVAL on batches of the training memory."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program
 
 _EVAL_STREAM = 2
-"""Of :func:`~.seeding.evaluation_seed`: 0 and 1 are those of greedy episodes."""
+"""Stream of :func:`~.seeding.evaluation_seed`; 0 and 1 are for greedy episodes."""
 logger = logging.getLogger("axonrl")
 
 
 class EvalMode:
-    """The EVAL of a ``model_fn`` on batches of the training's memory; what the training follows from stays as it is.
+    """EVAL of a ``model_fn`` on batches of the training memory, without influence on training.
 
-    Batches and noise are drawn from generators of their own, made from the run's seed and ``global_timestep``.
+    Batches and noise come from separate generators, seeded by the run's seed and ``global_timestep``.
 
     Args:
-        program: the traced ``model_fn``, TRAIN included; its EVAL is traced now.
-        seed: the run's.
+        program: the traced ``model_fn``, including TRAIN; EVAL is traced here.
+        seed: the run's seed.
 
     Raises:
-        ValueError: EVAL breaks the contract.
+        ValueError: EVAL is invalid.
     """
 
     def __init__(self, program: Program, seed: int) -> None:
@@ -46,17 +46,17 @@ class EvalMode:
     def __call__(self, state: TrainingState, batches: int) -> dict[str, float]:
         """Means over ``batches`` batches: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``.
 
-        Nothing, and said once, where the memory cannot be sampled.
+        Empty, with one warning, if the memory cannot be sampled.
         """
         stepper = state.stepper
         counters = dataclasses.asdict(stepper.counters)
         if not stepper.memory.can_sample():
-            self._say_cannot_sample(state)
+            self._warn_cannot_sample(state)
             return {}
         seed = evaluation_seed(self._seed, _EVAL_STREAM, counters["global_timestep"])
         counters["progress"] = stepper.progress
         sampling, noise = np.random.default_rng(seed).spawn(2)
-        memory = copy.copy(stepper.memory)  # what sampling notes on the memory is noted on the copy
+        memory = copy.copy(stepper.memory)  # notes that sampling makes on the memory stay on the copy
         self._run.set_weights(stepper.weights())
         scalars = []
         with _drawing_like(stepper.generators["memory"], sampling):
@@ -66,19 +66,19 @@ class EvalMode:
         means: list[float] = np.array(scalars, np.float64).mean(axis=0).tolist()
         return dict(zip(("eval_loss", *(f"eval/{name}" for name in self._traced.metrics)), means, strict=True))
 
-    def _say_cannot_sample(self, state: TrainingState) -> None:
+    def _warn_cannot_sample(self, state: TrainingState) -> None:
         if not self._said_cannot_sample:
             self._said_cannot_sample = True
             logger.warning(
-                "EVAL is left out of the evaluation at timestep %d: the memory cannot be sampled then%s",
+                "EVAL is skipped in the evaluation at timestep %d: the memory cannot be sampled%s",
                 state.counters.global_timestep,
-                " (it is full at multiples of its size only)" if state.stepper.memory.is_rollout else "",
+                " (it is full only at multiples of its size)" if state.stepper.memory.is_rollout else "",
             )
 
 
 @contextlib.contextmanager
 def _drawing_like(generator: np.random.Generator, other: np.random.Generator) -> Iterator[None]:
-    """Inside, ``generator`` draws what ``other`` would; afterwards it continues where it was."""
+    """Make ``generator`` draw what ``other`` would, within the context; afterwards it continues where it was."""
     kept = generator.bit_generator.state
     generator.bit_generator.state = other.bit_generator.state
     try:

@@ -1,4 +1,4 @@
-"""Greedy episodes, counted one by one, in one environment or several at once."""
+"""Greedy episodes in one or several environments."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from .failures import FAILURES, located
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
 AFTERWARDS, DURING_TRAINING, RECORDING = 0, 1, 3
-"""Streams of seeds: the policy that was selected by some episodes is tested on others. 2 is EVAL's."""
+"""Streams of seeds: a policy selected by some episodes is tested on others. Stream 2 is for EVAL."""
 COPIES = 8
-"""Environments that an evaluation during training steps together, at most."""
+"""Maximum number of environments stepped together by an evaluation during training."""
 
 
 def copies_of(source: Any, number: int) -> SyncVectorEnv:
-    """So many new environments like ``source``, to be evaluated in together; whoever asks closes them.
+    """Make this many environments like ``source`` for evaluation; the caller closes them.
 
     Raises:
-        ArgumentError: none like it can be made.
+        ArgumentError: it cannot be copied.
     """
     return SyncVectorEnv([functools.partial(similar, source)] * number, autoreset_mode=AutoresetMode.DISABLED)
 
 
 @dataclasses.dataclass(frozen=True)
 class Watchers:
-    """Whom to tell of each episode."""
+    """Callbacks for each episode."""
 
     before: Callable[[EpisodeFacts], None] = lambda facts: None
     after: Callable[[EpisodeStats], None] = lambda stats: None
@@ -51,21 +51,21 @@ class Watchers:
 def run_episodes(
     act: Act, env: BatchedEnvironment, seeds: Sequence[int], state: dict[str, Array] | None, watch: Watchers
 ) -> list[EpisodeStats]:
-    """Run one greedy episode per seed and return their statistics in the order of the seeds.
+    """Run one greedy episode per seed; return their statistics in the order of the seeds.
 
-    Episodes are given to environments as these become free, and every one is run to its end: keeping those that end
-    first would favour short episodes. An environment that is left over plays on without being counted.
+    Episodes are assigned to environments as these become free, and each runs to its end: keeping those that end first
+    would favour short ones. A surplus environment plays on without being counted.
 
     Args:
         act: the greedy actor.
         env: the environments.
         seeds: one per episode.
         state: zeros [N, ...] for each recurrent state, or None.
-        watch: whom to tell.
+        watch: the callbacks.
 
     Raises:
-        BrokenEnvironmentError: an environment failed; names it, with seed, episode and timestep.
-        NonFiniteError: a reward, an observation or an action is NaN or infinite; likewise.
+        BrokenEnvironmentError: an environment failed; the message has its index, seed, episode and timestep.
+        NonFiniteError: a reward, an observation or an action is NaN or infinite; the message has the same.
     """
     played = _Played(env.num_envs, seeds, watch)
     everyone = np.ones(env.num_envs, np.bool_)
@@ -90,7 +90,7 @@ def run_episodes(
 
 
 class _Played:
-    """Which episode each environment plays, and how it stands; those beyond the last seed do not count."""
+    """The episode of each environment, and its progress; episodes beyond the last seed do not count."""
 
     def __init__(self, num_envs: int, seeds: Sequence[int], watch: Watchers) -> None:
         self.stats: dict[int, EpisodeStats] = {}
@@ -104,7 +104,7 @@ class _Played:
         self._watch = watch
 
     def begin(self, mask: Array) -> Sequence[int]:
-        """The next episodes begin where ``mask`` [N]; returns the seeds [N] to reset with."""
+        """Begin the next episodes where ``mask`` [N]; returns the seeds [N] to reset with."""
         for i in np.flatnonzero(mask).tolist():
             self.episodes[i] = episode = self._next
             self._next += 1
@@ -113,13 +113,13 @@ class _Played:
         return self.seeds
 
     def announce(self, mask: Array) -> None:
-        """Tell of the episodes that have begun where ``mask`` [N]."""
+        """Report the episodes that have begun where ``mask`` [N]."""
         for i in np.flatnonzero(mask).tolist():
             if self.episodes[i] < len(self._all_seeds):
                 self._watch.before(EpisodeFacts(i, self.episodes[i], self.seeds[i]))
 
     def add(self, step: Step) -> Array:
-        """One step of every environment; returns where episodes ended [N]."""
+        """Add one step of every environment; returns where episodes ended [N]."""
         acted = 1 if step.acted is None else step.acted
         self._returns += step.reward * acted
         self.lengths += acted
@@ -143,12 +143,12 @@ class _Played:
 
 
 def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
-    """Mean and standard deviation (of the episodes, not of the mean) of the returns, and lengths."""
+    """Mean and standard deviation (of episodes, not of the mean) of the returns, and mean length."""
     return summary_of(np.array([s.episode_return for s in stats]), [s.length for s in stats])
 
 
 def summary_of(returns: Array, lengths: Sequence[int]) -> dict[str, float]:
-    """The same, of returns and lengths of episodes."""
+    """Summarize returns and lengths of episodes, as :func:`summarize` does."""
     return {
         "episode_return_mean": float(returns.mean()),
         "episode_return_std": float(returns.std()),
@@ -160,12 +160,12 @@ def summary_of(returns: Array, lengths: Sequence[int]) -> dict[str, float]:
 
 
 class EvaluationSession:
-    """What hooks see of ``evaluate``: counters of the evaluation itself, and a way to stop it.
+    """The session that hooks see during ``evaluate``: its own counters, and a way to stop it.
 
     Args:
         model_dir: the run's directory.
         config: the run's configuration.
-        weights: gives the variables of the policy by name.
+        weights: returns the policy's variables by name.
     """
 
     def __init__(self, model_dir: Path, config: RunConfig, weights: Callable[[], Mapping[str, Array]]) -> None:
@@ -185,7 +185,7 @@ class EvaluationSession:
         return self.global_timestep
 
     def request_stop(self, reason: str) -> None:
-        """Stop after this timestep; episodes that have not finished do not count."""
+        """Stop after this timestep; unfinished episodes do not count."""
         self.stop_reason = self.stop_reason or reason
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -195,7 +195,7 @@ class EvaluationSession:
 
     @contextlib.contextmanager
     def watched(self, hooks: Hooks, num_envs: int, episodes: int) -> Iterator[Watchers]:
-        """``begin``, then what the episodes report, then ``end`` in any case."""
+        """Call ``begin``, report episodes, and always call ``end``."""
         began = time.perf_counter()
         error: BaseException | None = None
 

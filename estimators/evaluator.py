@@ -40,12 +40,12 @@ from .run import Run
 from .warm_start import WarmStart, take
 
 EPISODES: Final = 10
-"""Of an evaluation, where no number is given."""
+"""Default number of episodes of an evaluation."""
 logger = logging.getLogger("axonrl")
 
 
-class _Asked(NamedTuple):
-    """What is to be evaluated; ``then`` is the evaluation that is repeated, if one is."""
+class _EpisodeChoice(NamedTuple):
+    """Episodes to evaluate; ``then`` is the recorded evaluation to repeat, if any."""
 
     episodes: int
     seed: int | None
@@ -54,10 +54,10 @@ class _Asked(NamedTuple):
 
 
 class Evaluator:
-    """Acts greedily with snapshots.
+    """Acts greedily with policy snapshots.
 
     Args:
-        run: holds the policies.
+        run: provides the policies.
         model: acts with them.
     """
 
@@ -65,18 +65,18 @@ class Evaluator:
         self._run = run
         self._model = model
         self.live: Callable[[], PolicySnapshot] | None = None
-        """The policy in training, as long as ``run.current`` says that it is the newest one."""
+        """The policy in training, while ``run.current`` says that it is the newest."""
         self.warm_start: WarmStart | None = None
-        """Where initial weights come from."""
+        """Source of initial weights."""
         self.training_environment: Any = None
-        """What is being trained in, which evaluations must leave alone; None while there is no session."""
+        """The training environment, which evaluations must not touch; None without a session."""
 
     def policy(self, name: str | int) -> PolicySnapshot:
-        """``"last"`` for the newest one, in training or on the disk; a number for a checkpoint's; else a kept one.
+        """Find a policy: ``"last"`` (in training or on disk), a checkpoint's number, or a kept policy's name.
 
         Raises:
             ValueError: there is no policy of that name, or no checkpoint of that number.
-            CheckpointError: it cannot be read.
+            CheckpointError: the policy cannot be read.
         """
         if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
             message = f"policy must be 'last', the name of a kept policy, or the number of a checkpoint, got {name!r}"
@@ -94,7 +94,7 @@ class Evaluator:
 
     @functools.cached_property
     def _initial(self) -> PolicySnapshot:
-        """The policy that no training has changed. The source of a warm start is read once."""
+        """The untrained policy. The source of a warm start is read once."""
         weights, statistics = self._model.executor.get_predict_weights(), None
         if self.warm_start is not None:
             acting = self._model.program.predict_variables()
@@ -103,10 +103,10 @@ class Evaluator:
         return PolicySnapshot("initial", weights, statistics, Counters())
 
     def predict(self, policy: PolicySnapshot, observations: Any) -> dict[str, Array]:
-        """PREDICT's predictions [B, ...] for a batch of observations; ``ValueError`` for wrong ones."""
+        """PREDICT's predictions [B, ...] for a batch of observations; ``ValueError`` for invalid ones."""
         space = self._run.config.observation_space
         if space is None:
-            raise ValueError(f"predict needs a trained run, and {self._run.model_dir} holds none")
+            raise ValueError(f"predict needs a trained run, but {self._run.model_dir} holds none")
         features: Any = _as_batch(spaces.observation_spec(space), observations, "observations")
         size = len(next(iter(features.values())) if isinstance(features, dict) else features)
         state = self._model.fresh_state(size)
@@ -116,7 +116,7 @@ class Evaluator:
             return act(features)[0]
 
     def recorded(self, policy: str | int) -> Evaluation | None:
-        """The training's own evaluation of a policy; None if there was none. Errors as for :meth:`policy`."""
+        """Return the training's own evaluation of a policy; None if there was none. Errors as for :meth:`policy`."""
         if self._run.record is None:
             return None
         counters = self.policy(policy).counters
@@ -127,15 +127,15 @@ class Evaluator:
     def evaluate(
         self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, hooks: Sequence[Any]
     ) -> dict[str, float]:
-        """Greedy episodes, watched by hooks; as ``Agent.evaluate``."""
+        """Run greedy episodes with hooks; see ``Agent.evaluate``."""
         self.refuse_training_environment(env)
         run, model = self._run, self._model
-        asked = self._asked(policy, episodes, seed)
+        asked = self._choose_episodes(policy, episodes, seed)
         with contextlib.ExitStack() as closing:
             opened = _opened(env, asked.then, closing)
-            snapshot, statistics = self._to_act_in(opened, policy)
+            snapshot, statistics = self._policy_for(opened, policy)
             if run.record is None:
-                logger.warning("nothing has been trained in %s: its initial weights are evaluated", run.model_dir)
+                logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
             watching = Hooks([*hooks, *model.program.predict.evaluation_hooks])
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
@@ -144,43 +144,45 @@ class Evaluator:
             with session.watched(watching, opened.num_envs, asked.episodes) as watch:
                 stats = self.episodes(snapshot, opened, asked.episodes, asked.seed, stream=asked.stream, watch=watch)
         if not stats:
-            raise ValueError("a hook stopped the evaluation before the first episode had finished")
+            raise ValueError("a hook stopped the evaluation before the first episode finished")
         results = summarize(stats)
         if asked.then is not None and len(stats) == asked.episodes:
             _compare(results, asked.then)
         return results
 
-    def _asked(self, policy: str | int, episodes: int | str | None, seed: int | None) -> _Asked:
-        """Episodes of the caller's choice, or those of the training's own evaluation."""
+    def _choose_episodes(self, policy: str | int, episodes: int | str | None, seed: int | None) -> _EpisodeChoice:
+        """Choose the episodes: the caller's, or those of the training's own evaluation."""
         by_number = not isinstance(policy, str) and episodes is None and seed is None
         then = self.recorded(policy) if by_number or episodes == REPEAT else None
         if episodes == REPEAT and (then is None or seed is not None):
             if then is None:
                 message = f"the training in {self._run.model_dir} did not evaluate the policy {policy!r}: give a number"
                 raise ArgumentError(message, "episodes", episodes)
-            raise ArgumentError(f"episodes={REPEAT!r} have the seed of then; leave out seed={seed!r}", "seed", seed)
+            raise ArgumentError(f"episodes={REPEAT!r} reuses the recorded seed; leave out seed={seed!r}", "seed", seed)
         if then is not None:
-            return _Asked(then.episodes, then.seed, DURING_TRAINING, then)
-        return _Asked(EPISODES if episodes is None else count("episodes", episodes), seed, AFTERWARDS, None)
+            return _EpisodeChoice(then.episodes, then.seed, DURING_TRAINING, then)
+        return _EpisodeChoice(EPISODES if episodes is None else count("episodes", episodes), seed, AFTERWARDS, None)
 
-    def _to_act_in(self, opened: BatchedEnvironment, policy: str | int) -> tuple[PolicySnapshot, State]:
-        """A policy, and what normalising wrappers have learnt in its training.
+    def _policy_for(self, opened: BatchedEnvironment, policy: str | int) -> tuple[PolicySnapshot, State]:
+        """A policy, and the statistics of normalising wrappers from its training.
 
-        Before any training these are the statistics of a warm start, where they fit, or what the environment's have.
+        Before any training, they are those of a warm start, if they fit, or the environment's own.
 
         Raises:
-            ValueError: there is no such policy, or the environment does not normalise as the training's did, or has
+            ValueError: there is no such policy, or the environment normalises differently from the training's, or has
                 other spaces.
         """
         untrained = self._run.record is None
         if untrained:
-            self.take_spaces(opened)  # the model is traced for them
+            self.take_spaces(opened)  # needed to trace the model
         snapshot = self.policy(policy)
         statistics = snapshot.statistics
         if untrained and statistics is not None:
             statistics = taken_over(opened.env, statistics)
         statistics = statistics_of(opened.env) if statistics is None else statistics
-        refuse_others(opened.env, statistics, evaluating=True)  # says more than that the spaces differ
+        refuse_others(
+            opened.env, statistics, evaluating=True
+        )  # the error is more specific than one for different spaces
         self.take_spaces(opened)
         return snapshot, statistics
 
@@ -194,7 +196,7 @@ class Evaluator:
         stream: int,
         watch: Watchers,
     ) -> list[EpisodeStats]:
-        """Greedy episodes; ``stream`` keeps apart what is evaluated for different purposes."""
+        """Run greedy episodes; ``stream`` separates evaluations for different purposes."""
         seeds = [self._seed_of(seed, stream, k) for k in range(episodes)]
         with self._actor(policy) as act:
             return run_episodes(act, env, seeds, self._model.fresh_state(env.num_envs), watch)
@@ -202,14 +204,14 @@ class Evaluator:
     def record(
         self, policy: str | int, env: Any, episodes: int | None, timesteps: int | None, epsilon: float, seed: int | None
     ) -> list[Episode]:
-        """Episodes as stored ones are; as ``Estimator.record``."""
+        """Collect episodes for a file; see ``Estimator.record``."""
         self.refuse_training_environment(env)
         opened = open_environment(env)
         try:
             refuse_unsuitable(opened, env)
-            snapshot, _ = self._to_act_in(opened, policy)
+            snapshot, _ = self._policy_for(opened, policy)
             if self._run.record is None:
-                logger.warning("nothing has been trained in %s: its initial weights act", self._run.model_dir)
+                logger.warning("no training in %s: acting with its initial weights", self._run.model_dir)
             with self._actor(snapshot) as act:
                 seeds, state = functools.partial(self._seed_of, seed, RECORDING), self._model.fresh_state(1)
                 played = episodes_of(act, opened, seeds, state, epsilon)
@@ -219,7 +221,7 @@ class Evaluator:
 
     @contextlib.contextmanager
     def _actor(self, policy: PolicySnapshot) -> Iterator[Act]:
-        """What acts greedily, from observations and recurrent state."""
+        """The greedy actor, from observations and recurrent state."""
         with self._model.acting(policy, resting=True) as acting:
 
             def act(observation: Any, state: dict[str, Array] | None) -> Any:
@@ -231,22 +233,22 @@ class Evaluator:
         return evaluation_seed(self.entropy(seed), stream, episode)
 
     def entropy(self, seed: int | None) -> int:
-        """What the seeds of episodes are made from: the given seed, or the run's."""
+        """Entropy for the seeds of episodes: the given seed, or the run's."""
         return self._run.seed if seed is None else integer("seed", seed, at_least=0)
 
     def take_spaces(self, env: Any) -> None:
-        """``ValueError`` if the spaces of an environment are not those of the run."""
+        """Use the spaces of an environment; ``ValueError`` if they differ from the run's."""
         self._run.take_spaces(env.observation_space, env.action_space)
 
     def refuse_training_environment(self, env: Any) -> None:
-        """``ValueError`` if ``env`` is being trained in: an evaluation must not disturb that."""
+        """Raise ``ValueError`` if ``env`` is in training: an evaluation must not disturb it."""
         training = self.training_environment
         if training is not None and innermost(env) & innermost(training):
-            raise ValueError("evaluate was given the environment that is being trained in: give it one of its own")
+            raise ValueError("evaluate was given the training environment: pass a separate one")
 
 
 def _opened(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) -> BatchedEnvironment:
-    """``env``; to repeat what was done in copies of the training's environment, as many copies of it as then."""
+    """Open ``env``; to repeat an evaluation in copies of the training's environment, open the same number of copies."""
     if then is not None and then.environment is None:
         try:
             env = copies_of(env, then.num_envs or 1)
@@ -263,13 +265,13 @@ def _opened(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) ->
 
 
 def _compare(results: Mapping[str, float], then: Evaluation) -> None:
-    """Say whether an evaluation that was repeated has the numbers of then."""
+    """Log whether a repeated evaluation has the recorded numbers."""
     if results == then.results:
-        logger.info("These are the numbers that the training recorded at timestep %d.", then.global_timestep)
+        logger.info("The results equal those recorded in training at timestep %d.", then.global_timestep)
         return
     logger.warning(
-        "the training recorded a mean return of %r at timestep %d, this evaluation has %r: the environment, the"
-        " machine, the versions or the weights are not those of then",
+        "training recorded a mean return of %r at timestep %d, but this evaluation has %r: the environment, the"
+        " machine, the versions or the weights have changed",
         then.episode_return_mean,
         then.global_timestep,
         results["episode_return_mean"],
@@ -277,7 +279,7 @@ def _compare(results: Mapping[str, float], then: Evaluation) -> None:
 
 
 def _as_batch(spec: SpecTree, value: Any, what: str) -> ArrayTree:
-    """``value`` as arrays [B, ...] of the spec's dtypes, if that loses nothing."""
+    """Convert ``value`` to arrays [B, ...] of the spec's dtypes, if that is lossless."""
     if not isinstance(spec, Mapping):
         array = np.asarray(value)
         if array.ndim == 0 or array.shape[1:] != spec.shape or len(array) == 0:

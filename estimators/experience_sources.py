@@ -1,4 +1,4 @@
-"""Where experience comes from: an environment, a caller's own loop, or stored episodes."""
+"""Sources of experience: an environment, a caller's own loop, or stored episodes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..memories.recorded_episodes import checked
 from .run import Run
 
 Spaces: TypeAlias = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]
-"""Of observations and of actions."""
+"""The observation and the action space."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Lanes:
-    """Streams of experience: of an environment, or of the calls of whoever owns the loop (``env`` is None).
+    """Streams of experience from an environment, or from a caller who owns the loop (``env`` is None).
 
-    With ``episodes`` nobody acts: these are what is learned from, beside what the memory holds.
+    With ``episodes``, there is no acting: learning uses these, and the contents of the memory.
     """
 
     observation_space: gymnasium.Space[Any]
@@ -35,39 +35,39 @@ class Lanes:
     number: int
     env: BatchedEnvironment | None = None
     source: Any = None
-    """The environment as it was passed in."""
+    """The environment as the user passed it."""
     episodes: Sequence[Episode] | None = None
     like: BatchedEnvironment | None = None
-    """Of a cluster: one of the environments that its actors make."""
+    """With a cluster, one of the environments its actors make."""
 
     @property
     def offline(self) -> bool:
-        """Are there updates alone, without timesteps?"""
+        """Does the session update only, without timesteps?"""
         return self.episodes is not None
 
     def seen(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
-        """What a memory may know: both spaces, and the environment, if there is one."""
+        """Arguments for :func:`introduce`: both spaces, and the environment, if any."""
         return self.observation_space, self.action_space, None if self.env is None else self.env.env
 
     def refuse_others(self, statistics: State | None) -> None:
-        """``ArgumentError`` if what comes from here is not normalised as the run's observations and rewards were."""
+        """Raise ``ArgumentError`` if experience from here is normalised differently from the run's."""
         env = self.env or self.like
         if env is not None:
             refuse_others(env.env, statistics or {})
         elif statistics and not self.offline:
             names = " and ".join(dict.fromkeys(names_of(statistics)))
-            message = f"the run was trained in an environment with {names}: a caller's own loop cannot continue it"
+            message = f"the run was trained in an environment with {names}: a custom loop cannot continue it"
             raise ArgumentError(message, "observation_space", self.observation_space)
 
     @property
     def masks(self) -> str | None:
-        """Why lanes will be out of step; None if they need not be: a caller may let them advance together."""
+        """Why lanes will be out of step; None if they need not be: a caller may advance them together."""
         env = self.env
         return f"{env.name}: {env.not_exact}" if env is not None and env.skips_rows else None
 
 
 def spaces_in(env: tuple[Any, ...]) -> Spaces:
-    """The two spaces that were passed in place of an environment; ArgumentError if it is something else."""
+    """Check two spaces passed in place of an environment; ArgumentError for anything else."""
     if len(env) != 2:
         message = f"env must be an environment, an id, or two spaces (observation, action), got {env!r}"
         raise ArgumentError(message, "env", env)
@@ -76,10 +76,10 @@ def spaces_in(env: tuple[Any, ...]) -> Spaces:
 
 
 def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:
-    """Those of an environment.
+    """Open an environment's lanes.
 
     Args:
-        run: the run; of the environment of an id it knows how many copies there were, and how they were made.
+        run: the run; it knows the number of copies, and how an environment with an id was made.
         env: environment, vector environment or id.
         closing: closes what is opened.
     """
@@ -88,7 +88,7 @@ def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:
 
 
 def _opened(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, BatchedEnvironment]:
-    """The environment, and the interface to it; that of an id is made as the run has recorded it."""
+    """Open the environment behind its interface; one given by id is made as recorded."""
     known = run.record
     if not isinstance(env, str) or known is None:
         opened = open_environment(env)
@@ -98,7 +98,7 @@ def _opened(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, Bat
     given = {name: value for name, value in described.items() if name != "id"} if described.get("id") == env else {}
     if given.pop("unrecorded", None):
         message = (
-            f"{env} cannot be made as the run in {run.model_dir} had it, with arguments or wrappers that are not"
+            f"{env} cannot be made as in {run.model_dir}, which used arguments or wrappers that are not"
             " recorded: pass the environment"
         )
         raise ArgumentError(message, "env", env)
@@ -109,16 +109,16 @@ def _opened(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, Bat
 
 
 def offline_lanes(run: Run, data: Any, env: Any, closing: contextlib.ExitStack) -> Lanes:
-    """Those of learning without timesteps.
+    """Make lanes for learning without timesteps.
 
     Args:
-        run: the run, which has spaces if it has begun.
+        run: the run, with spaces if it has begun.
         data: a file or a folder of episodes, episodes, or None.
         env: environment, vector environment, id or two spaces; None for the spaces of the run.
         closing: closes what is opened.
 
     Raises:
-        ArgumentError: the spaces are not known, or the data cannot be used.
+        ArgumentError: the spaces are unknown, or the data are unusable.
     """
     run.refresh()
     opened = None
@@ -138,7 +138,7 @@ def _spaces_of(run: Run) -> Spaces:
     observation, action = run.config.observation_space, run.config.action_space
     if observation is None or action is None:
         message = (
-            f"{run.model_dir} holds no run whose spaces could be taken: pass env, an environment, its id, or two spaces"
+            f"{run.model_dir} holds no run to take the spaces from: pass env, an environment, its id, or two spaces"
             " (observation, action)"
         )
         raise ArgumentError(message, "env", None)

@@ -1,4 +1,4 @@
-"""Export: a policy as a directory that acts without TensorFlow (:class:`axonrl.policies.Policy`)."""
+"""Export of a policy to a directory that acts without TensorFlow (:class:`axonrl.policies.Policy`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("axonrl")
 PACKAGES: Final = ("onnx", "onnxruntime", "tf2onnx")
-"""What the extra ``onnx`` brings."""
+"""Packages of the extra ``onnx``."""
 
 LITERT, ONNX = "litert", "onnx"
 FORMATS: Final = (LITERT, ONNX)
@@ -44,11 +44,11 @@ _FILES: Final = (
 
 
 class ActingModel(Protocol):
-    """What acts, such as a :class:`.model.Model`."""
+    """A model that acts, such as :class:`.model.Model`."""
 
     @property
     def program(self) -> ModelProgram:
-        """What was traced or compiled."""
+        """The traced or compiled program."""
 
     def acting_program(self) -> FrozenProgram | bytes:
         """PREDICT alone in LiteRT; ``ValueError`` if LiteRT cannot run it."""
@@ -66,31 +66,31 @@ def export(
     compare: Callable[[Path, Mapping[str, Any]], dict[str, Any]] | None = None,
     run: Path | None = None,
 ) -> Path:
-    """Write a policy.
+    """Export a policy.
 
-    It is written beside ``directory`` and renamed, so that a directory of this name is whole. An export that is there
-    is replaced; anything else that is there is refused.
+    It is written beside ``directory`` and renamed, so an existing directory is always complete. An existing export is
+    replaced; anything else raises.
 
     Args:
-        model: what acts.
-        config: with the spaces.
+        model: the acting model.
+        config: includes the spaces.
         policy: what to export, with PREDICT's weights.
-        directory: where to; its parents are created.
-        preprocessing: what is done to observations first, as ``policies/preprocessing.py`` reads it.
+        directory: target; parents are created.
+        preprocessing: of observations, as ``policies/preprocessing.py`` reads it.
         litert: whether to write a LiteRT program.
-        write_onnx: writes the ONNX model into a folder, given what ``policy.json`` will hold, and returns what that
-            says of it; None for none.
-        compare: compares what was written into a folder, given what ``policy.json`` holds, with the agent, and returns
-            what ``parity.json`` will hold; None for no comparison.
-        run: the run folder, for the model card; None where there is none.
+        write_onnx: writes the ONNX model into a folder, given the contents of ``policy.json``, and returns that file's
+            entry for it; None for no ONNX.
+        compare: compares the files in a folder with the agent, given the contents of ``policy.json``, and returns the
+            contents of ``parity.json``; None for no comparison.
+        run: the run folder, for the model card; None if there is none.
 
     Returns:
         The directory.
 
     Raises:
-        ValueError: LiteRT cannot run the model (names the op), what was written does not act as the agent does, or
+        ValueError: LiteRT cannot run the model (names the op), the exported policy does not act like the agent, or
             ``directory`` holds something else.
-        CheckpointError: it cannot be written.
+        CheckpointError: the directory cannot be written.
     """
     target, program = target_of(directory, "an export", _FILES), model.program
     try:
@@ -128,10 +128,10 @@ def export(
 
 
 def check_target(directory: str | Path) -> None:
-    """Refuse, before any work, a directory that could not be written.
+    """Check that the directory can be written, before any work.
 
     Raises:
-        ArgumentError: there is something else than an export.
+        ArgumentError: it holds something other than an export.
         CheckpointError: it cannot be created; says why.
     """
     target = target_of(directory, "an export", _FILES)
@@ -140,7 +140,7 @@ def check_target(directory: str | Path) -> None:
 
 
 def checked_formats(formats: Any) -> tuple[str, ...]:
-    """The formats to write, in order and once each; ``ArgumentError`` if one is unknown or cannot be written here."""
+    """Return the formats in order, without duplicates; ``ArgumentError`` for an unknown or unavailable one."""
     given = (formats,) if isinstance(formats, str) else formats
     if not isinstance(given, Iterable) or not (listed := [*given]) or not all(one in FORMATS for one in listed):
         message = f"formats must be some of {', '.join(map(repr, FORMATS))}, got {formats!r}"
@@ -198,12 +198,12 @@ def _described(
 
 
 def _why_it_cannot_explore(exploration: Exploration, draws: bool) -> str | None:
-    """Why an export cannot explore like this exploration of axonrl's; ``draws`` is whether acting takes noise."""
+    """Why an export cannot reproduce this built-in exploration; ``draws`` says whether acting takes noise."""
     name = type(exploration).__name__
     if draws:
-        return f"{name} explores by noise that the model draws while it trains, which is zero in an exported policy"
+        return f"{name} explores by noise in the model during training, which is zero in an exported policy"
     if follows_run(exploration):
-        return f"{name} follows the run (over: run), which an exported policy does not know"
+        return f"{name} follows the run's progress (over: run), which an exported policy does not know"
     return None
 
 
@@ -215,7 +215,7 @@ def _action_arrays(space: gymnasium.Space[Any]) -> dict[str, Any]:
 
 
 def parts_of(observation: gymnasium.Space[Any]) -> dict[str, Any]:
-    """The arrays of one observation by name, as JSON values."""
+    """Describe the arrays of one observation by name, as JSON values."""
     return {leaf.name: _part(leaf) for leaf in spaces.leaves(observation)}
 
 
@@ -225,22 +225,22 @@ def _part(leaf: spaces.Leaf) -> dict[str, Any]:
 
 
 def normalization_of(statistics: State | None) -> dict[str, Any] | None:
-    """What an actor does to the observations that it is given; None if that is nothing.
+    """Normalisation of observations for an actor; None if there is none.
 
     Args:
-        statistics: of the training's wrappers, as :func:`axonrl.environments.statistics.statistics_of` returned them.
+        statistics: of the training's wrappers, from :func:`axonrl.environments.statistics.statistics_of`.
 
     Raises:
-        ValueError: it cannot do what the training's wrappers did; says why.
+        ValueError: it cannot be reproduced; says why.
     """
     found = [state for state in (statistics or {}).values() if state["kind"] == "NormalizeObservation"]
     if not found:
         return None
     (one, *others) = found
     if others or not one.get("is_last"):
-        why = "each environment had its own" if others else "something else may have come after it"
+        why = "each environment has its own" if others else "other wrappers may follow it"
         raise ValueError(
-            "the training's observations went through Gymnasium's NormalizeObservation, which an actor cannot take over"
+            "training used Gymnasium's NormalizeObservation, which cannot be exported"
             f" ({why}). Train with axonrl's normalize_observation (axonrl.environments.make)"
         )
     moments = one["obs_rms"]
@@ -250,6 +250,6 @@ def normalization_of(statistics: State | None) -> dict[str, Any] | None:
         "mean": {"values": mean.tolist(), "dtype": mean.dtype.name},
         "var": {"values": var.tolist(), "dtype": var.dtype.name},
         "epsilon": one["epsilon"],
-        "clip": one.get("clip"),  # axonrl's normalize_observation has one, Gymnasium's wrapper has not
-        **({"parts": one["parts"]} if "parts" in one else {}),  # of a Dict or a Tuple
+        "clip": one.get("clip"),  # only axonrl's normalize_observation clips
+        **({"parts": one["parts"]} if "parts" in one else {}),  # for Dict and Tuple spaces
     }

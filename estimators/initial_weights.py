@@ -1,4 +1,4 @@
-"""Initial weights of a compiled program's runs, as functions of their seed: ``runtimes/tracing/initial_weights.py``."""
+"""Initial weights of compiled programs as functions of the seed: see ``runtimes/tracing/initial_weights.py``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Weights: TypeAlias = "Mapping[str, Array]"
 
 @dataclasses.dataclass(frozen=True)
 class Initial:
-    """What a ``model_fn`` creates when it is called with the seed of a run.
+    """Finds the variables that a ``model_fn`` creates when called with a run's seed.
 
     Args:
         model_fn: the function.
         params: its params.
-        config: with the spaces.
+        config: includes the spaces.
         model_dir: the run's, if there is one.
         state: the recurrent state of one row; None if the model has none.
-        batch: what TRAIN is traced for.
+        batch: the batch for tracing TRAIN.
     """
 
     model_fn: ModelFn
@@ -44,7 +44,7 @@ class Initial:
     batch: Mapping[str, SpecTree]
 
     def __call__(self, seed: int) -> InitialValues:
-        """The values, and how they came about."""
+        """Find the values, and how they are computed."""
         from ..runtimes.tracing.initial_weights import initial_weights
 
         config = dataclasses.replace(self.config, seed=seed)
@@ -56,26 +56,26 @@ class Initial:
 
 
 def program_of(found: InitialValues, other: Weights, other_seed: int) -> InitialProgram | None:
-    """The values of one seed as a program that also gives those of another; None if they cannot be one."""
+    """Find a program that computes the values of one seed, and for another seed its values; None if there is none."""
     from ..runtimes.tracing.initial_weights import initial_program
 
     return initial_program(found, other, model_seed(other_seed))
 
 
 def function_of(program: InitialProgram) -> Callable[[int], Weights]:
-    """A function of a run's seed; it returns the values that depend on it."""
+    """Make a function from a run's seed to the values that depend on it."""
     values = program.function()
     return lambda seed: values(model_seed(seed))
 
 
 def described(program: InitialProgram) -> dict[str, Any]:
-    """What ``program.json`` says of it, beside the file's name, size and digest."""
+    """Entry of ``program.json``, beside the file's name, size and digest."""
     draws = [[[draw.method, *draw.arguments] for draw in mode] for mode in program.draws]
     return {"draws": draws, "outputs": dict(program.outputs)}
 
 
 def recorded(program: CompiledProgram) -> Callable[[int], Weights]:
-    """The function of the ``initial.pb`` in a directory."""
+    """Read the function from the ``initial.pb`` of a directory."""
     from ..runtimes.tracing.initial_weights import Draw, InitialProgram
 
     entry = program.everything["initial"]
@@ -84,14 +84,14 @@ def recorded(program: CompiledProgram) -> Callable[[int], Weights]:
 
 
 def called_again(program: CompiledProgram, model_fn: ModelFn | None) -> Callable[[int], Weights]:
-    """A function of a run's seed that calls the ``model_fn``, which returns all values.
+    """Make a function from a run's seed to all values, which calls the ``model_fn``.
 
     Args:
-        program: what was compiled.
-        model_fn: what from; None for the one that is recorded.
+        program: the compiled program.
+        model_fn: its function; None for the recorded one.
 
     Raises:
-        ValueError: it, or its params, could not be recorded.
+        ValueError: the function, or its params, could not be recorded.
     """
     if program.unrecorded:
         names = ", ".join(program.unrecorded)
@@ -110,7 +110,7 @@ def called_again(program: CompiledProgram, model_fn: ModelFn | None) -> Callable
 
 
 def differing(own: Weights, others: Weights) -> list[str]:
-    """Variables that are not the same in both."""
+    """Variables that differ between the two."""
     names = [*own, *(name for name in others if name not in own)]
     return [
         name

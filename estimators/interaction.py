@@ -20,48 +20,48 @@ from .state import TrainingState
 
 
 class Interaction:
-    """Acts for a caller's environments and learns from what they answer; made by ``Agent.interact``.
+    """Acts for a caller's environments, and learns from their responses; see ``Agent.interact``.
 
     Each lane is one stream of experience. ``act`` and ``observe`` alternate in a lane; lanes may advance at different
     rates. ``observe`` runs the updates that become due.
 
-    A checkpoint cuts the episodes in flight: the next ``act`` of a lane begins an episode, and the answer to an action
-    that was in flight then is ignored. So a process that continues from a checkpoint with the same calls does the same.
+    A checkpoint cuts the running episodes: the next ``act`` of a lane begins an episode, and the response to a pending
+    action is ignored. So a process resumed from a checkpoint behaves identically, given the same calls.
 
     Args:
         session: counters, hooks, checkpoints.
-        state: what is trained; changed in place.
+        state: the training state; changed in place.
     """
 
     def __init__(self, session: MonitoredSession, state: TrainingState) -> None:
         self.session = session
-        """Counters, ``stop_reason``, ``request_stop``, ``save_checkpoint``: as hooks see them."""
+        """Counters, ``stop_reason``, ``request_stop``, ``save_checkpoint``, as for hooks."""
         self._state = state
         self._stepper = state.stepper
         self._lanes = self._stepper.lanes
         self._observation_space, self._action_space = session.spaces
         self._in_flight: Array = np.zeros(self._lanes, np.bool_) if state.waiting is None else state.waiting
-        state.waiting = self._in_flight  # a checkpoint notes it
-        self._rows: list[dict[str, Any]] = [{} for _ in range(self._lanes)]  # of the actions in flight
+        state.waiting = self._in_flight  # checkpoints record it
+        self._rows: list[dict[str, Any]] = [{} for _ in range(self._lanes)]  # of pending actions
         self._by_size: dict[int, tuple[Observations, Actions]] = {}
         self._acting = 0.0  # seconds of this timestep
-        self._left = time.perf_counter()  # when the caller was last given control
+        self._left = time.perf_counter()  # when the caller regained control
 
     def act(self, observation: Any, lane: int = 0, *, lanes: Sequence[int] | None = None) -> Any:
-        """The behaviour policy's action.
+        """Choose the behaviour policy's action.
 
         Args:
-            observation: as the observation space has it; with ``lanes``, of K lanes stacked as a vector environment
-                does: [K, ...], nested as the space is.
-            lane: whose it is, 0 .. N - 1.
-            lanes: K different lanes, in place of ``lane``.
+            observation: an element of the observation space; with ``lanes``, K of them stacked as by a vector
+                environment: [K, ...], nested like the space.
+            lane: index of the lane, 0 .. N - 1.
+            lanes: K different lanes, instead of ``lane``.
 
         Returns:
-            An action of the action space, ready for ``env.step``: clipped where the space is a Box; with ``lanes``, an
+            An action for ``env.step``: an element of the action space, clipped if that is a Box; with ``lanes``, an
             array [K, ...].
 
         Raises:
-            ArgumentError: a lane has an action in flight, the observation is not of the space, or its mask has no legal
+            ArgumentError: a lane has a pending action, the observation is not in the space, or its mask has no legal
                 action.
             NonFiniteError: the observation is NaN or infinite in float32.
         """
@@ -69,21 +69,21 @@ class Interaction:
             chosen = self._chosen(lane, lanes)
             for one in chosen:
                 if self._in_flight[one] and self._state.episodes.running[one]:
-                    message = f"lane {one} has an action in flight: observe(..., lane={one}) comes before the next act"
+                    message = f"lane {one} has a pending action: call observe(..., lane={one}) before the next act"
                     raise ArgumentError(message, "lane", one)
             batch = self._observed(observation, len(chosen), lanes is not None, "act")
             return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
         if self._stepper.pending_updates:
-            self.session.monitor.learn()  # left over by a limit of an earlier session
+            self.session.monitor.learn()  # remaining from an earlier session that reached a limit
         self._begin_episodes(chosen)
         began = time.perf_counter()
         actions, recorded = self._stepper.act_for(batch, np.array(chosen))
         codec = self._codecs(len(chosen))[1]
         try:
             taken = codec.batch(actions) if many else codec.single(actions)
-        except BrokenEnvironmentError as error:  # the environment is the caller's
+        except BrokenEnvironmentError as error:  # names the caller's environment
             lane, timestep = chosen[error.environment or 0], self.session.global_timestep
             message = (
                 f"act was given an observation with a mask without a legal action: lane {lane}, timestep {timestep}"
@@ -116,18 +116,18 @@ class Interaction:
         *,
         lanes: Sequence[int] | None = None,
     ) -> None:
-        """What came of a lane's last action; runs the updates that become due.
+        """Record the result of a lane's last action, and run the updates that become due.
 
         Args:
             reward: a number; with ``lanes``, [K].
             terminated: did the episode reach a terminal state? With ``lanes``, bool [K].
             truncated: was it cut short by something else, a time limit? With ``lanes``, bool [K].
-            next_observation: as for :meth:`act`; the final one where the episode ended.
-            lane: whose it is.
-            lanes: K different lanes, in place of ``lane``.
+            next_observation: as for :meth:`act`; the final one if the episode ended.
+            lane: index of the lane.
+            lanes: K different lanes, instead of ``lane``.
 
         Raises:
-            ArgumentError: a lane has no action in flight, or a value has the wrong shape or type.
+            ArgumentError: a lane has no pending action, or a value has the wrong shape or type.
             NonFiniteError: the reward or the observation is NaN or infinite in float32.
         """
         stepped = time.perf_counter()
@@ -135,14 +135,14 @@ class Interaction:
             chosen = self._chosen(lane, lanes)
             for one in chosen:
                 if not self._in_flight[one]:
-                    message = f"lane {one} has no action in flight: act(..., lane={one}) comes before observe"
+                    message = f"lane {one} has no pending action: call act(..., lane={one}) before observe"
                     raise ArgumentError(message, "lane", one)
             many, size = lanes is not None, len(chosen)
             rewards = self._rewards(reward, chosen, many)
             ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
             following = self._observed(next_observation, size, many, "observe")
             running = self._state.episodes.running[chosen]
-            keep = np.flatnonzero(running)  # the others were cut by a checkpoint
+            keep = np.flatnonzero(running)  # a checkpoint cut the others
             self._in_flight[chosen] = False
             if len(keep):
                 kept = [chosen[k] for k in keep]
@@ -205,7 +205,7 @@ class Interaction:
 
     def _rewards(self, reward: Any, chosen: list[int], many: bool) -> Array:
         rewards = _vector("reward", reward, len(chosen), many, "biuf").astype(np.float64)
-        held = np.abs(rewards) <= FLOAT32_MAX  # false of NaN
+        held = np.abs(rewards) <= FLOAT32_MAX  # False for NaN
         if not held.all():
             k = int(np.argmin(held))
             lane, number = chosen[k], rewards[k].item()
@@ -217,7 +217,7 @@ class Interaction:
         return rewards
 
     def _observed(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:
-        """A copy of the caller's observations, [K, ...]."""
+        """Copy the caller's observations, [K, ...]."""
         observations = self._codecs(size)[0]
         try:
             batch = observations.batch(value) if many else observations.single(value)
@@ -248,7 +248,7 @@ def _rows_of(value: Any, rows: Array) -> Any:
 
 
 def _stacked(rows: Sequence[Mapping[str, Any]], lanes: Sequence[int], number: int) -> dict[str, Any]:
-    """The rows [K] of some lanes as arrays [N, ...], with zeros for the others."""
+    """Spread the rows [K] of some lanes over arrays [N, ...], with zeros for the others."""
     batch: dict[str, Any] = {}
     for key, first in rows[0].items():
         if isinstance(first, Mapping):

@@ -1,4 +1,4 @@
-"""Ctrl-C, put off while something is under way that must not be torn."""
+"""Postpones Ctrl-C during atomic work."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from types import FrameType
 
 
 class Interrupts:
-    """While open, Ctrl-C between :meth:`hold` and :meth:`release` is raised by ``release``; a second one at once.
+    """Defers Ctrl-C between :meth:`hold` and :meth:`release`, which raises it; a second Ctrl-C raises at once.
 
-    Only in the main thread and only in place of Python's own handler: whoever installed another keeps it.
+    Only in the main thread, and only if Python's own handler is installed: others are kept.
     """
 
     def __init__(self) -> None:
         self.held = False
-        """Is something under way? Still True after an exception has ended it."""
+        """Is atomic work in progress? Stays True if an exception interrupts it."""
         self.noted = False
-        """Has one been put off?"""
+        """Was an interrupt deferred?"""
         self._installed = False
 
     def hold(self) -> None:
-        """Something begins that must not be torn."""
+        """Begin atomic work."""
         self.held = True
 
     def release(self) -> None:
-        """It is whole again; raises the ``KeyboardInterrupt`` that was put off."""
+        """End atomic work; raises a deferred ``KeyboardInterrupt``."""
         self.held = False
         if self.noted:
             self.noted = False

@@ -1,6 +1,6 @@
-"""Weights in files of Keras, as the source of a warm start: which layer of a file is which of a run.
+"""Keras weight files as the source of a warm start: matches the layers of a file to those of a run.
 
-Three formats: ``model.keras``, ``model.weights.h5``, and the older ``weights.h5`` of Keras 2, with a model or without.
+Three formats: ``model.keras``, ``model.weights.h5``, and the older ``weights.h5`` of Keras 2, with or without a model.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ..core.protocols import Array
 from ..policies.modes import relative_name
 
 SUFFIXES: Final = (".keras", ".h5", ".hdf5")
-"""Of files that Keras writes."""
+"""Extensions of Keras files."""
 _SEEDS: Final = "seed_generator"
-"""What Keras calls a state of its random numbers, which is no weight."""
+"""Keras's name for the state of random generators, which is not a weight."""
 _OTHERS: Final = ("metrics", "optimizer")
-"""What a compiled model saves beside its layers, and whatever begins with _."""
+"""Groups a compiled model saves beside its layers; also all that begin with _."""
 
 
 class SavedLayer(NamedTuple):
-    """A layer with variables, in a file.
+    """A layer with variables in a file.
 
     Args:
-        path: its name behind those of the layers that it is in: ``"lstm_1/lstm_cell"``.
-        variables: names and values; the names are empty where the file has none.
+        path: its name after those of the enclosing layers: ``"lstm_1/lstm_cell"``.
+        variables: names and values; names are empty if the file has none.
     """
 
     path: str
@@ -37,7 +37,7 @@ class SavedLayer(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What of a file fits a run: values by the run's names; what does not, by plain names; layers that nobody takes."""
+    """Match of a file with a run: values by the run's names; mismatches by plain names; unused layers."""
 
     taken: dict[str, Array]
     unfit: dict[str, str]
@@ -45,12 +45,12 @@ class Fit(NamedTuple):
 
 
 def read_layers(path: Path) -> list[SavedLayer]:
-    """The layers in a file. Those in one list are in its order.
+    """Read the layers of a file; those in a list keep its order.
 
     Raises:
-        CheckpointError: it is not a file of Keras, or it is damaged.
+        CheckpointError: it is not a Keras file, or is damaged.
     """
-    import h5py  # comes with Keras
+    import h5py  # a dependency of Keras
 
     try:
         held: Any = path
@@ -64,20 +64,21 @@ def read_layers(path: Path) -> list[SavedLayer]:
         if not layers:
             raise ValueError("it has no layer with variables")
         return layers
-    except Exception as error:  # what zipfile and h5py raise on damage is of a dozen types
-        raise CheckpointError(f"{path} cannot be read as a file of Keras: {error}") from error
+    except Exception as error:  # zipfile and h5py raise many types for damaged files
+        raise CheckpointError(f"{path} cannot be read as a Keras file: {error}") from error
 
 
 def fit(layers: list[SavedLayer], variables: Mapping[str, Any], able: Collection[str], wanted: str) -> Fit:
-    """Compare the layers of a file with those of a run, by their names, and those of equal names by their order.
+    """Match the layers of a file with those of a run, by name, and by order among equal names.
 
-    A layer of the run has the path of the file's, or a longer one: each of its networks may take the file's weights.
+    A layer of the run matches if its path equals or ends with the file's, so that several networks can use the same
+    weights.
 
     Args:
         layers: of the file.
-        variables: all of the run's, in order; each has ``shape``, ``dtype`` and ``trainable``.
-        able: those which may take something, and so may what else their layers have.
-        wanted: a regular expression that the names of variables to be taken must match, without their numbers.
+        variables: all variables of the run, in order; each has ``shape``, ``dtype`` and ``trainable``.
+        able: names of variables that may take values; the rest of their layers may as well.
+        wanted: a regular expression for the names, without numbers, of variables to be taken.
     """
     theirs: dict[str, list[SavedLayer]] = {}
     for layer in layers:
@@ -93,10 +94,10 @@ def fit(layers: list[SavedLayer], variables: Mapping[str, Any], able: Collection
             if same is None:
                 found.unfit.update(dict.fromkeys(names, "not in the file"))
             elif len(theirs[same]) != len(ours):
-                number = f"{len(theirs[same])} layers of this name there, and {len(ours)} here"
+                number = f"{len(theirs[same])} layers of this name in the file, {len(ours)} in the run"
                 found.unfit.update(dict.fromkeys(names, number))
             elif (paths := [layer.path for layer in theirs[same]]) != sorted(paths, key=_numbers):
-                unknown = "several layers of this name, whose order the file does not tell: give each a name"
+                unknown = "several layers of this name, in unknown order: give each a name"
                 found.unfit.update(dict.fromkeys(names, unknown))
             else:
                 which = f", number {index + 1} of {len(ours)} layers of this name" if len(ours) > 1 else ""
@@ -106,7 +107,7 @@ def fit(layers: list[SavedLayer], variables: Mapping[str, Any], able: Collection
 
 
 def _layers_of(variables: Iterable[str], able: Collection[str]) -> dict[str, list[dict[str, str]]]:
-    """Layers of a run by their paths, those of one path in order; each has the full names of its variables by name."""
+    """Layers of a run by path, in order for equal paths; each maps its variables' names to full names."""
     layers: dict[str, list[dict[str, str]]] = {}
     for full in variables:
         path, _, name = full.partition(".")[2].rpartition("/")
@@ -130,7 +131,7 @@ def _fit_layer(
     found: Fit,
     which: str,
 ) -> None:
-    """Compare the variables of two layers, by their names or, where the file has none, by Keras' order."""
+    """Match the variables of two layers, by name, or by Keras's order if the file has no names."""
     arrays = dict(saved.variables)
     if "" in arrays:
         in_order = sorted(ours, key=lambda name: not variables[ours[name]].trainable)
@@ -139,31 +140,31 @@ def _fit_layer(
     for plain, full in names.items():
         array, variable = arrays.get(plain.rpartition("/")[2]), variables[full]
         if array is None:
-            found.unfit[plain] = f"{len(saved.variables)} variables in the layer there, and {len(ours)} here"
+            found.unfit[plain] = f"{len(saved.variables)} variables in the file's layer, {len(ours)} in the run's"
         elif array.shape != tuple(variable.shape) or array.dtype != variable.dtype:
             here = f"{variable.dtype.name}{list(variable.shape)}"
-            found.unfit[plain] = f"{array.dtype}{list(array.shape)} there and {here} here{which}"
+            found.unfit[plain] = f"{array.dtype}{list(array.shape)} in the file, {here} in the run{which}"
         else:
             found.taken[full] = array
 
 
 def _by_walk(group: Any, path: tuple[str, ...]) -> Iterator[SavedLayer]:
-    """Layers of Keras 3: groups within groups, whose ``vars`` has the layer's name, and its variables by number."""
+    """Layers of Keras 3: nested groups, whose ``vars`` has the layer's name, and its variables by number."""
     variables = group.get("vars", {})
     if len(variables):
-        name = "/".join(path) or variables.attrs.get("name", "")  # the model's, of variables of its own
+        name = "/".join(path) or variables.attrs.get("name", "")  # the model's, for its own variables
         yield SavedLayer(name, [("", variables[key][()]) for key in sorted(variables, key=_numbers)])
     for key in sorted(group, key=_numbers):
         is_other = not path and (key in _OTHERS or key.startswith("_"))
         if key in ("vars", _SEEDS) or is_other or not hasattr(group[key], "keys"):
             continue
         inside = group[key].get("vars")
-        names = () if inside is None else (str(inside.attrs.get("name", key)),)  # without: a list of layers
+        names = () if inside is None else (str(inside.attrs.get("name", key)),)  # without a name: a list of layers
         yield from _by_walk(group[key], (*path, *names))
 
 
 def _by_names(group: Any, layers: list[str]) -> Iterator[SavedLayer]:
-    """Layers of Keras 2: a group for each in the order of the network, with the names of its variables."""
+    """Layers of Keras 2: one group for each, in the network's order, with the names of its variables."""
     for layer in layers:
         found: dict[str, list[tuple[str, Array]]] = {}
         for weight in _attribute(group[layer], "weight_names"):
@@ -176,7 +177,7 @@ def _by_names(group: Any, layers: list[str]) -> Iterator[SavedLayer]:
 
 
 def _attribute(group: Any, name: str) -> list[str]:
-    """A list of names, which is in several attributes if it is long."""
+    """Read a list of names, which is split over several attributes if long."""
     parts = [group.attrs.get(name, ())]
     while f"{name}{len(parts) - 1}" in group.attrs:
         parts.append(group.attrs[f"{name}{len(parts) - 1}"])
@@ -184,5 +185,5 @@ def _attribute(group: Any, name: str) -> list[str]:
 
 
 def _numbers(key: str) -> list[tuple[str, int]]:
-    """Sorts ``dense_10`` behind ``dense_2``."""
+    """Sort key that puts ``dense_10`` after ``dense_2``."""
     return [(text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", key)]

@@ -1,4 +1,4 @@
-"""How long a call of ``train`` runs, and how often it updates."""
+"""Limits of a call of ``train``, and its update schedule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KINDS: Final = ("steps", "episodes", "timesteps")
 
 
 class Default(int):
-    """A number that nobody gave: what a run has recorded replaces it. The same number, given, is a plain int."""
+    """A default value, which the run's record replaces. The same number given by the user is a plain int."""
 
 
 FIRST_UPDATE: Final = Default(35)
@@ -19,7 +19,7 @@ UPDATE_FREQUENCY: Final = Default(10)
 
 
 class Counts(Protocol):
-    """The three counters, as a session and a checkpoint have them."""
+    """The three counters, as in a session or a checkpoint."""
 
     @property
     def global_step(self) -> int:
@@ -43,7 +43,7 @@ class Limits:
     timesteps: int | None = None
 
     def reached(self, counts: Counts) -> str | None:
-        """Which limit is reached, in words; None if none is."""
+        """Describe the limit that is reached; None if none is."""
         if self.steps is not None and counts.global_step >= self.steps:
             return f"global_step reached {self.steps}"
         if self.episodes is not None and counts.global_episode >= self.episodes:
@@ -53,7 +53,7 @@ class Limits:
         return None
 
     def progress(self, counts: Counts) -> float:
-        """The share of the nearest limit that is reached, 0 .. 1; of a limit that there is."""
+        """Reached share of the nearest limit, 0 .. 1; needs at least one limit."""
         done = {"steps": counts.global_step, "episodes": counts.global_episode, "timesteps": counts.global_timestep}
         return min(1.0, max(done[kind] / total for kind, total in self.given().items()))
 
@@ -64,10 +64,10 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What ``train`` was asked for: so many more (``steps``), or so many in all (``max_steps``); None for no limit.
+    """The limits given to ``train``, relative (``steps``) or total (``max_steps``); None for no limit.
 
     Raises:
-        ValueError: both of a pair, or a value that is not an integer of at least 1.
+        ValueError: both of a pair are given, or a value is not an integer of at least 1.
     """
 
     steps: int | None = None
@@ -84,15 +84,15 @@ class Goal:
         for kind in KINDS:
             more, total = getattr(self, kind), getattr(self, f"max_{kind}")
             if more is not None and total is not None:
-                raise ValueError(f"give {kind}={more} (so many more) or max_{kind}={total} (the total), not both")
+                raise ValueError(f"give {kind}={more} (additional) or max_{kind}={total} (total), not both")
 
     @property
     def is_given(self) -> bool:
-        """Whether there is a limit."""
+        """Whether any limit is given."""
         return any(value is not None for value in vars(self).values())
 
     def limits(self, counts: Counts) -> Limits:
-        """The totals at which a run ends that stands at ``counts``."""
+        """Totals at which a run at ``counts`` ends."""
         return Limits(
             steps=self.max_steps if self.steps is None else counts.global_step + self.steps,
             episodes=self.max_episodes if self.episodes is None else counts.global_episode + self.episodes,
@@ -102,10 +102,10 @@ class Goal:
 
 @dataclasses.dataclass(frozen=True)
 class UpdateSchedule:
-    """Updates follow ``global_timestep`` alone, so a resumed run continues with the same schedule.
+    """When updates are due. Depends only on ``global_timestep``, so a resumed run continues the schedule.
 
-    With 35 and 10 and one environment there is one update after timesteps 35, 45, 55 and so on; with four
-    environments after 36, 48, 56 and 68.
+    With 35 and 10 and one environment, one update is due after timesteps 35, 45, 55 and so on; with four environments,
+    after 36, 48, 56 and 68.
 
     Raises:
         ValueError: a value is not an integer of at least 1.
@@ -121,23 +121,23 @@ class UpdateSchedule:
 
     @property
     def given(self) -> dict[str, int]:
-        """The values that are no defaults."""
+        """The values that are not defaults."""
         return {name: value for name, value in vars(self).items() if not isinstance(value, Default)}
 
     def as_dict(self) -> dict[str, int]:
-        """Both values, as a record holds them."""
+        """Both values, for the record."""
         return {name: int(value) for name, value in vars(self).items()}
 
     def due_between(self, before: int, now: int) -> int:
-        """How many updates become due on the way from one timestep to a later one."""
+        """Number of updates that become due between two timesteps."""
         if now < self.first_update:
             return 0
-        if now - before == 1:  # one environment, at every timestep
+        if now - before == 1:  # one environment calls this at every timestep
             return int((now - self.first_update) % self.update_frequency == 0)
         return self.due(now) - self.due(before)
 
     def due(self, timestep: int) -> int:
-        """How many updates are due by ``timestep`` in all."""
+        """Number of updates due by ``timestep`` in total."""
         if timestep < self.first_update:
             return 0
         return 1 + (timestep - self.first_update) // self.update_frequency

@@ -1,4 +1,4 @@
-"""Evaluations and videos that hooks ask for while a run trains; they leave the training as it is."""
+"""Evaluations and videos for hooks during training, without influence on it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class LiveEvaluations:
-    """Evaluates the policy in training, in environments of its own: opened when first asked for, closed together.
+    """Evaluates the policy in training in separate environments: opened on first use, closed together.
 
     Args:
         evaluator: runs greedy episodes.
-        state: what is trained.
-        source: the training's environment, of which copies are made; None where there is none.
-        eval_mode: the EVAL of the ``model_fn``, traced when it is first asked for.
+        state: the training state.
+        source: the training environment, which is copied; None if there is none.
+        eval_mode: EVAL of the ``model_fn``, traced on first use.
         closing: closes the environments.
     """
 
@@ -56,13 +56,13 @@ class LiveEvaluations:
         self._is_over = True
 
     def prepare(self, env: Any, episodes: int, eval_batches: int) -> None:
-        """Open the environments, and trace EVAL: what is wrong with them is refused now."""
+        """Open the environments and trace EVAL, so that errors show now."""
         self._environment(env, episodes)
         if eval_batches:
             self._eval_mode()
 
     def evaluate(self, env: Any, episodes: int, seed: int | None, eval_batches: int) -> EvaluationFacts:
-        """The results, the return of each episode, and how they can be had again."""
+        """Evaluate; returns results, the return of each episode, and how to reproduce them."""
         opened = self._environment(env, episodes)
         stats = self._episodes(opened, episodes, seed)
         results = summarize(stats)
@@ -77,11 +77,11 @@ class LiveEvaluations:
         )
 
     def prepare_video(self, env: Any) -> None:
-        """Open the environment: what is wrong with it is refused now."""
+        """Open the environment, so that errors show now."""
         self._video_environment(env)
 
     def record_video(self, path: Path, env: Any) -> VideoFacts:
-        """The first of the evaluations' episodes, as an mp4."""
+        """Record the first episode of the evaluations as an mp4."""
         with recorded(self._video_environment(env), path) as recording:
             [stats] = self._episodes(recording.env, 1, None)
         return VideoFacts(path, stats, preview(recording.frames, recording.frames_per_sec))
@@ -95,7 +95,7 @@ class LiveEvaluations:
         return self._state.current_statistics() or {}
 
     def _environment(self, env: Any, episodes: int) -> BatchedEnvironment:
-        """``env`` behind the batched interface; for None as many copies of the training's as are of use."""
+        """Open ``env`` behind the batched interface; for None, some copies of the training environment."""
         self._refuse(env)
         copies = min(count("episodes", episodes), COPIES)
         key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
@@ -110,7 +110,7 @@ class LiveEvaluations:
         return opened
 
     def _video_environment(self, env: Any) -> AnyEnv:
-        """``env``, or for None one like the training's, that has shown to render images."""
+        """Open ``env``, or for None a copy of the training environment, and check that it renders images."""
         self._refuse(env)
         key = env if env is None or isinstance(env, str) else id(env)
         if key not in self._rendering:
@@ -121,16 +121,16 @@ class LiveEvaluations:
         return opened
 
     def _check(self, env: Any, spaces: Any) -> None:
-        """Refuse an environment that does not normalise as the training's does, or has other spaces."""
+        """Raise for an environment that normalises differently from training, or has other spaces."""
         refuse_others(env, self._statistics(), evaluating=True)
         self._evaluator.take_spaces(spaces)
 
     def _refuse(self, env: Any) -> None:
         if self._is_over:
-            raise ValueError("this session is over: it evaluates and records no more")
+            raise ValueError("this session is closed: it no longer evaluates or records")
         self._evaluator.refuse_training_environment(env)
 
     def _needed_source(self) -> Any:
         if self._source is None:
-            raise ValueError("no environment is trained in that could be copied: pass env= to the hook")
+            raise ValueError("no training environment to copy: pass env= to the hook")
         return self._source

@@ -1,4 +1,4 @@
-"""The run loop: a stepper acts in an environment and learns from it; hooks are told."""
+"""The run loop: a stepper acts in an environment and learns; hooks are called."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ _BREAKS: Final = (*FAILURES, KeyboardInterrupt)
 
 
 class Loop:
-    """One timestep after the other, of every environment together.
+    """Runs timesteps of all environments together.
 
     Args:
-        state: what the run's future follows from; changed in place.
+        state: everything the run's future depends on; changed in place.
         env: the environments.
-        monitor: tells hooks, counts episodes, runs updates.
+        monitor: calls hooks, counts episodes, runs updates.
     """
 
     def __init__(self, state: TrainingState, env: BatchedEnvironment, monitor: Monitor) -> None:
         self.untouched = False
-        """Is the state as it was before the timestep that failed?"""
+        """Is the state unchanged since before a failed timestep?"""
         self._state = state
         self._stepper = state.stepper
         self._env = env
         self._monitor = monitor
         self._is_single = isinstance(env, Single)
         self._lanes = _One(env) if isinstance(env, Single) else _Many(env)
-        self._all_running = False  # as far as this loop knows
-        # Ctrl-C reaches the environments' own processes too, in the middle of a timestep: this one is undone then.
+        self._all_running = False  # as far as known here
+        # Ctrl-C also reaches the environments' processes in the middle of a timestep, which is then undone.
         self._in_processes = isinstance(getattr(env.env, "unwrapped", None), AsyncVectorEnv)
 
     def timestep(self) -> Sequence[EpisodeStats]:
-        """One action in every environment, the updates that are due, and the ends of episodes.
+        """Take one action in every environment, run the updates that are due, and end episodes.
 
-        Updates that a limit on steps left over from the last timestep come first, and by themselves: the next action
-        is chosen with the weights that it would have been chosen with in one run.
+        Updates remaining from a limit on steps come first, without a timestep: the next action is chosen with the same
+        weights as in an uninterrupted run.
 
         Returns:
             The episodes that finished.
@@ -82,7 +82,7 @@ class Loop:
         state.observation = step.observation
         state.episodes.record(action, step.reward, mask)
         if mask is not None:
-            stepper.behaviour.begin(~mask)  # these were reset: their episodes begin with the observations they have now
+            stepper.behaviour.begin(~mask)  # after a reset, episodes begin with the current observations
         if listeners := self._monitor.listeners(began, acted, stepped):
             outcome = lanes.outcome(step)
             self._monitor.tell(listeners, observation, action, outcome, step.observation)
@@ -115,11 +115,11 @@ class Loop:
 
 
 class _One:
-    """The only environment: numbers where several have arrays, which take most of the time."""
+    """A single environment: numbers instead of arrays, which are much slower."""
 
     def __init__(self, env: Single) -> None:
         self.step: Callable[[ArrayTree], SingleStep] = env.step_single
-        self._row: ArrayTree | None = None  # the very object that the memory was handed last: it need not compare
+        self._row: ArrayTree | None = None  # the object last passed to the memory, which compares by identity
 
     def begin(self) -> None:
         self._row = None
@@ -178,7 +178,7 @@ class _Many:
         return acted
 
     def ended(self, step: Any) -> bool:
-        # Bytes are compared many times as fast as operations on arrays of a few truth values take.
+        # Comparing bytes is many times faster than operations on tiny boolean arrays.
         return not step.terminated.tobytes() == step.truncated.tobytes() == self._none
 
     def outcome(self, step: Any) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""The model of a run: a program, and the executor that runs it."""
+"""The model of a run: a program and its executor."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("axonrl")
 Act = Callable[..., Acted]
-"""Features [N, ...] to predictions, and the next recurrent state."""
+"""Maps features [N, ...] to predictions and the next recurrent state."""
 
 
 class Model:
-    """The program of a run, traced for its spaces or compiled before, with the executor that was chosen for it.
+    """The program of a run, traced for its spaces or compiled before, and its executor.
 
     Args:
-        run: says which program, and with what it was started.
+        run: provides the program, and the recorded executors.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.lock = threading.RLock()
-        """Held by whoever runs an executor of this model: they share variables."""
+        """Held during use of an executor, as all executors of this model share variables."""
         self._executor: Executor | None = None
         self._trains = False
 
@@ -62,12 +62,12 @@ class Model:
 
     @property
     def program(self) -> ModelProgram:
-        """What was traced or compiled."""
+        """The traced or compiled program."""
         return self._source.program
 
     @property
     def executor(self) -> Executor:
-        """What acts; also what learns, once :meth:`prepare_training` was called."""
+        """Executor for acting; also for learning after :meth:`prepare_training`."""
         if self._executor is None:
             run = self._run
             kept = run.record.runtime if run.record is not None and run.config.runtime == "auto" else None
@@ -75,10 +75,10 @@ class Model:
         return self._executor
 
     def prepare_training(self, batch: Mapping[str, SpecTree]) -> tuple[TrainMode, Executor, Choice]:
-        """TRAIN for these batches, and what runs it: what the run was started with, if it was.
+        """TRAIN for these batches, and its executor: the recorded one, if there is a record.
 
         Raises:
-            ValueError: the function breaks the contract, or the run was started with another runtime.
+            ValueError: the function is invalid, or the run was started with another runtime.
         """
         train = self._source.train(batch)
         run = self._run
@@ -98,24 +98,24 @@ class Model:
         return executor, choice
 
     def eval_mode(self) -> EvalMode:
-        """EVAL on batches of the memory; TRAIN must be known. ``ValueError`` if there is none."""
+        """EVAL on batches of the memory, after :meth:`prepare_training`. ``ValueError`` if there is none."""
         return self._source.eval_mode()
 
     def actor(self, policy: PolicySnapshot, runtime: str = LITERT) -> ActorProgram:
-        """PREDICT with a policy's weights, to be sent to a process that acts in training.
+        """PREDICT with a policy's weights, to be sent to a process that acts during training.
 
         Args:
-            policy: whose weights.
-            runtime: ``"litert"``, without TensorFlow; ``"tensorflow"`` traces the function again in that process.
+            policy: provides the weights.
+            runtime: ``"litert"``, without TensorFlow; ``"tensorflow"`` traces the function again in the other process.
 
         Raises:
-            ValueError: LiteRT cannot run it, names the op; or it is compiled, and there is no function.
+            ValueError: LiteRT cannot run it (names the op); or it is compiled, so there is no function.
         """
         program, source = self.program, self._source
         mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
         return ActorProgram(
             name=program.name,
-            predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # not the traced function
+            predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # without the traced function
             variables_of_predict=program.predict_variables(),
             content=source.acting_program(noise=True) if runtime == LITERT else source.retraced(),
             weights=self.predict_weights(policy),
@@ -124,14 +124,14 @@ class Model:
         )
 
     def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT, to be exported.
+        """PREDICT alone in LiteRT, for export.
 
         Returns:
-            A frozen program where that pays and works; else the content of a file whose weights are set through the
-            signature ``set``.
+            A frozen program if that is faster and possible; otherwise the content of a file whose weights are set by
+            the signature ``set``.
 
         Raises:
-            ValueError: LiteRT cannot run it; names the op.
+            ValueError: LiteRT cannot run it (names the op).
         """
         return self._source.acting_program()
 
@@ -141,15 +141,15 @@ class Model:
         observation: tuple[Sequence[Part], Mapping[str, Normalization]],
         action_space: Mapping[str, Any],
     ) -> bytes:
-        """PREDICT with a policy's weights as an ONNX model, from raw observations to actions of the environment.
+        """PREDICT with a policy's weights as an ONNX model, from raw observations to the environment's actions.
 
         Args:
-            policy: whose weights.
-            observation: its arrays, and what is done to them first.
+            policy: provides the weights.
+            observation: its arrays, and their preprocessing.
             action_space: attributes of the action space.
 
         Raises:
-            ValueError: ONNX lacks an op (names it); or the model is compiled, and there is no function.
+            ValueError: ONNX lacks an op (names it); or the model is compiled, so there is no function.
         """
         return self._source.onnx_model(self.predict_weights(policy), observation, action_space)
 
@@ -159,14 +159,14 @@ class Model:
 
     @contextlib.contextmanager
     def acting(self, policy: PolicySnapshot, *, resting: bool = False) -> Iterator[Act]:
-        """What acts with a policy's weights; other threads wait. An executor that trains has its own again afterwards.
+        """Act with a policy's weights; other threads wait. An executor in training gets its weights back afterwards.
 
         Args:
-            policy: whose weights.
-            resting: may a frozen program act, which pays where the same weights act for long?
+            policy: provides the weights.
+            resting: may a frozen program act? It is faster if the same weights act for long.
 
         Raises:
-            ValueError: these are another model's weights.
+            ValueError: the weights belong to another model.
             NonFiniteError: a weight is NaN or infinite.
         """
         with self.lock:
@@ -188,13 +188,13 @@ class Model:
                     executor.set_weights(own)
 
     def predict_weights(self, policy: PolicySnapshot) -> dict[str, Array]:
-        """Those of a policy's weights that PREDICT uses; errors as for :meth:`acting`."""
+        """The weights PREDICT uses; errors as for :meth:`acting`."""
         names = self.executor.get_predict_weights()
         missing = [name for name in names if name not in policy.weights]
         if missing:
             raise ValueError(
-                f"the policy {policy.name!r} of {self._run.model_dir} does not fit {self.program.name}: missing are"
-                f" {', '.join(missing)}; it has {', '.join(sorted(policy.weights))}. Are model_fn and params those of"
+                f"the policy {policy.name!r} of {self._run.model_dir} does not fit {self.program.name}: it lacks"
+                f" {', '.join(missing)} and has {', '.join(sorted(policy.weights))}. Are model_fn and params those of"
                 " the training?"
             )
         weights = {name: policy.weights[name] for name in names}

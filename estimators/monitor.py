@@ -1,4 +1,4 @@
-"""What surrounds acting and learning: hooks are told, episodes counted, time measured."""
+"""Around acting and learning: calls hooks, counts episodes, measures time."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ logger = logging.getLogger("axonrl")
 
 
 class Monitor:
-    """Used by whoever drives a stepper: the loop over an environment, or a caller's own loop.
+    """Used by the driver of a stepper: the loop over an environment, or a caller's own loop.
 
     Args:
-        state: the run's state; its stepper and episodes are driven from here.
-        hooks: who is told.
-        session: what hooks are handed.
+        state: the run's state, whose stepper and episodes it drives.
+        hooks: the hooks to call.
+        session: argument for the hooks.
     """
 
     def __init__(self, state: TrainingState, hooks: Hooks, session: TrainingSession) -> None:
         self.timings = Timings()
         self.limits = Limits()
         self.waits = False
-        """Are updates to wait for a checkpoint of the policy as it is now?"""
+        """Must updates wait for a checkpoint of the current policy?"""
         self.updates = 0
-        """Of this session."""
+        """Updates in this session."""
         self.loss_sum = 0.0
-        """Of their losses."""
+        """Sum of their losses."""
         self._state = state
         self._stepper = state.stepper
         self._hooks = hooks
         self._session = session
-        self._look_at = 0.0  # when the hooks that go by the clock are called next
+        self._look_at = 0.0  # next call of hooks that depend on time
         self._said_cannot_sample = False
 
     def announce(self, mask: Array, seeds: Sequence[int]) -> None:
-        """Episodes have begun where ``mask`` [N]."""
+        """Report episodes that have begun where ``mask`` [N]."""
         if self._hooks.before_episode:
             index = self._state.episodes.index
             for i in np.flatnonzero(mask).tolist():
@@ -53,12 +53,12 @@ class Monitor:
                     call(self._session, facts)
 
     def listeners(self, began: float, acted: float, stepped: float) -> Sequence[Event]:
-        """Note where the time of a timestep went; returns which hooks are to hear of it.
+        """Record the times of a timestep; returns the hooks that need it.
 
         Args:
-            began: when it began, in seconds of ``time.perf_counter``.
+            began: start, in seconds of ``time.perf_counter``.
             acted: when the actions were chosen.
-            stepped: when the environment had taken them.
+            stepped: when the environment step was done.
         """
         now = time.perf_counter()
         timings = self.timings
@@ -77,13 +77,13 @@ class Monitor:
         outcome: tuple[Array, Array, Array],
         following: ArrayTree,
     ) -> None:
-        """A timestep was taken; ``outcome`` is reward, terminated and truncated, all [N, ...]."""
+        """Report a timestep; ``outcome`` is reward, terminated and truncated, all [N, ...]."""
         facts = TimestepFacts(observation, action, *outcome, following)
         for call in listeners:
             call(self._session, facts)
 
     def learn(self) -> None:
-        """Run the updates that are owed, as far as a limit on steps allows, and until they are to wait."""
+        """Run pending updates, as far as a limit on steps allows, until they must wait."""
         stepper, limit = self._stepper, self.limits.steps
         began = time.perf_counter()
         while stepper.pending_updates and stepper.counters.global_step != limit and not self.waits:
@@ -100,7 +100,7 @@ class Monitor:
         self.timings.learning += time.perf_counter() - began
 
     def learn_offline(self) -> None:
-        """Run an update that no timestep has made due; it belongs to no episode."""
+        """Run an update without a timestep; it belongs to no episode."""
         began = time.perf_counter()
         facts = self._stepper.learn()
         self._state.offline_steps += 1
@@ -111,11 +111,11 @@ class Monitor:
     def _skip_updates(self) -> None:
         self._stepper.pending_updates = 0
         if not self._said_cannot_sample:
-            logger.warning("updates are due, but the memory cannot fill a batch yet; they are skipped")
+            logger.warning("skipping due updates: the memory cannot fill a batch yet")
             self._said_cannot_sample = True
 
     def finish(self, lanes: Sequence[int], terminated: Sequence[bool], truncated: Sequence[bool]) -> list[EpisodeStats]:
-        """Episodes ended in these lanes; returns the statistics of those that count."""
+        """End episodes in these lanes; returns the statistics of those that count."""
         finished = []
         for i, terminal, cut in zip(lanes, terminated, truncated, strict=True):
             stats = self._state.episodes.finish(i, terminal, cut, self._session.exploration)
@@ -124,7 +124,7 @@ class Monitor:
         return finished
 
     def counted(self, stats: EpisodeStats) -> bool:
-        """Count a finished episode and tell hooks of it; False for a surplus one, which is cut."""
+        """Count a finished episode and report it; False for a surplus one, which is discarded."""
         counters = self._stepper.counters
         if counters.global_episode == self.limits.episodes:
             return False
@@ -134,7 +134,7 @@ class Monitor:
         return True
 
     def located(self, error: EnvironmentFailure) -> EnvironmentFailure:
-        """The error with the running episodes in it."""
+        """Add the running episodes to an error."""
         episodes = self._state.episodes
         when = f"global_timestep {self._stepper.counters.global_timestep}"
         return located(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)

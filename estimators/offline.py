@@ -1,4 +1,4 @@
-"""Stored episodes into the memory of a run, before it learns from them."""
+"""Stores episodes in the memory of a run, before it learns from them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ logger = logging.getLogger("axonrl")
 
 
 def refuse_emptied(memory: Memory) -> None:
-    """``ArgumentError`` for a memory that has nothing left after an update."""
+    """Raise ``ArgumentError`` for a memory that updates empty."""
     if memory.is_rollout:
         kind = type(memory).__name__
-        message = f"a {kind} is emptied by each update, so there is nothing to learn from: use a ReplayMemory"
+        message = f"each update empties a {kind}, so it cannot learn from stored episodes: use a ReplayMemory"
         raise ArgumentError(message, "memory", memory)
 
 
 def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> None:
-    """Store the episodes of ``lanes`` in the run's memory, unless it has got the same ones before.
+    """Store the episodes of ``lanes`` in the run's memory, unless that was done before.
 
     Args:
-        lanes: with ``episodes``; each lane gets whole ones, in turn.
-        state: of the run, as it is continued.
-        specs: of a transition, as the memory was built for.
+        lanes: with ``episodes``, which are distributed whole over the lanes.
+        state: of the run, as resumed.
+        specs: of a transition in the memory.
 
     Raises:
-        ArgumentError: they do not fit the run, or the memory cannot hold all of them, or a batch is more than it has.
-            The memory is empty then.
+        ArgumentError: they do not fit the run, the memory cannot hold all of them, or they are fewer than one batch.
+            The memory is then empty.
     """
     memory = state.stepper.memory
     try:
@@ -46,8 +46,8 @@ def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> 
                 state.stored.append(digest)
         if not memory.can_sample():
             message = (
-                f"there is too little to learn from: the memory holds {len(memory)} transitions, of which no batch of"
-                f" {memory.batch_size} can be drawn; pass data, more of it, or lower batch_size"
+                f"too little to learn from: the memory holds {len(memory)} transitions, which cannot fill a batch of"
+                f" {memory.batch_size}; pass (more) data, or lower batch_size"
             )
             raise ArgumentError(message, "data", len(memory))
     except BaseException:
@@ -57,21 +57,21 @@ def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> 
 
 
 def _refuse_normalised(lanes: Lanes, state: TrainingState) -> None:
-    """Wrappers that normalise would see other numbers than those that are stored."""
+    """Raise for normalising wrappers: the policy would get other numbers than it learned from."""
     if state.statistics or (lanes.env is not None and statistics_of(lanes.env.env)):
         message = (
-            "stored episodes are learned from as they are, and wrappers of this environment normalise observations or"
+            "stored episodes are learned from unchanged, but wrappers of this environment normalise observations or"
             " rewards: leave these wrappers out"
         )
         raise ArgumentError(message, "env", lanes.source)
 
 
 def _complete(number: int, episode: Episode, specs: Mapping[str, SpecTree]) -> Episode:
-    """What the memory stores of an episode, in its order."""
+    """Columns of an episode for the memory, in its order."""
     if missing := [key for key in specs if key not in episode]:
         raise ArgumentError(
-            f"data[{number}] lacks {', '.join(missing)}, which the model has stored with each transition; it has"
-            f" {', '.join(episode)}. Such a model learns from what it did itself",
+            f"data[{number}] lacks {', '.join(missing)}, which the model records with each transition; it has"
+            f" {', '.join(episode)}. Such a model learns only from its own experience",
             "data",
             missing,
         )
@@ -83,6 +83,6 @@ def _fill(memory: Memory, episodes: Sequence[Episode], lanes: int) -> None:
     stored = fill(memory, episodes, lanes=lanes)
     if len(memory) < before + stored:
         kept, size = len(memory), getattr(memory, "size", len(memory))
-        message = f"data has {stored:,} transitions, and a memory of size={size:,} keeps {kept:,}: raise its size"
+        message = f"data has {stored:,} transitions, but a memory of size={size:,} holds {kept:,}: raise its size"
         raise ArgumentError(message, "data", stored)
     logger.info("stored %d episodes, %d transitions, in the memory", len(episodes), stored)

@@ -16,13 +16,13 @@ def write_onnx(model: Model, policy: PolicySnapshot, folder: Path, described: Ma
     """Write ``policy.onnx``.
 
     Args:
-        model: what acts.
-        policy: what is exported.
-        folder: to write into.
-        described: what ``policy.json`` says of the policy.
+        model: the acting model.
+        policy: the exported policy.
+        folder: output folder.
+        described: contents of ``policy.json``.
 
     Returns:
-        What ``policy.json`` says of the ONNX model.
+        Entry of ``policy.json`` for the ONNX model.
 
     Raises:
         ValueError: ONNX lacks an op (names it).

@@ -1,4 +1,4 @@
-"""Do exported files act as the agent does? The same observations through each, and what was found."""
+"""Parity of exported files with their agent, tested on the same observations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .model import Model
 from .parity_rows import Boundary, Reference, Rows, joined, played_rows, random_rows
 
 TOLERANCE: Final = 1e-4
-"""Of a float, relative to its size plus one. Rounding differs by 1e-6."""
+"""Tolerance for floats, relative to their size plus one. Rounding differs by 1e-6."""
 _NAMES: Final = {LITERT: "the LiteRT policy", ONNX: "the ONNX model"}
-_NOT_PLAYED: Final = "episodes are played where an ONNX model is exported"
+_NOT_PLAYED: Final = "episodes are played only for ONNX exports"
 
 
 def compare_with_agent(
@@ -34,19 +34,19 @@ def compare_with_agent(
     folder: Path,
     described: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Compare an export with the model that it was made of.
+    """Compare an export with its model.
 
     Args:
-        model: what acts.
-        config: with the spaces.
-        policy: what was exported.
-        formats: as for :func:`compare`, as ``environment`` and ``folder``.
+        model: the acting model.
+        config: includes the spaces.
+        policy: the exported policy.
+        formats: see :func:`compare`.
         environment: of the run.
         folder: of the export.
-        described: what its ``policy.json`` holds.
+        described: contents of its ``policy.json``.
 
     Returns:
-        What ``parity.json`` holds; errors as for :func:`compare`.
+        Contents of ``parity.json``; errors as for :func:`compare`.
     """
     parts = description.parts(described["observation"]["arrays"])
     normalization = description.normalization_from(described["normalization"])
@@ -58,19 +58,19 @@ def compare_with_agent(
 def compare(
     folder: Path, formats: tuple[str, ...], reference: Reference, environment: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Run what was exported, as its users do, and the agent on the same observations.
+    """Run the exported files, in the same way as users do, and the agent on the same observations.
 
     Args:
         folder: of the export.
-        formats: which of its files.
+        formats: which files to compare.
         reference: the agent.
-        environment: that of the run, as ``run.json`` has it, in which observations are played; None for none.
+        environment: the run's, from ``run.json``, for playing episodes; None for none.
 
     Returns:
-        What ``parity.json`` holds.
+        Contents of ``parity.json``.
 
     Raises:
-        ValueError: they differ; says in what.
+        ValueError: they differ; says where.
     """
     rows = {"random": random_rows(reference, np.random.default_rng(0))}
     why: str | None = _NOT_PLAYED
@@ -103,7 +103,7 @@ def compare(
 
 
 def _compare_litert(policy: Policy, reference: Reference, rows: Rows) -> dict[str, Any]:
-    """Predictions where episodes begin; then actions, of a recurrent model those of two steps: its state counts."""
+    """Compare predictions at the start of episodes, and actions; two steps of them for recurrent models."""
     what = _NAMES[LITERT]
 
     def run(some: Rows) -> dict[str, Array]:
@@ -132,7 +132,7 @@ def _onnx_session(content: bytes) -> Callable[[Rows], dict[str, Array]]:
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its own kinds, which have no common public class
+    except Exception as error:  # of various types without a common public base class
         raise ValueError(f"ONNX Runtime cannot run the model: {error}") from error
     names = [output.name for output in session.get_outputs()]
 
@@ -147,7 +147,7 @@ def _onnx_session(content: bytes) -> Callable[[Rows], dict[str, Array]]:
 def _compared_all(
     what: str, run: Callable[[Rows], dict[str, Array]], reference: Reference, rows: Rows
 ) -> dict[str, Any]:
-    """Every output of a batch, and of a batch of one."""
+    """Compare every output of a batch, and of a batch of one."""
     expected, found = reference(rows), run(rows)
     outputs = {name: _compared(what, name, found[name], expected, reference) for name in sorted(found)}
     one = Rows(*({name: array[:1] for name, array in part.items()} for part in rows))
@@ -158,7 +158,7 @@ def _compared_all(
 
 
 def _compared(what: str, name: str, found: Array, expected: Mapping[str, Array], reference: Reference) -> Any:
-    """What is written of an output; ``ValueError`` if it differs."""
+    """Compare an output; returns its entry, or raises ``ValueError`` if it differs."""
     wanted = expected[name]
     if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
         raise ValueError(
@@ -176,14 +176,14 @@ def _compared(what: str, name: str, found: Array, expected: Mapping[str, Array],
     if len(found) - same.sum() > ties:
         row = int(np.flatnonzero(~same)[0])
         raise ValueError(
-            f"{what} differs from the agent: {name} is another in {len(found) - same.sum() - ties} of"
+            f"{what} differs from the agent: {name} differs in {len(found) - same.sum() - ties} of"
             f" {len(found)} observations: {found[row]} instead of {wanted[row]} in the first"
         )
     return {"equal": int(same.sum()), "ties": ties}
 
 
 def _is_tie(row: int, found: Array, expected: Mapping[str, Array], name: str, reference: Reference) -> bool:
-    """May either action be the best one? Where some prediction values both alike, but for rounding."""
+    """May either action be the best? True if a prediction gives them equal values, up to rounding."""
     space = reference.boundary.action_space
     if name != "action" or not hasattr(space, "n") or not hasattr(space, "start"):
         return False

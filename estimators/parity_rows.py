@@ -1,4 +1,4 @@
-"""Observations on which an exported policy is compared with its agent, and what the agent does with them."""
+"""Observations for comparing an exported policy with its agent, and the agent's outputs for them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ..policies.executors import Acted, action_names
 
 RANDOM: Final = 256
 PLAYED: Final = 256
-"""How many observations of each kind."""
+"""Number of observations of each kind."""
 _MAX_VALUES: Final = 1 << 21
-"""So many numbers are compared: of large images there are fewer random ones, but no fewer than these."""
+"""Limit of compared numbers: large images use fewer random observations."""
 _MIN_RANDOM: Final = 32
 _WIDE: Final = 1e6
-"""Bounds that are farther apart are none: sums of such observations overflow."""
+"""Wider bounds count as none: sums of such observations overflow."""
 _NORMALIZE: Final = ("normalize_observation", "normalize_reward")
 logger = logging.getLogger("axonrl")
 
 
 class Boundary(NamedTuple):
-    """What stands around a model: the spaces, and what is done to observations first."""
+    """Interface of a model: spaces, and preprocessing of observations."""
 
     observation_space: Any
     action_space: Any
@@ -39,18 +39,18 @@ class Boundary(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Observations [B, ...] by part, as an environment returns them, and recurrent states."""
+    """Observations [B, ...] by part, as returned by an environment, and recurrent states."""
 
     observation: dict[str, Array]
     state: dict[str, Array]
 
 
 class Reference:
-    """What the agent does: its own executor, and NumPy around it.
+    """The agent's outputs: its own executor, with NumPy pre- and postprocessing.
 
     Args:
-        act: the model's PREDICT, with the weights of the policy.
-        boundary: around it.
+        act: the model's PREDICT, with the policy's weights.
+        boundary: the model's interface.
         state: one row of each recurrent state; None if the model has none.
     """
 
@@ -63,7 +63,7 @@ class Reference:
         self._spaces = {f"action/{leaf.name}" if leaf.name else "action": leaf.space for leaf in _actions(boundary)}
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
-        """Predictions, actions as the environment takes them, and the next state: as an ONNX model names them."""
+        """Predictions, actions for the environment, and the next state, under the names of ONNX outputs."""
         predictions, state = self._predictions(rows)
         return self.in_spaces(predictions) | {f"next_state/{name}": array for name, array in state.items()}
 
@@ -77,22 +77,22 @@ class Reference:
         return found, {name: np.asarray(array) for name, array in (state or {}).items()}
 
     def in_spaces(self, predictions: dict[str, Array]) -> dict[str, Array]:
-        """Predictions, with actions in the dtype and within the bounds of their spaces."""
+        """Convert actions to the dtype and bounds of their spaces."""
         actions = {name: _in_space(predictions[name], self._spaces[name]) for name in action_names(predictions)}
         return predictions | actions
 
     def fresh(self, rows: Rows) -> Rows:
-        """The same observations, where episodes begin."""
+        """The same observations, at the start of episodes."""
         size = len(next(iter(rows.observation.values())))
         return rows._replace(
             state={name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in self.state.items()}
         )
 
     def steps(self, rows: Rows, number: int) -> list[Rows]:
-        """The first steps of episodes in which the same observation is seen again and again.
+        """The first steps of episodes that repeat the same observation.
 
-        Without those rows in which an action is not one of the space, which ``Policy.act`` refuses: drawn observations
-        may be such that a model finds no number, and drawn masks need not leave a legal action.
+        Rows with an action outside the space, which ``Policy.act`` refuses, are left out: for random observations a
+        model may return NaN, and random masks need not leave a legal action.
         """
         seen, now = [], self.fresh(rows)
         legal = np.ones(len(next(iter(rows.observation.values()))), np.bool_)
@@ -106,7 +106,7 @@ class Reference:
 
 
 def _is_in(actions: Array, space: Any) -> Array:
-    """Which actions [B, ...] are in the space; those of a Box count as such, if they are finite."""
+    """Which actions [B, ...] are in the space? Those of a Box only have to be finite."""
     if hasattr(space, "low"):
         return np.asarray(np.isfinite(actions).reshape(len(actions), -1).all(axis=1))
     cast = actions.astype(space.dtype)
@@ -123,7 +123,7 @@ def _in_space(action: Array, space: Any) -> Array:
 
 
 def random_rows(reference: Reference, rng: np.random.Generator) -> Rows:
-    """Observations of the spaces; where a space has no bounds, normal ones, like those that were seen."""
+    """Random observations of the spaces; normally distributed for unbounded spaces, similar to observed ones."""
     boundary = reference.boundary
     leaves = {leaf.name: leaf for leaf in spaces.leaves(boundary.observation_space)}
     size = sum(math.prod(part.spec.shape) for part in boundary.parts)
@@ -154,9 +154,9 @@ def _drawn(
 
 
 def played_rows(reference: Reference, environment: Mapping[str, Any] | None) -> tuple[Rows | None, str | None]:
-    """Observations of episodes in the run's environment, with the agent's actions; or why there are none."""
+    """Observations from episodes of the agent in the run's environment; or the reason for none."""
     if environment is None or environment.get("unrecorded"):
-        return None, "the run's environment is an object, of which run.json has not all"
+        return None, "the run's environment is an object, which run.json cannot fully describe"
     wrappers = [one for one in environment["wrappers"] if one.get("kind") not in _NORMALIZE]
     try:
         env: Any = make(environment["id"], wrappers=wrappers, **environment["kwargs"])
@@ -164,14 +164,16 @@ def played_rows(reference: Reference, environment: Mapping[str, Any] | None) -> 
             return _play(reference, env), None
         finally:
             env.close()
-    except Exception as error:  # of an environment that is somebody else's: the random observations are compared
-        logger.warning("export: no observations of %s are compared: %s", environment["id"], error)
+    except Exception as error:  # an environment of the user's may fail; random observations remain
+        logger.warning("export: skipping the comparison in %s: %s", environment["id"], error)
         return None, f"{type(error).__name__}: {error}"
 
 
 def _play(reference: Reference, env: Any) -> Rows:
     boundary, rows, episode = reference.boundary, list[Rows](), 0
-    dtypes = {part.name: part.spec.dtype for part in boundary.parts}  # normalised ones are float32 in the end, too
+    dtypes = {
+        part.name: part.spec.dtype for part in boundary.parts
+    }  # normalised observations are float32 at the end, too
     zeros = {name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in reference.state.items()}
     state, over, observation = zeros, True, None
     while len(rows) < PLAYED:
@@ -187,14 +189,14 @@ def _play(reference: Reference, env: Any) -> Rows:
 
 
 def joined(several: Sequence[Rows]) -> Rows:
-    """Batches one after the other."""
+    """Concatenate batches."""
     return Rows(
         *({name: np.concatenate([rows[i][name] for rows in several]) for name in several[0][i]} for i in (0, 1))
     )
 
 
 def _action(space: Any, results: Mapping[str, Array], name: str) -> Any:
-    """One action as ``env.step`` takes it."""
+    """Convert one action for ``env.step``."""
     inner = spaces.parts(space)
     if not inner:
         return results[name][0]

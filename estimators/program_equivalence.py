@@ -1,4 +1,4 @@
-"""What a compiled program serves beside what it was traced for: other seeds, and other values of some params."""
+"""Finds what else a compiled program is valid for: other seeds, and other values of some params."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program, Train
 
 
-class Serves(NamedTuple):
-    """What else a program is for.
+class Uses(NamedTuple):
+    """Further uses of a program.
 
     Args:
-        any_seed: is it the same for other seeds?
-        free: the params that it leaves open, as ``program.json`` has them.
+        any_seed: is it valid for all seeds?
+        free: params with free values, as in ``program.json``.
         other: the program of another seed.
     """
 
@@ -27,40 +27,40 @@ class Serves(NamedTuple):
     other: Program
 
 
-def served(
+def find_uses(
     trace: Callable[[int, Mapping[str, Any] | None], tuple[Program, Train]],
     traced: tuple[Program, Train],
     exploration: Mapping[str, Any],
     params: Mapping[str, Any] | None,
     other_seed: int,
-) -> Serves:
-    """Find out by tracing again, with another seed and with other values.
+) -> Uses:
+    """Trace again with another seed and other values, and compare.
 
     Args:
-        trace: from seed and params.
-        traced: what is compiled.
+        trace: traces for a seed and params.
+        traced: the traces to be compiled.
         exploration: its behaviour policy, described.
-        params: what it was traced with.
-        other_seed: another seed than its own.
+        params: params of the trace.
+        other_seed: a different seed.
     """
     names = free_params.candidates(params or {}, traced[1].params, exploration)
     if params is not None and names:
         changed = free_params.others(params, names)
         try:
             other = trace(other_seed, changed)
-        except ArgumentError:  # a value that is not allowed
+        except ArgumentError:  # an invalid value
             other = traced
-        if other is not traced and is_the_same(traced, other):
+        if other is not traced and are_equivalent(traced, other):
             places = free_params.places(exploration, _described(other[0]), params, changed)
             if places is not None:
                 inputs = [name for name in names if name in traced[1].params]
-                return Serves(True, {"inputs": inputs, "exploration": places}, other[0])
+                return Uses(True, {"inputs": inputs, "exploration": places}, other[0])
     other = trace(other_seed, params)
-    return Serves(is_the_same(traced, other), free_params.NOTHING, other[0])
+    return Uses(are_equivalent(traced, other), free_params.NOTHING, other[0])
 
 
-def is_the_same(one: tuple[Program, Train], other: tuple[Program, Train]) -> bool:
-    """Do two traces compute the same, with variables of the same names?"""
+def are_equivalent(one: tuple[Program, Train], other: tuple[Program, Train]) -> bool:
+    """Do two traces compute the same, with the same variable names?"""
     from ..runtimes.litert.fingerprint import fingerprint
 
     first, second = (

@@ -1,4 +1,4 @@
-"""Episodes of a policy, as stored ones are: for learning from them later."""
+"""Records episodes of a policy for offline learning."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .batch_layout import first_row
 from .evaluation import Act, summary_of
 
 _STREAM: Final = 1
-"""Keeps the draws of random actions apart from those of an environment that is reset with the same seed."""
+"""Separates the draws of random actions from those of an environment with the same seed."""
 
 
 def refuse_unsuitable(env: BatchedEnvironment, source: Any) -> None:
-    """``ArgumentError`` for several environments, and for wrappers that normalise what would be recorded."""
+    """Raise ``ArgumentError`` for several environments, and for wrappers that normalise the recorded values."""
     if env.num_envs != 1:
         message = f"episodes are recorded in one environment, got {env.num_envs}"
     elif statistics_of(env.env):
         message = (
-            "wrappers of this environment normalise observations or rewards, and as they do it now they never will"
-            " again: record without these wrappers, with a policy that was trained without them"
+            "wrappers of this environment normalise observations or rewards with statistics that will change"
+            ": record without these wrappers, with a policy that was trained without them"
         )
     else:
         return
@@ -46,17 +46,17 @@ def episodes_of(
     state: Mapping[str, Array] | None,
     epsilon: float,
 ) -> Iterator[Episode]:
-    """One episode after the other, without end: greedy, or with random actions in between.
+    """Run an endless sequence of episodes: greedy, or with some random actions.
 
     Args:
         act: the greedy actor.
-        env: the only environment.
-        seeds: of each episode, by its number.
+        env: the single environment.
+        seeds: maps the number of an episode to its seed.
         state: zeros [1, ...] for each recurrent state, or None.
-        epsilon: the probability of a random action at each timestep.
+        epsilon: probability of a random action at each timestep.
 
     Raises:
-        ArgumentError: there are no random actions in this action space.
+        ArgumentError: the action space cannot be sampled.
     """
     random = _random(env.action_space, epsilon) if epsilon else None
     fresh, number = None if state is None else dict(state), 0
@@ -71,7 +71,7 @@ def episodes_of(
             if random is not None and rng.random() < epsilon:
                 action, _ = random(predictions, 0, rng)
             step = env.step(action)
-            if step.acted is not None and not step.acted[0]:  # it was reset
+            if step.acted is not None and not step.acted[0]:  # a reset
                 carried = None if carried is None else {k: zero_rows(v, ~step.acted) for k, v in carried.items()}
             else:
                 outcome = step.reward[0], step.terminated[0], step.truncated[0], step.observation
@@ -85,12 +85,12 @@ def _random(space: Any, epsilon: float) -> Random:
     try:
         return Random(space)
     except ArgumentError as error:
-        message = f"epsilon={epsilon:g} draws random actions, and {space} has none: {error}. Use epsilon=0"
+        message = f"epsilon={epsilon:g} needs random actions, but {space} cannot be sampled: {error}. Use epsilon=0"
         raise ArgumentError(message, "epsilon", epsilon) from error
 
 
 def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:
-    """Episodes of so many timesteps in all; the last one ends early, truncated, where it has to."""
+    """Take episodes with this many timesteps in total; the last one is truncated if necessary."""
     left = timesteps
     while left:
         episode = next(episodes)
@@ -104,7 +104,7 @@ def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:
 
 
 def summarized(episodes: Sequence[Episode]) -> dict[str, float]:
-    """As evaluations are; and how many timesteps there are."""
+    """Summarize like an evaluation, and add the number of timesteps."""
     returns = np.array([math.fsum(np.asarray(episode["reward"]).tolist()) for episode in episodes])
     lengths = [len(episode["reward"]) for episode in episodes]
     return {**summary_of(returns, lengths), "timesteps": sum(lengths)}
@@ -124,7 +124,7 @@ def _row(
 
 
 def _clipped(space: Any, action: Any) -> Any:
-    """Actions [1, ...] as the environment takes them: those of a Box are within its bounds."""
+    """Actions [1, ...] for the environment: those of a Box are clipped to its bounds."""
     parts = action if isinstance(action, Mapping) else {"": action}
     taken = {
         leaf.name: np.clip(parts[leaf.name], leaf.space.low, leaf.space.high)

@@ -1,4 +1,4 @@
-"""A run: its folder and what that records, compared with what an Agent was given, and marked where it is not exact."""
+"""A run: its folder and record, checked against an Agent's arguments, and marked when it is not exact."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ logger = logging.getLogger("axonrl")
 
 
 class Run:
-    """A run folder, and the settings that go with it.
+    """A run folder and its settings.
 
     Args:
-        model_fn: as for ``Agent``.
-        model_dir: as for ``Agent``.
-        config: as for ``Agent``.
-        params: as for ``Agent``.
-        compiled: as for ``Agent``.
+        model_fn: see ``Agent``.
+        model_dir: see ``Agent``.
+        config: see ``Agent``.
+        params: see ``Agent``.
+        compiled: see ``Agent``.
 
     Raises:
-        ValueError: an argument breaks the contract, or contradicts the record.
+        ValueError: an argument is invalid, or contradicts the record.
         CheckpointError: ``model_dir`` cannot be read.
     """
 
@@ -61,13 +61,13 @@ class Run:
         compiled: str | Path | None = None,
     ) -> None:
         if compiled is not None and model_fn is not None:
-            message = f"model_fn and compiled are two ways to say what the model is; got {model_fn!r} and {compiled!r}"
+            message = f"give either model_fn or compiled, got {model_fn!r} and {compiled!r}"
             raise ArgumentError(message, "compiled", compiled)
         self.compiled = None if compiled is None else read_compiled(compiled)
-        """The program that is used instead of a function, which is None then."""
+        """The compiled program, if used instead of a function, which is None then."""
         self.model_dir = _folder(model_dir)
         self.config = RunConfig() if config is None else config
-        """With the run's seed, and with its spaces once they are known."""
+        """Includes the run's seed, and its spaces once known."""
         if not isinstance(self.config, RunConfig):
             raise ArgumentError(f"config must be an axonrl.RunConfig, got {config!r}", "config", config)
         params = _as_mapping(params)
@@ -98,7 +98,7 @@ class Run:
         self.programs = ProgramCache(self.model_dir / FOLDER)
         self._is_checked = False
         self.current: int | None = None
-        """Index of the checkpoint that the state in training equals or follows from; None if it is of no use."""
+        """Index of the checkpoint that the state in training equals or continues; None if the state is unusable."""
         self._newest: tuple[int, PolicySnapshot] | None = None
         self._numbered: tuple[int, PolicySnapshot] | None = None
 
@@ -115,25 +115,25 @@ class Run:
         return model_fn
 
     def _new_seed(self) -> int:
-        """The seed of a run that starts now: the given one, that of the compilation, or one that is drawn."""
+        """Seed of a new run: the given one, that of the compilation, or a random one."""
         if self._given_seed is not None:
             return int(self._given_seed)
         return draw_seed() if self.compiled is None else self.compiled.seed
 
     def _with_params(self, compiled: CompiledProgram, given: Mapping[str, Any] | None) -> CompiledProgram:
-        """The program for the params that are given, or those of the run's record; ``ValueError`` if it has others."""
+        """The program for the given params, or the recorded ones; ``ValueError`` if it does not support them."""
         if given is None and self.record is not None:
             given = self.record.params
         wanted = None if given is None else record.recordable(given)[0]
         return compiled if wanted is None else compiled.with_params(json.loads(json.dumps(wanted)))
 
     def describe_model(self) -> str:
-        """The model, for messages."""
+        """Name of the model, for messages."""
         return describe(self.model_fn) if self.model_fn is not None else f"compiled={str(self.compiled_directory)!r}"
 
     @property
     def compiled_directory(self) -> Path | None:
-        """Where the compiled program is; None where a function is traced."""
+        """Folder of the compiled program; None for a traced function."""
         return None if self.compiled is None else self.compiled.directory
 
     def _recorded_params(self) -> dict[str, Any] | None:
@@ -147,15 +147,15 @@ class Run:
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read the record if there was none: another Agent may have started the run since."""
+        """Read the record if there was none: another Agent may have started the run."""
         if self.record is None:
             self.adopt(record.read(self.model_dir))
 
     def adopt(self, found: RunRecord | None) -> None:
-        """Use the seed and the spaces of the recorded run, if there is one.
+        """Use the seed and the spaces of the recorded run, if any.
 
         Raises:
-            ValueError: it has another seed, other params or other spaces.
+            ValueError: its seed, params or spaces differ.
         """
         self.record = found
         if found is not None:
@@ -167,7 +167,7 @@ class Run:
         self.config = dataclasses.replace(self.config, seed=self.seed)
 
     def _refuse_other_params(self, found: RunRecord) -> None:
-        """A run keeps its params, as far as they could be recorded."""
+        """Raise if params differ from those recorded."""
         given, unrecorded = record.recordable(self.params)
         had, has = (json.loads(json.dumps(params or {})) for params in (found.params, given))
         names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
@@ -177,7 +177,7 @@ class Run:
             raise ValueError(f"{self.model_dir} was started with other params: {listed}; choose another model_dir")
 
     def take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
-        """Use these spaces; ``ValueError`` if they differ from the record's, or from those of the traced model."""
+        """Use these spaces; ``ValueError`` if they differ from those of the record or the traced model."""
         known = self.config
         if self.record is not None or self.spaces_fixed:
             for name, had, given in (
@@ -191,7 +191,7 @@ class Run:
         self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
 
     def refuse_other_count(self, num_envs: int) -> None:
-        """A run keeps its number of environments, unless it has been in a cluster: that has dealt out its memory."""
+        """Raise if the number of environments changed, unless a cluster has redistributed the run's memory."""
         if self.record is None or self.record.num_envs == num_envs:
             return
         loaded = self.load()
@@ -214,7 +214,7 @@ class Run:
         schedule: Mapping[str, int] | None = None,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the record of a run that has no checkpoint yet; arguments as the fields of ``RunRecord``."""
+        """Write the record of a run without checkpoints; the arguments are fields of ``RunRecord``."""
         if self.record is not None:
             logger.warning("%s has a record of a run but no checkpoint: starting at zero", self.model_dir)
         observation, action = self.config.observation_space, self.config.action_space
@@ -223,7 +223,7 @@ class Run:
         params, unrecorded = record.recordable(self.params)
         why: Mapping[str, Any] = {part: dataclasses.asdict(reason) for part, reason in choice.why.items()}
         if self.record is not None and self.record.runtime == choice.runtimes:
-            why = self.record.runtime_why  # that of the start that was cut off
+            why = self.record.runtime_why  # from the earlier, interrupted start
         self.record = RunRecord(
             seed=self.seed,
             model_fn=self.model_name,
@@ -244,11 +244,11 @@ class Run:
         self.record.write(self.model_dir)
 
     def take_environment(self, described: Mapping[str, Any] | None, code: Mapping[str, Any]) -> None:
-        """Record what the run is trained in from now on, and by which code; say where it was another.
+        """Record the environment and the code in use from now on; log changes.
 
         Args:
-            described: the environment; None where it cannot be told.
-            code: what :func:`~axonrl.run_dir.sources.recorded` says of this session.
+            described: the environment; None if unknown.
+            code: see :func:`~axonrl.run_dir.sources.recorded`.
         """
         if self.record is None:
             return
@@ -264,16 +264,16 @@ class Run:
         self._record(environment=described, code={**known, **code})
 
     def record_schedule(self, schedule: Mapping[str, int]) -> None:
-        """Record by which schedule the run updates from now on."""
+        """Record the update schedule in use from now on."""
         self._record(schedule=dict(schedule))
 
     def record_limits(self, limits: Mapping[str, int]) -> None:
-        """Record where the run is to end this time."""
+        """Record the limits of this call."""
         self._record(limits=dict(limits))
 
     @contextlib.contextmanager
     def only_checked(self) -> Iterator[None]:
-        """While the context lasts nothing is recorded of a run that has begun; another begins without a schedule."""
+        """Record nothing for an existing run, within the context; a new run begins without a schedule."""
         self._is_checked = True
         try:
             yield
@@ -281,7 +281,7 @@ class Run:
             self._is_checked = False
 
     def _record(self, **values: Any) -> None:
-        """Write the record where these values are not in it."""
+        """Update the record if these values differ."""
         if self._is_checked and self.current is not None:
             return
         if self.record is not None and any(getattr(self.record, name) != value for name, value in values.items()):
@@ -289,7 +289,7 @@ class Run:
             self.record.write(self.model_dir)
 
     def settings(self, environment: str | None) -> dict[str, bool | float | str]:
-        """What tables of runs sort by: see :class:`~axonrl.hooks.events.BeginFacts`."""
+        """Settings for tables of runs: see :class:`~axonrl.hooks.events.BeginFacts`."""
         if self.record is None:
             return {}
         memory, params = self.record.memory or {}, self.record.params or {}
@@ -309,18 +309,18 @@ class Run:
         }
 
     def mark_not_exact(self, why: str) -> None:
-        """Say, and record once, why this run does not resume exactly."""
+        """Log, and record once, why this run does not resume exactly."""
         logger.warning("this run will not resume exactly: %s", why)
         if self.record is not None and why not in self.record.not_exact:
             self._record(not_exact=(*self.record.not_exact, why))
 
     def _provenance(self) -> dict[str, Any]:
-        """What this run computes with: TensorFlow and Keras only made what is compiled."""
+        """Versions and machine of this run; without TensorFlow and Keras if the program is compiled."""
         made = {} if self.compiled is None else self.compiled.made_with
         return {**provenance(), **{name: made[name] for name in ("tensorflow", "keras") if name in made}}
 
     def compare_provenance(self) -> None:
-        """A run that is resumed with other versions, threads or another machine is not exact from there on."""
+        """Mark a resumed run as not exact if versions, threads or the machine changed."""
         if self.record is None:
             return
         now = self._provenance()
@@ -330,13 +330,13 @@ class Run:
             self.mark_not_exact(f"resumed with {', '.join(changed)}")
 
     def compare_initial(self, initial: Mapping[str, Any]) -> None:
-        """Warn where the program's variables begin with other values than when the run began: it was edited."""
+        """Warn if the program's initial values changed since the run began: it was edited."""
         recorded = None if self.record is None else self.record.initial
         differing = None if recorded is None else initial_values.differences(recorded, initial)
         if differing is not None:
             logger.warning(
-                "the model begins with other values than when the run in %s began: %s. The run continues with those of"
-                " its checkpoint. To begin with the new ones use another model_dir, and warm_start to keep weights",
+                "the model's initial values changed since the run in %s began: %s. The run continues with those of"
+                " its checkpoint. To use the new ones, choose another model_dir, with warm_start to keep weights",
                 self.model_dir,
                 differing,
             )
@@ -344,30 +344,30 @@ class Run:
     # -- checkpoints and kept policies --------------------------------------------------------------------------------
 
     def save(self, content: State) -> None:
-        """Write a checkpoint of this content.
+        """Write a checkpoint.
 
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
-            CheckpointError: it cannot be written, or the folder was removed while in use.
+            CheckpointError: it cannot be written, or the folder was removed during use.
         """
         step = content["counters"]["global_step"]
         refuse_non_finite(content["weights"], f"at global_step {step}; no checkpoint is saved")
         if not (self.model_dir / record.FILE).exists():
             raise CheckpointError(f"{self.model_dir} was removed while in use: {record.FILE} is missing")
         self.store.save(content)
-        self._record(num_envs=lanes_of(content))  # not before: a run that is killed meanwhile goes on as it was
+        self._record(num_envs=lanes_of(content))  # not earlier: a run killed before this point keeps its old number
         self.current = self.store.newest()
 
     def load(self) -> tuple[int, Mapping[str, Any]] | None:
-        """The newest checkpoint: its index and its content; None if there is none."""
+        """Load the newest checkpoint: its index and content; None if there is none."""
         loaded = self.store.open()
         if loaded is not None and self.record is None:
             raise CheckpointError(f"{self.model_dir} holds checkpoints, but {record.FILE} is missing")
         return loaded
 
     def newest_policy(self) -> PolicySnapshot | None:
-        """The policy in the newest checkpoint, read once; None if there is none."""
-        newest = self.store.newest()  # before loading: another process may write one meanwhile
+        """The policy in the newest checkpoint, cached; None if there is none."""
+        newest = self.store.newest()  # before loading: another process may write a checkpoint meanwhile
         if newest is None:
             return None
         if self._newest is None or self._newest[0] != newest:
@@ -378,7 +378,7 @@ class Run:
         return self._newest[1]
 
     def kept_policy(self, name: str) -> PolicySnapshot:
-        """The policy that was kept under a name; ``ValueError`` if there is none."""
+        """Read a kept policy; ``ValueError`` if there is none of this name."""
         path = self._policy_path(name)
         if not path.exists():
             raise ValueError(
@@ -388,27 +388,25 @@ class Run:
         return load_snapshot(name, path)
 
     def checkpoint_policy(self, number: int) -> PolicySnapshot:
-        """The policy in the checkpoint of this number, read once; named after it.
+        """The policy in the checkpoint of this number, cached; named after it.
 
         Raises:
-            ArgumentError: there is no such checkpoint; lists those that there are.
+            ArgumentError: there is no such checkpoint; lists existing ones.
             CheckpointError: it is damaged.
         """
         if self._numbered is None or self._numbered[0] != number:
             if number not in (kept := self.store.kept()):
                 there = f"only {', '.join(map(str, kept))}" if kept else "none at all"
-                message = (
-                    f"{self.model_dir} holds no checkpoint {number}, {there}; keep_checkpoint_max says how many stay"
-                )
+                message = f"{self.model_dir} holds no checkpoint {number}, {there}; keep_checkpoint_max limits them"
                 raise ArgumentError(message, "policy", number)
             self._numbered = number, snapshot_of(str(number), self.store.read(number))
         return self._numbered[1]
 
     def keep_policy(self, policy: PolicySnapshot, info: Mapping[str, Any]) -> Path:
-        """Write a policy as ``<model_dir>/<name>.safetensors``, with ``info`` inside."""
+        """Write a policy to ``<model_dir>/<name>.safetensors``, with ``info`` inside."""
         name = policy.name
         if name in ("", "last") or Path(name).name != name:
-            raise ValueError(f"a policy's name must be a file name without a folder, and not 'last'; got {name!r}")
+            raise ValueError(f"a policy's name must be a plain file name other than 'last'; got {name!r}")
         refuse_non_finite(policy.weights, f"in the policy {name!r}; it is not saved")
         path = self._policy_path(name)
         policy.save(path, info)
@@ -421,7 +419,7 @@ class Run:
 def _folder(model_dir: Any) -> Path:
     if model_dir is None:
         model_dir = tempfile.mkdtemp(prefix="axonrl-")
-        logger.warning("no model_dir given: this run is kept in %s", model_dir)
+        logger.warning("no model_dir given: saving this run in %s", model_dir)
     if not isinstance(model_dir, str | os.PathLike) or not str(model_dir):
         message = f"model_dir must be a path, or None for a temporary folder, got {model_dir!r}"
         raise ArgumentError(message, "model_dir", model_dir)
@@ -429,7 +427,7 @@ def _folder(model_dir: Any) -> Path:
 
 
 def _as_mapping(params: Any) -> Mapping[str, Any] | None:
-    """Params as a mapping of Python's values; of a dataclass such as ``DQNParams`` what differs from its defaults."""
+    """Convert params to a mapping of Python values; for a dataclass such as ``DQNParams``, only non-default ones."""
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
         pairs = {name: (plain(value), plain(default)) for name, (value, default) in given.items()}
@@ -446,7 +444,7 @@ def _as_mapping(params: Any) -> Mapping[str, Any] | None:
 
 
 def _refuse_beyond_float64(where: str, value: Any) -> None:
-    """Neither a program nor a record has a use for such integers."""
+    """Raise for integers that float64, and so programs and records, cannot hold."""
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         message = f"{where} must be a number that float64 holds, up to {sys.float_info.max:.2g}, got {shortened(value)}"
         raise ArgumentError(message, where, value)

@@ -1,4 +1,4 @@
-"""What a run will be, said before its first timestep."""
+"""Summary of a run before its first timestep."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .limits import UpdateSchedule
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of the model: the variables whose names have their first word in common (``online``, ``adam``).
+    """A part of the model: variables whose names share the first word (``online``, ``adam``).
 
-    ``trainable`` counts the parameters in variables that were created as such; ``acts`` tells whether PREDICT uses any.
+    ``trainable`` counts the parameters in trainable variables; ``acts``: does PREDICT use any of them?
     """
 
     parameters: int
@@ -26,11 +26,10 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class RunSummary:
-    """A run as ``Agent.check`` found it.
+    """A run as found by ``Agent.check``.
 
-    ``memory_bytes`` is None for a memory that does not say how many it has. ``schedule`` says when updates are due; the
-    first waits for a batch where nobody gave another. ``runtimes`` and ``why`` have an entry for the actor and one for
-    the learner.
+    ``memory_bytes`` is None if the memory does not report it. ``schedule`` says when updates are due; by default the
+    first waits for a batch. ``runtimes`` and ``why`` have an entry for the actor and one for the learner.
     """
 
     observation_space: gymnasium.Space[Any]
@@ -44,11 +43,11 @@ class RunSummary:
 
 
 def parts_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[str, Part]:
-    """The parts of a model, in the order in which they were created.
+    """The parts of a model, in order of creation.
 
     Args:
-        variables: all of them, by the names under which checkpoints hold them (``0007.online/dense/kernel``).
-        acting: those of PREDICT.
+        variables: all variables by their names in checkpoints (``0007.online/dense/kernel``).
+        acting: the variables of PREDICT.
     """
     parts: dict[str, Part] = {}
     for name, variable in variables.items():
@@ -64,7 +63,7 @@ def parts_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[st
 
 
 def table_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> str:
-    """The variables of a model, a line each, and their totals; arguments as for :func:`parts_of`."""
+    """Table of the variables of a model, with totals; arguments as for :func:`parts_of`."""
     rows = [("variable", "shape", "values", "acts")]
     for name, variable in variables.items():
         shape = ", ".join(map(str, variable.shape))

@@ -1,4 +1,4 @@
-"""The monitored session: what hooks see of a run, when it stops, and when it is saved."""
+"""The monitored session: hooks' view of a run, stopping, and saving."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _T = TypeVar("_T")
 
 
 class MonitoredSession:
-    """Training under observation: counters, hooks, checkpoints, limits. Made by ``Agent.session`` and ``Agent.train``.
+    """Training with counters, hooks, checkpoints and limits. Made by ``Agent.session`` and ``Agent.train``.
 
     Args:
-        run: where it is saved.
-        state: what the run's future follows from; changed in place.
-        env: the environments; None where the caller owns the loop.
-        hooks: who watches.
+        run: the run to save.
+        state: everything the run's future depends on; changed in place.
+        env: the environments; None if the caller owns the loop.
+        hooks: the hooks.
         evaluations: evaluates and records videos for hooks.
-        offline: are there updates alone, without timesteps?
+        offline: updates only, without timesteps?
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class MonitoredSession:
         self._evaluations = evaluations
         self._offline = offline
         self._loop = None if env is None or offline else Loop(state, env, self.monitor)
-        self._cuts = self._loop is None and not offline  # do checkpoints cut the episodes, which a caller runs?
+        self._cuts = self._loop is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
         self._interrupts = Interrupts()
         self._stop_reason: str | None = None
         self._failed = False
         self._checkpoint_asked = False
         self._unsaved = False
         self.saves = 0
-        """Checkpoints of this session."""
+        """Checkpoints saved in this session."""
         self.explores_by: float | None = None
-        """The mean level of actors elsewhere whose levels are not those of the model's exploration."""
-        self._kept: set[str] = set()  # names of policies that hooks keep
+        """Mean exploration level of actors elsewhere, if it differs from the model's."""
+        self._kept: set[str] = set()  # names of policies kept by hooks
 
     # -- what hooks may use -------------------------------------------------------------------------------------------
 
@@ -91,12 +91,12 @@ class MonitoredSession:
 
     @property
     def position(self) -> int:
-        """``global_timestep``, and the updates without timesteps (``Agent.learn``): what curves are drawn over."""
+        """``global_timestep``, plus updates without timesteps (``Agent.learn``): the horizontal axis of curves."""
         return self._state.position
 
     @property
     def timings(self) -> Timings:
-        """Where this session's time went."""
+        """Time spent in this session."""
         return self.monitor.timings
 
     @property
@@ -111,12 +111,12 @@ class MonitoredSession:
 
     @property
     def exploration(self) -> float:
-        """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
+        """The behaviour policy's current level (epsilon, standard deviation); NaN if it has none."""
         return self._state.stepper.level() if self.explores_by is None else self.explores_by
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the run is about to stop: a request, or a limit that is reached; None if it is not."""
+        """Why the run will stop, a request or a reached limit; None if it will not."""
         return self._stop_reason or self.monitor.limits.reached(self._state.stepper.counters)
 
     def weights(self) -> Mapping[str, Array]:
@@ -124,16 +124,16 @@ class MonitoredSession:
         return self._state.stepper.weights()
 
     def request_stop(self, reason: str) -> None:
-        """Stop after this timestep. The first reason given is kept."""
+        """Stop after this timestep. The first reason is kept."""
         self._stop_reason = self._stop_reason or reason or "a hook asked for it"
 
     def save_checkpoint(self) -> None:
-        """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep.
+        """Write a checkpoint: at once between timesteps; within an event, at the end of the timestep.
 
-        After an error there is nothing that could be saved: then a warning says that none is written.
+        After an error there is nothing to save, and a warning is logged.
         """
         if self._failed:
-            logger.warning("no checkpoint is written: the run has failed")
+            logger.warning("no checkpoint is saved: the run has failed")
         elif self._interrupts.held:
             self._checkpoint_asked = True
         else:
@@ -144,13 +144,13 @@ class MonitoredSession:
                 self._interrupts.release()
 
     def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
-        """Open the environments that ``evaluate`` will use, and trace EVAL, so that what is wrong shows at once."""
+        """Open the environments for ``evaluate``, and trace EVAL, so that errors show at once."""
         self._evaluations.prepare(env, episodes, eval_batches)
 
     def evaluate(
         self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
     ) -> Mapping[str, float]:
-        """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
+        """Run greedy episodes in separate environments, and EVAL on the memory, without influence on training."""
         facts = self._evaluations.evaluate(env, episodes, seed, eval_batches)
         for call in self._hooks.after_evaluation:
             call(self, facts)
@@ -158,7 +158,7 @@ class MonitoredSession:
         return facts.results
 
     def _keep_evaluated(self) -> None:
-        """Have a checkpoint of what was evaluated: what is left to learn in this timestep waits for it."""
+        """Request a checkpoint of the evaluated policy: remaining updates of this timestep wait for it."""
         if not self.config.save_checkpoints_at_evaluations or self._cuts or self._failed:
             return
         if self._interrupts.held:
@@ -167,18 +167,18 @@ class MonitoredSession:
             self.save_checkpoint()
 
     def prepare_video(self, env: Any = None) -> None:
-        """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
+        """Open the environment for ``record_video``, so that errors show at once."""
         self._evaluations.prepare_video(env)
 
     def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
-        """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
+        """Record a greedy episode in a separate environment as an mp4, without influence on training."""
         facts = self._evaluations.record_video(path, env)
         for call in self._hooks.after_video:
             call(self, facts)
         return facts.stats
 
     def prepare_policy(self, name: str) -> None:
-        """Reserve the name of a policy for one hook; ``ValueError`` if another one keeps a policy of that name."""
+        """Reserve a policy's name for one hook; ``ValueError`` if another hook uses it."""
         if name in self._kept:
             raise ValueError(
                 f"two EvaluationHooks keep a policy {name!r}: give one of them another name=, or keep_best=False"
@@ -186,14 +186,14 @@ class MonitoredSession:
         self._kept.add(name)
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        """Write the policy as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
+        """Write the policy to ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
         return self._run.keep_policy(self._state.snapshot(name), info)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
     @property
     def num_envs(self) -> int:
-        """Environments, or lanes where the caller owns the loop."""
+        """Number of environments, or of lanes if the caller owns the loop."""
         return self._state.stepper.lanes
 
     @property
@@ -206,7 +206,7 @@ class MonitoredSession:
 
     @contextlib.contextmanager
     def monitored(self, limits: Limits) -> Iterator[None]:
-        """Hooks' ``begin``; then the caller's timesteps; then a checkpoint and every hook's ``end``."""
+        """Call hooks' ``begin``, run the context, save a checkpoint, and call every hook's ``end``."""
         self.monitor.limits = self._state.stepper.limits = limits
         self._run.record_limits(limits.given())
         self._warn_of_no_update(limits)
@@ -226,7 +226,7 @@ class MonitoredSession:
         except KeyboardInterrupt as caught:
             error = caught
             if self._interrupts.held:
-                logger.warning("interrupted in the middle of a timestep: what came after the last checkpoint is lost")
+                logger.warning("interrupted in the middle of a timestep: progress since the last checkpoint is lost")
             else:
                 self._save_if_changed()
                 logger.warning("interrupted at timestep %d; saved in %s", self.global_timestep, self.model_dir)
@@ -241,7 +241,7 @@ class MonitoredSession:
                 self._hooks.end(self, EndFacts(self._reason(error), error, seconds, stopped))
             finally:
                 if error is None:
-                    self._save_if_changed()  # what hooks learned in their end, though that of another failed
+                    self._save_if_changed()  # includes state that hooks change in `end`, even if another's failed
 
     def _warn_of_no_update(self, limits: Limits) -> None:
         stepper = self._state.stepper
@@ -252,24 +252,24 @@ class MonitoredSession:
             logger.warning(why)
 
     def run(self) -> None:
-        """Timesteps until a limit is reached or a hook asks to stop."""
+        """Run timesteps until a limit is reached or a hook stops the run."""
         timestep, limits = self._timesteps(), self.monitor.limits
         counters, reached = self._state.stepper.counters, limits.reached
-        while self._stop_reason is None and (reached(counters) is None or self.owes(limits)):
+        while self._stop_reason is None and (reached(counters) is None or self.has_pending_updates(limits)):
             self.guarded(timestep)
 
-    def owes(self, limits: Limits) -> bool:
-        """Are updates left over: of a run that was killed at an evaluation's checkpoint, or that a limit ended?"""
-        return self._state.stepper.owes(limits)
+    def has_pending_updates(self, limits: Limits) -> bool:
+        """Are updates pending, from a run killed at an evaluation's checkpoint or ended by a limit?"""
+        return self._state.stepper.has_pending_updates(limits)
 
     def learn(self) -> None:
-        """Updates without timesteps, until a limit is reached or a hook asks to stop."""
+        """Run updates without timesteps until a limit is reached or a hook stops the run."""
         reached, counters = self.monitor.limits.reached, self._state.stepper.counters
         while self._stop_reason is None and reached(counters) is None:
             self.guarded(self.monitor.learn_offline)
 
     def run_episode(self) -> EpisodeStats:
-        """Timesteps until an episode has finished."""
+        """Run timesteps until an episode has finished."""
         timestep = self._timesteps()
         finished: Sequence[EpisodeStats] = ()
         while not finished:
@@ -282,7 +282,7 @@ class MonitoredSession:
         return self._loop.timestep
 
     def guarded(self, timestep: Callable[[], _T]) -> _T:
-        """Take a timestep, for whose end Ctrl-C and checkpoints wait; returns what it returns."""
+        """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result."""
         interrupts = self._interrupts
         if interrupts.held:
             self._refuse_torn()
@@ -298,9 +298,9 @@ class MonitoredSession:
             raise
         if self._checkpoint_asked:
             self._save()
-        while self.monitor.waits:  # what was evaluated is saved
+        while self.monitor.waits:  # save the evaluated policy
             self.monitor.waits = False
-            self._unsaved = self._unsaved or self.owes(self.monitor.limits)
+            self._unsaved = self._unsaved or self.has_pending_updates(self.monitor.limits)
             self.monitor.learn()
             if self._checkpoint_asked:
                 self._save()
@@ -312,7 +312,7 @@ class MonitoredSession:
     def _save(self) -> None:
         self._state.hooks = self._hooks.state_dict()
         if self._cuts:
-            self._state.cut()  # what a caller did since these episodes began cannot be replayed
+            self._state.cut()  # a caller's running episodes cannot be replayed
         self._run.save(self._state.content())
         self._checkpoint_asked = self._unsaved = False
         self.saves += 1
@@ -323,12 +323,12 @@ class MonitoredSession:
 
     def _refuse_torn(self) -> None:
         if self._interrupts.held:
-            raise ValueError("a timestep of this session failed or is under way: it cannot continue; open another one")
+            raise ValueError("a timestep of this session failed or is in progress: open a new session")
 
     def _reason(self, error: BaseException | None) -> str:
         if error is not None:
             text = ""
-            with contextlib.suppress(Exception):  # a user's error may fail to say what it is
+            with contextlib.suppress(Exception):  # a user's exception may fail to format
                 text = str(error)
             return f"{type(error).__name__}: {text}".removesuffix(": ")  # KeyboardInterrupt has no message
         return self.stop_reason or "the session was closed"

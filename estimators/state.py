@@ -1,4 +1,4 @@
-"""Everything that a run's future follows from."""
+"""Everything that a run's future depends on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .stepper import Stepper
 
 @dataclasses.dataclass
 class TrainingState:
-    """The parts of a run that change while it trains. ``state_dict`` of all of them is a checkpoint.
+    """The changing parts of a run; their ``state_dict`` is a checkpoint.
 
-    ``observation`` [N, ...] is where the running episodes stand; ``statistics`` is what the wrappers of ``env`` had
-    learnt when the state was saved; ``environment`` is the state of ``env`` then, where it saves one, and episodes need
-    no replay. Without an ``env`` a caller owns the loop, and running episodes cannot be replayed:
-    a checkpoint cuts them. ``waiting`` [N] tells which lanes had an action in flight then. ``offline_steps`` counts
-    the updates without timesteps, and ``stored`` has a digest of each set of episodes that the memory was filled with.
-    ``cluster`` is what the actors of a cluster go on from.
+    ``observation`` [N, ...] are the latest observations of the running episodes; ``statistics`` and ``environment`` are
+    the saved statistics of wrappers and, if ``env`` supports it, its saved state, which makes replay unnecessary.
+    Without an ``env``, a caller owns the loop, and a checkpoint cuts running episodes, as they cannot be replayed.
+    ``waiting`` [N] are the lanes with a pending action. ``offline_steps`` counts updates without timesteps, and
+    ``stored`` has a digest of each set of episodes stored in the memory. ``cluster`` is the state of a cluster's
+    actors.
     """
 
     stepper: Stepper
@@ -50,28 +50,27 @@ class TrainingState:
 
     @property
     def position(self) -> int:
-        """Timesteps, and updates without any."""
+        """Timesteps, plus updates without timesteps."""
         return self.stepper.counters.global_timestep + self.offline_steps
 
     def snapshot(self, name: str = "last") -> PolicySnapshot:
-        """The policy as it is now."""
+        """The current policy."""
         return self.stepper.snapshot(name, self.current_statistics())
 
     def current_statistics(self) -> State | None:
-        """What the wrappers of the environment have learnt until now."""
+        """Current statistics of the environment's wrappers."""
         return self.statistics if self.env is None else statistics_of(self.env.env)
 
     def bring_back(self, env: BatchedEnvironment) -> str | None:
-        """Make ``env`` stand where the running episodes do.
+        """Restore ``env`` to the state of the running episodes.
 
-        Its own state is handed back to it, where it saved one; else episodes are replayed, or cut where that leads
-        nowhere.
+        Uses its saved state, if there is one; otherwise replays episodes, or cuts them if that fails.
 
         Returns:
             Why the run does not resume exactly in this environment; None if it does.
 
         Raises:
-            ValueError: its wrappers are not those whose statistics were saved.
+            ValueError: its wrappers do not match the saved statistics.
         """
         if self.statistics is None:
             self.statistics = statistics_of(env.env)
@@ -81,7 +80,7 @@ class TrainingState:
             if env.not_exact is not None:
                 self.episodes.cut()
                 return env.not_exact
-            if not running.any() or self._handed_back(env):
+            if not running.any() or self._restored(env):
                 return None
             try:
                 observation, returns = self.episodes.replay(env)
@@ -93,8 +92,8 @@ class TrainingState:
         self.observation = observation
         return None if reproduced else "it does not repeat an episode from its seed and actions"
 
-    def _handed_back(self, env: BatchedEnvironment) -> bool:
-        """Whether ``env`` took over the state that was saved: not so if that is another kind of environment's."""
+    def _restored(self, env: BatchedEnvironment) -> bool:
+        """Whether ``env`` restored its saved state; False if that belongs to another kind of environment."""
         if self.environment is None or not env.saves_state:
             return False
         try:
@@ -104,12 +103,12 @@ class TrainingState:
         return True
 
     def cut(self) -> None:
-        """The running episodes end here, truncated: those of lanes whose caller owns the loop, at a checkpoint."""
+        """End the running episodes, truncated; at checkpoints of a caller's lanes."""
         self.episodes.cut()
         self.stepper.behaviour.begin(np.ones(self.stepper.lanes, np.bool_))
 
     def state_dict(self) -> State:
-        """What a checkpoint holds, in arrays of its own."""
+        """Content of a checkpoint, copied."""
         self.statistics = self.current_statistics()
         running = bool(self.episodes.running.any())
         if self.env is not None:
@@ -130,18 +129,18 @@ class TrainingState:
         return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
 
     def content(self) -> State:
-        """A checkpoint's content, to be written before training goes on: what the memory stores is not copied."""
+        """Content of a checkpoint to be written at once: the memory's arrays are not copied."""
         with as_views():
             return self.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> int:
-        """Take over a checkpoint. If it is of another number of lanes, new episodes begin in all of them.
+        """Restore a checkpoint. If it has another number of lanes, new episodes begin in all of them.
 
         Returns:
-            Of how many lanes it is.
+            Number of lanes of the checkpoint.
 
         Raises:
-            ValueError: it is another model's or another memory's.
+            ValueError: it belongs to another model or memory.
         """
         lanes = lanes_of(state)
         if lanes == self.stepper.lanes:
@@ -162,7 +161,7 @@ class TrainingState:
 
 
 def lanes_of(state: Mapping[str, Any]) -> int:
-    """Of how many lanes a checkpoint is."""
+    """Number of lanes of a checkpoint."""
     return len(state["episodes"]["running"])
 
 

@@ -1,4 +1,4 @@
-"""Stepper: acting and learning, defined in one place, without an environment, a folder or hooks."""
+"""Stepper: acting and learning, without environment, folder or hooks."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from .limits import Limits, UpdateSchedule
 from .update_schedule import waiting
 
 _PATIENCE: Final = 100
-"""Updates after which a policy that has not changed is warned of."""
+"""Updates after which an unchanged policy causes a warning."""
 
 
 class Stepper:
-    """A program, traced or compiled, with its executor, memory, exploration, generators, schedule and counters.
+    """A program with its executor, memory, exploration, generators, schedule and counters.
 
-    A *lane* is one stream of experience: one environment, or one caller. Arrays have the leading axis N, the number of
-    lanes. Updates follow from ``global_timestep``: each :meth:`store` (or :meth:`store_one`) adds those that become due
-    to ``pending_updates``, and whoever drives the stepper calls :meth:`learn` that often.
+    A *lane* is one stream of experience: one environment, or one caller. Arrays have a leading axis N, the number of
+    lanes. Updates depend on ``global_timestep``: each :meth:`store` (or :meth:`store_one`) adds those that become due
+    to ``pending_updates``, and the driver of the stepper calls :meth:`learn` that many times.
 
     Args:
-        predict: what acts.
-        train: what learns.
+        predict: the acting mode.
+        train: the learning mode.
         executor: runs both.
         memory: built for these lanes, with the generator ``"memory"`` of ``rngs``.
         lanes: N.
         rngs: the run's generators, by name.
-        schedule: when updates are due; not used by a memory that fills and empties.
-        lock: held by each call, so that several threads may call; that of whoever else runs the executor.
+        schedule: when updates are due; rollout memories ignore it.
+        lock: held during each call, for use by several threads; shared with other users of the executor.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class Stepper:
         self.memory = memory
         self.lanes = lanes
         self.behaviour = Behaviour(predict, executor, lanes, rngs["exploration"])
-        """What acts."""
+        """The behaviour policy."""
         self.exploration = self.behaviour.exploration
         self.generators = rngs
         self.schedule = schedule
         self.counters = Counters()
         self.limits = Limits()
-        """Where the run ends: what its progress is measured by."""
+        """Limits of the run, which define its progress."""
         self.pending_updates = 0
-        """Updates that are due and have not been run."""
+        """Updates that are due and not run yet."""
         self._untrained: dict[str, Array] = {}
         self._metrics = train.metrics
         self._noise = train.noise
@@ -101,21 +101,21 @@ class Stepper:
         schedule: UpdateSchedule | None = None,
         runtime: str = "auto",
     ) -> Stepper:
-        """A stepper of its own: the model is traced, an executor chosen and the memory built.
+        """Make a stepper: trace the model, choose an executor and build the memory.
 
         Args:
             model_fn: the model.
             observation_space: of one lane.
             action_space: of one lane.
-            memory: a new one; it is built here.
+            memory: a new one; built here.
             params: for ``model_fn``.
             lanes: N.
-            seed: of initial weights and of all generators.
+            seed: for initial weights and all generators.
             schedule: when updates are due; None for the default of ``Agent.train``.
             runtime: as in ``RunConfig``.
 
         Raises:
-            ValueError: model, memory and spaces do not fit.
+            ValueError: model, memory and spaces do not fit together.
         """
         from ..runtimes.executor_choice import choose
         from ..runtimes.tracing.program import Program
@@ -144,17 +144,17 @@ class Stepper:
         seed: int | None = None,
         schedule: UpdateSchedule | None = None,
     ) -> Stepper:
-        """A stepper of its own, of a program that ``Agent.compile`` wrote: no TensorFlow is loaded.
+        """Make a stepper from a program written by ``Agent.compile``; TensorFlow is not loaded.
 
         Args:
-            directory: the program's, or the program itself: one with other params than it was compiled with, say.
-            memory: a new one, of the settings that it was compiled for; it is built here.
+            directory: the program's folder, or the program itself, for example with other params.
+            memory: a new one, with the compiled settings; built here.
             lanes: N.
-            seed: as for :meth:`make`; None for the one that it was compiled with.
+            seed: as for :meth:`make`; None for that of the compilation.
             schedule: as for :meth:`make`.
 
         Raises:
-            ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory gives other batches.
+            ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory has other batches.
         """
         program = directory if isinstance(directory, CompiledProgram) else compiled.read(directory)
         learner = Learner(program, program.weights(program.seed if seed is None else seed))
@@ -171,9 +171,9 @@ class Stepper:
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, observation: ArrayTree, lanes: Array | None = None) -> tuple[ArrayTree, dict[str, Any]]:
-        """The behaviour policy's actions [N, ...], and what is to be stored with them.
+        """Choose the behaviour policy's actions [N, ...]; returns them, and what to store with them.
 
-        The arguments are those of :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>`.
+        See :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>` for arguments.
         """
         with self.lock:
             if self._tell_progress is not None:
@@ -182,10 +182,10 @@ class Stepper:
             return action, recorded
 
     def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[ArrayTree, dict[str, Any]]:
-        """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
+        """Act for some of the lanes: row k belongs to ``lanes[k]``; otherwise like :meth:`act`.
 
         Raises:
-            ValueError: the exploration has a state for each lane, and no ``act_for``.
+            ValueError: the exploration has a state per lane, but no ``act_for``.
         """
         with self.lock:
             if self._tell_progress is not None:
@@ -195,15 +195,15 @@ class Stepper:
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def owes(self, limits: Limits) -> bool:
-        """Are updates owed that a limit on steps allows?"""
+    def has_pending_updates(self, limits: Limits) -> bool:
+        """Are updates pending that a limit on steps allows?"""
         return self.pending_updates > 0 and self.counters.global_step != limits.steps
 
     def store(self, batch: Mapping[str, Any], acted: Array | None = None) -> None:
-        """Store a transition of every lane, count it, and note which updates it makes due.
+        """Store a transition of every lane, count it, and add the updates that become due.
 
         Args:
-            batch: ``observation, action, reward, terminated, truncated, next_observation`` and what was recorded,
+            batch: ``observation, action, reward, terminated, truncated, next_observation`` and recorded extras,
                 [N, ...].
             acted: bool [N], False for lanes without a transition; None if all have one.
         """
@@ -216,13 +216,13 @@ class Stepper:
                 self.count(int(np.count_nonzero(acted)))
 
     def store_one(self, transition: Mapping[str, Any]) -> None:
-        """As :meth:`store`, for the only lane: values without a batch axis, which takes less time."""
+        """Store a transition of a single lane, without a batch axis; faster than :meth:`store`."""
         with self.lock:
             self.memory.step(**transition)
             self.count(1)
 
     def count(self, timesteps: int) -> None:
-        """Count timesteps that the memory has stored, and note which updates they make due."""
+        """Count timesteps that the memory has stored, and add the updates that become due."""
         counters = self.counters
         before = counters.global_timestep
         counters.global_timestep = now = before + timesteps
@@ -232,11 +232,11 @@ class Stepper:
             self.pending_updates += self.due(before, now)
 
     def due(self, before: int, now: int) -> int:
-        """How many updates become due on the way from one timestep to a later one."""
+        """Number of updates that become due between two timesteps."""
         return self.schedule.due_between(before, now)
 
     def learn(self) -> UpdateFacts:
-        """Run one update, on a batch of the memory."""
+        """Run one update on a batch of the memory."""
         with self.lock:
             return self._learn()
 
@@ -260,22 +260,22 @@ class Stepper:
         return UpdateFacts(loss, dict(zip(self._metrics, metrics)))  # noqa: B905 (strict takes half as long again)
 
     def warn_unchanged(self) -> None:
-        """Warn, once, if all updates since the run began left PREDICT's variables as they were."""
+        """Warn once if no update of the run has changed PREDICT's variables."""
         before, self._untrained = self._untrained, {}
         if before:
             warn_unchanged(before, self.executor.get_predict_weights(), self.counters.global_step)
 
     @property
     def needs_limits(self) -> bool:
-        """Does the model or the exploration follow the run's progress?"""
+        """Does the model or the exploration depend on the run's progress?"""
         return self._reads_progress or self._tell_progress is not None
 
     @property
     def progress(self) -> float:
-        """The share of the run that is done, 0 .. 1; 0 where it has no limits and nothing follows it.
+        """Progress of the run, 0 .. 1; 0 if it has no limits and nothing depends on it.
 
         Raises:
-            ArgumentError: something follows it, and the run has no limits.
+            ArgumentError: something depends on it, but the run has no limits.
         """
         if self.limits.given():
             return self.limits.progress(self.counters)
@@ -286,7 +286,7 @@ class Stepper:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def level(self) -> float:
-        """How much the behaviour policy explores now; NaN if it does not say, or follows a run of unknown length."""
+        """Current level of exploration; NaN if unknown, or if it depends on a run of unknown length."""
         if self._tell_progress is not None:
             if not self.limits.given():
                 return float("nan")
@@ -300,22 +300,22 @@ class Stepper:
 
     @property
     def _kind(self) -> str:
-        """Of the memory; that of the whole where it is spread over shards."""
+        """Kind of the memory; for shards, of the whole memory."""
         return type(getattr(self.memory, "whole", self.memory)).__name__
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
+        """Set PREDICT's variables, or all; sets none, and raises ``ValueError``, if names, shapes or dtypes differ."""
         with self.lock:
             self.executor.set_weights(weights)
 
     def snapshot(self, name: str = "last", statistics: State | None = None) -> PolicySnapshot:
-        """The policy as it is now."""
+        """The current policy."""
         with self.lock:
             weights, counters = self.executor.get_predict_weights(), dataclasses.replace(self.counters)
         return PolicySnapshot(name, weights, statistics, counters)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that acting and learning follow from."""
+        """Everything that acting and learning depend on."""
         with self.lock:
             return {
                 "counters": dataclasses.asdict(self.counters),
@@ -327,15 +327,15 @@ class Stepper:
             }
 
     def load_state_dict(self, state: Mapping[str, Any], *, other_lanes: bool = False) -> None:
-        """Take over what :meth:`state_dict` returned.
+        """Restore what :meth:`state_dict` returned.
 
         Args:
-            state: what it returned.
-            other_lanes: was it of another number of lanes? Then what belongs to a lane begins anew (the recurrent
-                state, that of the exploration), and what the memory holds is dealt out; a rollout is left out.
+            state: the saved state.
+            other_lanes: has it another number of lanes? If so, per-lane states (recurrent, exploration) start over, and
+                the contents of the memory are redistributed; a partial rollout is dropped.
 
         Raises:
-            ValueError: it is another model's or another memory's.
+            ValueError: it belongs to another model or memory.
         """
         with self.lock:
             self._take_over(state, other_lanes)
@@ -343,7 +343,7 @@ class Stepper:
     def _take_over(self, state: Mapping[str, Any], other_lanes: bool) -> None:
         kind = self._kind
         if state["memory"]["kind"] != kind:
-            raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, the Agent was given a {kind}")
+            raise ValueError(f"the checkpoint holds a {state['memory']['kind']}, but the Agent has a {kind}")
         had, has = set(state["weights"]), set(self.executor.get_weights())
         if had != has:
             raise ValueError(
@@ -363,7 +363,7 @@ class Stepper:
 
 
 def no_limits() -> ArgumentError:
-    """The error for a run without an end that something follows."""
+    """Error for a run without limits on whose progress something depends."""
     return ArgumentError(
         "a schedule follows the run (over: run), or the model reads labels['progress'], so the run's length must be"
         " known: use agent.train with max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",

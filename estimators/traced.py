@@ -1,4 +1,4 @@
-"""A run's model, traced from its ``model_fn``."""
+"""The model of a run, traced from its ``model_fn``."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ logger = logging.getLogger("axonrl")
 
 
 class TracedModel:
-    """What tracing, conversion and TensorFlow are needed for.
+    """Tracing, conversion and execution in TensorFlow.
 
     Args:
-        run: gives the function, its params, the spaces and the seed; keeps converted programs.
+        run: provides the function, its params, the spaces and the seed; stores converted programs.
 
     Raises:
-        ValueError: the function breaks the contract.
+        ValueError: the function is invalid.
     """
 
     def __init__(self, run: Run) -> None:
@@ -54,7 +54,7 @@ class TracedModel:
         return self._train
 
     def choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
-        """What runs PREDICT, and TRAIN once that is traced; ``kept`` are the executors that the run started with."""
+        """Choose the executor of PREDICT, and of TRAIN once traced; ``kept`` are the recorded executors."""
         from ..runtimes.executor_choice import choose
 
         return choose(self.program, self._train, self._run.config.runtime, kept, self._run.programs)
@@ -66,7 +66,7 @@ class TracedModel:
         return EvalMode(self.program, self._run.seed)
 
     def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT, with the noise of training or without it; ``ValueError`` if it cannot run there."""
+        """PREDICT alone in LiteRT, with or without the noise of training; ``ValueError`` if LiteRT cannot run it."""
         from ..runtimes.frozen import acting_program
 
         return acting_program(self.program, self._run.programs, noise=noise)
@@ -83,7 +83,7 @@ class TracedModel:
         return onnx_model(self.program, weights, observation, action_space)
 
     def retraced(self) -> Retraced:
-        """Makes an executor in another process, by tracing the function there."""
+        """Recipe that traces the function again in another process, to make an executor."""
         from ..runtimes.remote_trace import Retraced
 
         return Retraced(self._bound, self._observation, model_seed(self._run.seed))
@@ -91,7 +91,7 @@ class TracedModel:
     def frozen(self) -> FrozenActor | None:
         """LiteRT with constant weights, for a run that acts in TensorFlow only because its model is large.
 
-        It follows from the run's record and from the model, so that it is the same after a resume.
+        Depends only on the run's record and the model, so that it is the same after a resume.
         """
         from ..runtimes.frozen import freeze, pays
         from ..runtimes.litert.conversion import ConversionError

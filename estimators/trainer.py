@@ -1,4 +1,4 @@
-"""The trainer: builds what a run trains with, and opens its sessions."""
+"""The trainer: builds the parts of a training, and opens sessions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .run import Run
 from .session import MonitoredSession
 from .state import TrainingState
 from .stepper import Stepper, no_limits
-from .update_schedule import chosen, unlikely
+from .update_schedule import chosen, why_few_updates
 from .warm_start import Taken, WarmStart, refuse_other, take
 
 if TYPE_CHECKING:
@@ -56,33 +56,33 @@ logger = logging.getLogger("axonrl")
 
 @dataclasses.dataclass(frozen=True)
 class _Built:
-    """What is made once, when the first session is opened."""
+    """Parts made once, when the first session is opened."""
 
     state: TrainingState
     choice: Choice
     hooks: tuple[Any, ...]
-    """Those of the TRAIN spec."""
+    """Hooks of the TRAIN spec."""
     inexact_ops: tuple[str, ...]
     taken: Taken | None
-    """What a warm start took; None for a run that continues, or starts from initial weights of its own."""
+    """Weights taken by a warm start; None for a resumed run, or one with its own initial weights."""
     transition: Mapping[str, SpecTree]
-    """What the memory stores of one lane."""
+    """Specs of one lane's transition."""
     initial: Mapping[str, Any]
-    """Digests of the values with which the program's variables begin."""
+    """Digests of the program's initial values."""
 
 
 class Trainer:
     """Trains the model of a run.
 
     Args:
-        run: where it is kept.
-        model: what is trained.
+        run: the run.
+        model: the model to train.
         evaluator: evaluates the policy in training.
-        memory: where transitions go; None if there will be no training.
-        warm_start: where the initial weights of a new run come from.
+        memory: the memory of transitions; None without training.
+        warm_start: source of a new run's initial weights.
 
     Raises:
-        ArgumentError: the run was started from something else.
+        ArgumentError: the run was started from another source.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Trainer:
         if run.record is not None:
             refuse_other(run.record.warm_start, warm_start, run.model_dir)
         self.session: MonitoredSession | None = None
-        """The one that is open."""
+        """The open session."""
         self.source: Any = None
-        """Its environment as it was passed in, where there is one."""
+        """Its environment as the user passed it, if any."""
         self._run = run
         self._model = model
         self._evaluator = evaluator
@@ -108,14 +108,14 @@ class Trainer:
         self._is_fresh = True
         """Do the program's variables have their initial values?"""
         self._doubt: str | None = None
-        """What was said of the schedule."""
+        """Schedule warnings already logged."""
         self._alone = threading.Lock()
         self._thread = ""
-        """The name of the one that has the session."""
+        """Name of the thread with the session."""
 
     @property
     def counters(self) -> Counters:
-        """Progress of the run: in training, or in its newest checkpoint."""
+        """Progress of the run: in training, or of its newest checkpoint."""
         if self._built is not None and self._run.store.newest() == self._run.current:
             return self._built.state.counters
         newest = self._run.newest_policy()
@@ -131,13 +131,13 @@ class Trainer:
     def opened(
         self, env: Any, hooks: Sequence[Any], schedule: UpdateSchedule | None = None, *, endless: bool = False
     ) -> Iterator[MonitoredSession]:
-        """A session in an environment, which stands where the running episodes do.
+        """Open a session in an environment, in the state of the running episodes.
 
         Args:
             env: environment, vector environment or id.
-            hooks: those that the user gave.
-            schedule: checked against the memory; None if that is done later.
-            endless: no limit is known, so nothing may follow the run.
+            hooks: the user's hooks.
+            schedule: checked against the memory; None to do that later.
+            endless: no limit is known, so nothing may depend on the run's progress.
         """
         self._refuse_early(hooks)
         with contextlib.ExitStack() as closing:
@@ -148,12 +148,12 @@ class Trainer:
 
     @contextlib.contextmanager
     def offline(self, data: Any, env: Any, hooks: Sequence[Any], *, endless: bool) -> Iterator[MonitoredSession]:
-        """A session without timesteps, which learns from what the memory holds.
+        """Open a session without timesteps, which learns from the contents of the memory.
 
         Args:
-            data: what is stored first: a file or a folder of episodes, or episodes; None for nothing.
+            data: stored first: a file or folder of episodes, or episodes; None for nothing.
             env: environment, vector environment, id or two spaces; None for the spaces of the run.
-            hooks: those that the user gave.
+            hooks: the user's hooks.
             endless: as for :meth:`opened`.
         """
         self._refuse_early(hooks)
@@ -166,10 +166,10 @@ class Trainer:
     def over(
         self, lanes: Lanes, hooks: Sequence[Any], schedule: UpdateSchedule | None, *, endless: bool
     ) -> Iterator[MonitoredSession]:
-        """A session over these lanes; its state is that of the newest checkpoint."""
+        """Open a session for these lanes, in the state of the newest checkpoint."""
         self._refuse_early(hooks)
         if not self._alone.acquire(blocking=False):
-            raise self._has_session()
+            raise self._session_error()
         self._thread = threading.current_thread().name
         with contextlib.ExitStack() as closing:
             closing.callback(self._alone.release)
@@ -181,7 +181,7 @@ class Trainer:
                     raise no_limits()
                 watching = Hooks(with_defaults(self._run.config, [*hooks, *built.hooks]))
                 watching.load_state_dict(state.hooks)
-                split_state({"hooks": watching.state_dict()})  # refuses now what could not be saved later
+                split_state({"hooks": watching.state_dict()})  # fails now rather than when saving
                 self._evaluator.training_environment = None if lanes.offline else lanes.source
                 live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._eval_mode, closing)
                 self.session = MonitoredSession(self._run, state, lanes.env, watching, live, offline=lanes.offline)
@@ -197,7 +197,7 @@ class Trainer:
                 self._bring_back(state, lanes)
                 yield self.session
             except BaseException:
-                self._run.current = None  # what is in memory may be torn: the next session begins from the disk
+                self._run.current = None  # memory may be torn: the next session starts from disk
                 raise
             finally:
                 self.session = self.source = self._evaluator.training_environment = None
@@ -206,25 +206,25 @@ class Trainer:
 
     @contextlib.contextmanager
     def using(self, memory: Memory) -> Iterator[None]:
-        """Train with this memory for a while; before and afterwards all is built anew, from the checkpoint."""
-        self._build_anew()
+        """Train with this memory within the context; everything is rebuilt from the checkpoint before and after."""
+        self._rebuild()
         before, self.memory = self.memory, memory
         try:
             yield
         finally:
             self.memory, self._built, self._run.current = before, None, None
 
-    def _build_anew(self) -> None:
-        """Before the next session all is built anew, from the checkpoint; a memory is built once, so it is another."""
+    def _rebuild(self) -> None:
+        """Rebuild everything from the checkpoint for the next session, with a new memory."""
         if self._built is not None:
             self.memory = like(self.needed_memory())
         self._built = self._run.current = None
 
     def use_schedule(self, asked: UpdateSchedule) -> None:
-        """Update by this schedule; what was not given is what the run has recorded, or else waits for a batch.
+        """Set the update schedule; values not given come from the run's record, or wait for a batch.
 
         Raises:
-            ValueError: a first update that was given comes before the memory can fill a batch.
+            ValueError: a given first update comes before the memory can fill a batch.
         """
         run, memory, stepper = self._run, self.needed_memory(), self.state().stepper
         recorded = {} if run.record is None else run.record.schedule or {}
@@ -234,45 +234,45 @@ class Trainer:
         if run.model_fn is not None and run.model_name is not None and run.model_name in registry.BUILT_IN["model_fn"]:
             from ..models.blocks.params import params_of
 
-            doubt = unlikely(stepper.schedule, params_of(run.model_name), stepper.lanes)
+            doubt = why_few_updates(stepper.schedule, params_of(run.model_name), stepper.lanes)
             if doubt is not None and doubt != self._doubt:
                 logger.warning(doubt)
             self._doubt = doubt
         run.record_schedule(stepper.schedule.as_dict())
 
     def mark_not_exact(self, why: str) -> None:
-        """The run of the open session does not resume exactly from now on."""
+        """Mark the run of the open session as not exact from now on."""
         self._run.mark_not_exact(why)
 
     def transition(self) -> Mapping[str, SpecTree]:
-        """What the memory of the open session stores of one lane."""
+        """Specs of one lane's transition in the open session."""
         if self._built is None:
             raise ValueError("no session is open")
         return self._built.transition
 
     def state(self) -> TrainingState:
-        """What the open session trains."""
+        """The training state of the open session."""
         if self._built is None:
             raise ValueError("no session is open")
         return self._built.state
 
     def _refuse_early(self, hooks: Sequence[Any]) -> None:
-        """What can be refused before anything is opened or written."""
+        """Raise what can be raised before anything is opened or written."""
         self.needed_memory()
         Hooks(hooks)
         if self._alone.locked():
-            raise self._has_session()
+            raise self._session_error()
 
-    def _has_session(self) -> ValueError:
+    def _session_error(self) -> ValueError:
         where = f" in thread {self._thread!r}" if self._thread != threading.current_thread().name else ""
         return ValueError(f"this Agent has a session open already{where}: train it in one thread at a time")
 
     def _prepare(self, lanes: Lanes, schedule: UpdateSchedule | None) -> _Built:
-        """Build what trains, and load the newest checkpoint, if there is one."""
+        """Build the parts, and load the newest checkpoint, if there is one."""
         run = self._run
         self._refuse_others(lanes)
         if self._built is not None and self._built.state.stepper.lanes != lanes.number:
-            self._build_anew()
+            self._rebuild()
         memory = self.needed_memory()
         if lanes.masks is not None and hasattr(memory, "drop_surplus"):
             memory.drop_surplus()
@@ -305,14 +305,14 @@ class Trainer:
         return self._built
 
     def _refuse_others(self, lanes: Lanes) -> None:
-        """What the run cannot go on with."""
+        """Raise for lanes that cannot continue the run."""
         run = self._run
-        run.adopt(record.read(run.model_dir))  # anew: another Agent may have continued the run meanwhile
+        run.adopt(record.read(run.model_dir))  # again: another Agent may have continued the run
         try:
             run.take_spaces(lanes.observation_space, lanes.action_space)
         except ValueError:
             if (policy := run.newest_policy()) is not None:
-                lanes.refuse_others(policy.statistics)  # a wrapper that is missing says more than spaces that differ
+                lanes.refuse_others(policy.statistics)  # a missing wrapper is more informative than other spaces
             raise
         if lanes.like is None:
             run.refuse_other_count(lanes.number)
@@ -335,8 +335,8 @@ class Trainer:
         rngs = generators(run.seed)
         if hasattr(memory, "place_in"):
             memory.place_in(run.model_dir)
-        memory.build(shapes.transition, lanes.number, rngs["memory"])  # last: what is refused before can be repeated
-        if hasattr(memory, "trust_identity"):  # no array that it is handed changes while an episode runs
+        memory.build(shapes.transition, lanes.number, rngs["memory"])  # last, so that a failed attempt can be repeated
+        if hasattr(memory, "trust_identity"):  # arrays passed to it do not change during an episode
             memory.trust_identity()
         stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, UpdateSchedule(), lock=self._model.lock)
         episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
@@ -345,7 +345,7 @@ class Trainer:
         return _Built(state, choice, train.training_hooks, inexact_ops, taken, shapes.transition, initial)
 
     def _taken(self, executor: Executor) -> Taken | None:
-        """The initial weights of a run that starts now are those of the warm start, where it has them."""
+        """Set the initial weights of a new run to those of the warm start, where it has them."""
         if self.warm_start is None or self._run.store.newest() is not None:
             return None
         program = self._model.program
@@ -354,7 +354,7 @@ class Trainer:
         return taken
 
     def _load(self, newest: int, state: TrainingState) -> None:
-        """Take over the newest checkpoint, unless the state is that already or follows from it."""
+        """Restore the newest checkpoint, unless the state equals or continues it."""
         run = self._run
         if newest == run.current or (loaded := run.load()) is None:
             return
@@ -363,21 +363,21 @@ class Trainer:
             before, now = state.load_state_dict(content), state.stepper.lanes
         except (KeyError, ValueError) as error:
             raise ValueError(
-                f"checkpoint {index} of {run.model_dir} does not fit this Agent: {error}; pass the model_fn, params"
-                " and memory that it was trained with, or another model_dir"
+                f"checkpoint {index} of {run.model_dir} does not fit this Agent: {error}. Pass the model_fn, params"
+                " and memory of its training, or another model_dir"
             ) from error
         run.current = newest
         if before != now:
             why = (
-                f"it had {before} environments until timestep {state.counters.global_timestep}, and goes on in {now}:"
-                " new episodes begin in all of them, explorations and recurrent states begin anew"
+                f"it had {before} environments until timestep {state.counters.global_timestep}, and continues in {now}:"
+                " all begin new episodes, explorations and recurrent states start over"
             )
             if self.needed_memory().is_rollout and (left := timesteps_in(content["memory"]["state"])):
-                why += f"; {left} timesteps of a rollout are left out"
+                why += f"; {left} timesteps of a partial rollout are dropped"
             run.mark_not_exact(why)
 
     def _start(self, built: _Built, lanes: Lanes, schedule: UpdateSchedule | None) -> None:
-        """The run starts: its record and its first checkpoint are written."""
+        """Start the run: write its record and its first checkpoint."""
         start, taken = self.warm_start, built.taken
         self._run.start(
             lanes.number,
@@ -391,13 +391,13 @@ class Trainer:
         if built.inexact_ops:
             ops = ", ".join(built.inexact_ops)
             self._run.mark_not_exact(
-                f"model_fn runs TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact"
+                f"model_fn uses TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact"
             )
         self._run.save(built.state.content())
         self._run.programs.keep()
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Give the run other weights: PREDICT's, or all; in training and in a new checkpoint."""
+        """Replace the run's weights, PREDICT's or all, in training and in a new checkpoint."""
         run, arrays = self._run, {name: np.asarray(value) for name, value in weights.items()}
         refuse_non_finite(arrays, "in the given weights")
         if self.session is not None:
@@ -408,7 +408,7 @@ class Trainer:
             newest = run.store.newest()
             if newest is None or (loaded := run.load()) is None:
                 raise ValueError(
-                    f"set_weights needs a run, and {run.model_dir} holds none; to start one from these weights, use"
+                    f"set_weights needs a run, but {run.model_dir} holds none; to start one from these weights, use"
                     " Agent(..., warm_start=weights)"
                 )
             program, before = self._model.program, loaded[1]["weights"]
@@ -421,11 +421,11 @@ class Trainer:
                 )
             check_weights(program.name, arrays, {name: every[name] for name in acting}, every)
             run.save({**loaded[1], "weights": {**before, **arrays}})
-            run.current = None  # the next session begins from the disk
+            run.current = None  # the next session starts from disk
 
     def _bring_back(self, state: TrainingState, lanes: Lanes) -> None:
         if lanes.offline:
-            return  # nobody acts: running episodes wait
+            return  # without acting, running episodes wait
         if lanes.env is None:
             lanes.refuse_others(state.statistics)
             state.cut()
@@ -440,7 +440,7 @@ class Trainer:
 
 
 def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:
-    """What the wrappers of a new run's environment have learnt: of a warm start, what those of the other run had."""
+    """Initial statistics of a new run's wrappers: those of a warm start, if there are any."""
     like = lanes.env or lanes.like
     if like is None:
         return {}
@@ -448,7 +448,9 @@ def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:
     if taken is not None and taken.statistics is not None:
         if (found := taken_over(like.env, taken.statistics)) is not None:
             return found
-        logger.warning("warm start: the statistics of normalising wrappers are not taken; this environment has others")
+        logger.warning(
+            "warm start: statistics of normalising wrappers are not taken: this environment has other wrappers"
+        )
     elif taken is not None and own:
-        logger.warning("warm start: the source has no statistics; those of %s begin anew", " and ".join(names_of(own)))
+        logger.warning("warm start: the source has no statistics; those of %s start over", " and ".join(names_of(own)))
     return own

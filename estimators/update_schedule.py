@@ -1,4 +1,4 @@
-"""When updates are due: what a caller gave, what the run recorded, what the memory can fill, and what is doubtful."""
+"""The update schedule of a session: arguments, the run's record, and limits of the memory."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..core.protocols import Memory
 from .limits import Default, UpdateSchedule
 
 _PATIENCE: Final = 1_000_000
-"""Timesteps after which a memory that still cannot fill a batch never says that it could."""
+"""Timesteps within which a memory must become ready to sample."""
 logger = logging.getLogger("axonrl")
 
 
 def chosen(asked: UpdateSchedule, recorded: Mapping[str, int], memory: Memory, run: str) -> UpdateSchedule:
-    """The schedule of a session. What was not given is what the run has recorded, or else waits for a batch.
+    """Choose the schedule of a session. Values not given come from the run's record, or wait for a batch.
 
     Args:
-        asked: what the caller gave.
-        recorded: of the run, by the names of the arguments; empty for a new one.
+        asked: the caller's arguments.
+        recorded: the run's record, by argument name; empty for a new run.
         memory: built.
-        run: its name, for the log.
+        run: name of the run, for the log.
 
     Raises:
-        ValueError: a first update that was given comes before the memory can fill a batch.
+        ValueError: a given first update comes before the memory can fill a batch.
     """
     if memory.is_rollout:
         return asked
@@ -38,13 +38,13 @@ def chosen(asked: UpdateSchedule, recorded: Mapping[str, int], memory: Memory, r
     check_first_update(asked, memory)
     waits = waiting(schedule, memory)
     if waits != schedule:
-        told = "first_update was not given: it is %d, when the %s can fill a batch of %d"
-        logger.info(told, waits.first_update, type(memory).__name__, memory.batch_size)
+        message = "first_update was not given: it is %d, when the %s can fill a batch of %d"
+        logger.info(message, waits.first_update, type(memory).__name__, memory.batch_size)
     return waits
 
 
 def why_no_update(schedule: UpdateSchedule, memory: Memory, timestep: int, end: int) -> str | None:
-    """Why nothing is learned on the way from a timestep to the last one; None if something is, or it is not known."""
+    """Explain why there will be no update between two timesteps; None if there will be, or if that is unknown."""
     if not memory.is_rollout:
         if schedule.due(end) > 0:
             return None
@@ -53,31 +53,31 @@ def why_no_update(schedule: UpdateSchedule, memory: Memory, timestep: int, end: 
         size = getattr(memory, "size", None)
         if not isinstance(size, int) or len(memory) + end - timestep >= size:
             return None
-        when = f"the {type(memory).__name__} is full, and learned from, after {size:,}"
+        when = f"the {type(memory).__name__} is first full after {size:,}"
     return f"no update will be made: training ends at timestep {end:,}, and {when}"
 
 
-def unlikely(schedule: UpdateSchedule, params: type[Any], lanes: int) -> str | None:
-    """What to say of far fewer updates than the paper of a built-in algorithm makes; None where there are enough.
+def why_few_updates(schedule: UpdateSchedule, params: type[Any], lanes: int) -> str | None:
+    """Warning for far fewer updates than in the paper of a built-in algorithm; None if there are enough.
 
     Args:
         schedule: when updates are due.
-        params: the class of the algorithm's parameters.
-        lanes: N; with an update for each vector step there is one for N timesteps.
+        params: class of the algorithm's parameters.
+        lanes: N; one update per vector step is one per N timesteps.
     """
     every, paper = schedule.update_frequency, params.paper_update_frequency
     if paper is None or every <= max(4, lanes) * paper:
         return None
     name = params.__name__.removesuffix("Params")
-    often = "in every timestep" if paper == 1 else f"in every {paper} timesteps"
-    return f"update_frequency is {every}; {name}'s paper learns {often}"
+    often = "at every timestep" if paper == 1 else f"every {paper} timesteps"
+    return f"update_frequency is {every}; {name}'s paper updates {often}"
 
 
 def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
-    """The schedule, where nobody gave its first update, with one that waits until the memory can fill a batch.
+    """Replace a default first update with one that waits until the memory can fill a batch.
 
     Args:
-        schedule: what is asked for.
+        schedule: the requested schedule.
         memory: built.
     """
     first = schedule.first_update
@@ -86,9 +86,9 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
     high = first
     while not memory.can_sample(high):
         if high > _PATIENCE:
-            return schedule  # a memory that never says so: updates that are due are skipped, and said
+            return schedule  # a memory that never fills a batch: due updates are skipped, with a warning
         high *= 2
-    low = high // 2  # not enough
+    low = high // 2  # too few timesteps
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if memory.can_sample(middle) else (middle, high)
@@ -96,7 +96,7 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
 
 
 def check_first_update(schedule: UpdateSchedule, memory: Memory) -> None:
-    """Raise ``ValueError`` if a first update that was given would come before the memory can fill a batch."""
+    """Raise ``ValueError`` if a given first update would come before the memory can fill a batch."""
     if "first_update" not in schedule.given or memory.is_rollout or memory.can_sample(schedule.first_update):
         return
     raise ValueError(

@@ -1,4 +1,4 @@
-"""Warm start: a new run whose initial weights are those of another one."""
+"""Warm start: initial weights of a new run from another one."""
 
 from __future__ import annotations
 
@@ -22,32 +22,30 @@ from ..run_dir.starts import began_in
 from . import keras_files
 
 _NUMBER = re.compile(r"^[0-9]{4,}\.")
-"""What stands in front of a variable's name, for its place among all variables."""
+"""Prefix of a variable's name: its index among all variables."""
 logger = logging.getLogger("axonrl")
 
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
-    """Where the initial weights of a new run come from, in the manner of TensorFlow's Estimators.
+    """Source of a new run's initial weights, as in TensorFlow's Estimators.
 
-    A variable is taken over where the source has one of the same name. Names count without the number in front:
-    ``0003.online/mlp/dense1/kernel`` is ``online/mlp/dense1/kernel``. Variables that the source lacks keep the initial
-    values of the new run's seed. The optimizer's state and the counters begin anew; a target network becomes a copy of
-    its online network at the first update. Statistics of normalising wrappers are taken over where the new environment
-    has the same wrappers.
+    Variables are matched by name, without the leading number: ``0003.online/mlp/dense1/kernel`` is
+    ``online/mlp/dense1/kernel``. Variables missing in the source keep their initial values. The optimizer's state and
+    the counters start over; a target network becomes a copy of its online network at the first update. Statistics of
+    normalising wrappers are taken if the new environment has the same wrappers.
 
     Args:
-        from_: a run folder; a file that holds a policy (``best.safetensors``, the ``weights.safetensors`` of an
-            export); a model or its weights that Keras saved (``model.keras``, ``model.weights.h5``, ``weights.h5``),
-            whose layers must be those of the run by name, and by order where names are equal; or weights by name, as
-            ``Agent.get_weights`` returns them.
-        variables: a regular expression that the whole name of a variable must match: ``"online/.*"``. Of a file of
-            Keras, all that it names must be there.
-        policy: of a run folder: ``"last"`` for its newest checkpoint, or the name of a kept policy (``"best"``), which
-            holds the variables that act and no others.
+        from_: a run folder; a policy file (``best.safetensors``, the ``weights.safetensors`` of an export); a model or
+            weights saved by Keras (``model.keras``, ``model.weights.h5``, ``weights.h5``), whose layers are matched by
+            name, and by order if names are equal; or weights by name, as ``Agent.get_weights`` returns them.
+        variables: a regular expression for whole names of variables: ``"online/.*"``. A Keras file must have all of
+            them.
+        policy: for a run folder, ``"last"`` for its newest checkpoint, or the name of a kept policy (``"best"``), which
+            has only the acting variables.
 
     Raises:
-        ArgumentError: an argument is of another type, or ``variables`` is not a regular expression.
+        ArgumentError: an argument has another type, or ``variables`` is not a regular expression.
     """
 
     from_: str | Path | Mapping[str, Array]
@@ -56,8 +54,8 @@ class WarmStart:
 
     def __post_init__(self) -> None:
         if not isinstance(self.from_, str | Path | Mapping) or not self.from_:
-            what = "a run folder, a file of a policy or of Keras, or weights by name"
-            message = f"warm_start must be {what}; got {self.from_!r}"
+            what = "a run folder, a policy or Keras file, or weights by name"
+            message = f"warm_start must be {what}, got {self.from_!r}"
             raise ArgumentError(message, "warm_start", self.from_)
         try:
             re.compile(self.variables)
@@ -69,18 +67,18 @@ class WarmStart:
             raise ArgumentError(message, "WarmStart.policy", self.policy)
 
     def as_record(self, folder: Path | None = None) -> dict[str, Any]:
-        """What ``run.json`` keeps of it; a relative path is below ``folder``, None for the current one."""
+        """Entry of ``run.json``; a relative path is below ``folder``, None for the current one."""
         source = "weights" if isinstance(self.from_, Mapping) else str(((folder or Path()) / self.from_).absolute())
         return {"from": source, "variables": self.variables, "policy": self.policy}
 
 
 WarmStartLike: TypeAlias = "WarmStart | str | Path | Mapping[str, Array]"
-"""What ``Agent(warm_start=...)`` takes."""
+"""Values for ``Agent(warm_start=...)``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """What a warm start took: weights by the new run's names; names (without numbers) that are new; statistics."""
+    """Result of a warm start: weights by the new run's names; unmatched names (without numbers); statistics."""
 
     weights: Mapping[str, Array]
     new: tuple[str, ...]
@@ -88,12 +86,12 @@ class Taken:
 
 
 def as_warm_start(value: Any) -> WarmStart | None:
-    """What a user passed as ``warm_start``; ``ArgumentError`` if it is nothing of the kind."""
+    """Convert a user's ``warm_start``; ``ArgumentError`` for an unsuitable value."""
     return value if value is None or isinstance(value, WarmStart) else WarmStart(value)
 
 
 def source_of(start: WarmStart) -> PolicySnapshot:
-    """The weights that a warm start takes from.
+    """Read the source of a warm start.
 
     Raises:
         ArgumentError: there is no such run, file or policy.
@@ -120,12 +118,12 @@ def source_of(start: WarmStart) -> PolicySnapshot:
 
 
 def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Taken:
-    """The weights that a new run takes over.
+    """Match the weights of the source with a new run's.
 
     Args:
-        start: from where, and which.
+        start: the source and the selection.
         variables: all variables of the new run by name; each has ``shape``, ``dtype`` and ``trainable``.
-        acting: those of PREDICT.
+        acting: the variables of PREDICT.
 
     Raises:
         ArgumentError: the source is missing, a variable does not fit, or nothing is taken.
@@ -154,7 +152,7 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
         shape = tuple(variable.shape)
         if array.shape != shape or array.dtype != variable.dtype:
             here = f"{variable.dtype.name}{list(shape)}"
-            unfit[key[0]] = f"{key[0]} is {array.dtype}{list(array.shape)} there and {here} here"
+            unfit[key[0]] = f"{key[0]} is {array.dtype}{list(array.shape)} in the source, {here} in the run"
         else:
             taken[name] = array
     where = "the given weights" if isinstance(start.from_, Mapping) else f"{start.from_} ({source.name} policy)"
@@ -175,7 +173,7 @@ def _is_of_keras(start: WarmStart) -> bool:
 
 
 def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Taken:
-    """All that ``variables`` names is in the file; where it names all, all that is in the file is taken."""
+    """Take weights from a Keras file, which must have all that ``variables`` selects, and no more if that is all."""
     path = Path(str(start.from_))
     if not path.is_file():
         raise _no_source(start, f"{path} does not exist")
@@ -193,7 +191,7 @@ def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Ma
         unused, here = ", ".join(found.unused), _plain(able)
         raise _no_source(
             start,
-            f"{path} has layers that the new run lacks: {unused}; the new run has {here}. Name what is to be taken:"
+            f"{path} has layers that the new run lacks: {unused}; the new run has {here}. Select variables:"
             " WarmStart(..., variables='...')",
         )
     taken = {name: found.taken[name] for name in variables if name in found.taken}
@@ -202,12 +200,12 @@ def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Ma
 
 
 def _able_to_take(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[str, Any]:
-    """Not what an optimizer keeps."""
+    """Variables that may be taken; an optimizer's are excluded."""
     return {name: variable for name, variable in variables.items() if name in acting or variable.trainable}
 
 
 def _unfit(start: WarmStart, problem: str, names: Iterable[str]) -> ArgumentError:
-    advice = f"Leave them out by their names: WarmStart(..., variables='{_without(start.variables, names)}')"
+    advice = f"Leave them out: WarmStart(..., variables='{_without(start.variables, names)}')"
     return _no_source(start, f"{problem}. {advice}")
 
 
@@ -223,14 +221,14 @@ def _plain(names: Iterable[str]) -> str:
 
 
 def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:
-    """``ArgumentError`` where an existing run was started from something else; a run that is resumed may repeat it."""
+    """Raise ``ArgumentError`` if an existing run was started from another source; repeating its source is allowed."""
     if start is None:
         return
     if found is None:
         message = f"{where} holds a run that was started without warm_start; choose another model_dir"
         raise ArgumentError(message, "warm_start", start)
     given = start.as_record()
-    if found.get("from") != given["from"]:  # seen from the current folder
+    if found.get("from") != given["from"]:  # relative to the current folder
         given = start.as_record(began_in(where))
     changed = [f"{key} ({found.get(key)!r} -> {value!r})" for key, value in given.items() if found.get(key) != value]
     if changed:
@@ -243,7 +241,7 @@ def _by_plain_name(weights: Mapping[str, Array]) -> dict[tuple[str, int], Array]
 
 
 def _keys(names: Any) -> list[tuple[str, int]]:
-    """Names without numbers; of equal ones, the occurrence."""
+    """Names without numbers, and the occurrence among equal ones."""
     seen: Counter[str] = Counter()
     keys = []
     for name in names:
@@ -254,7 +252,7 @@ def _keys(names: Any) -> list[tuple[str, int]]:
 
 
 def _without(variables: str, unfit: Iterable[str]) -> str:
-    """The regular expression, without the layers that have these variables."""
+    """Extend the regular expression to exclude the layers of these variables."""
     layers = dict.fromkeys(
         f"{layer}/" if layer else f"{name}$" for name in unfit for layer in [name.rpartition("/")[0]]
     )

@@ -1,4 +1,4 @@
-"""Hooks watch and act on a run. Heavy dependencies are imported in ``begin``, not here."""
+"""Hooks observe and control a run. Heavy dependencies are imported in ``begin``, not here."""
 
 from .checkpoint import CheckpointHook
 from .counter import CounterHook

@@ -11,9 +11,9 @@ from .measures import Clock
 
 
 class CheckpointHook(Hook):
-    """Writes a checkpoint every so many seconds, updates or episodes.
+    """Writes a checkpoint at intervals of seconds, updates or episodes.
 
-    The time runs from the last checkpoint that this hook asked for.
+    Seconds count from this hook's last checkpoint.
 
     Args:
         secs: seconds between checkpoints.
@@ -37,27 +37,27 @@ class CheckpointHook(Hook):
         self._steps = None if steps is None else count("CheckpointHook(steps)", steps)
         self._episodes = None if episodes is None else count("CheckpointHook(episodes)", episodes)
         if secs is None and steps is None and episodes is None:
-            raise ValueError("CheckpointHook needs at least one of secs, steps and episodes, got none")
+            raise ValueError("CheckpointHook needs at least one of secs, steps and episodes")
         self._clock = clock
         self._saved_at = 0.0
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
-        """Start the clock; the session itself writes the first checkpoint."""
+        """Start the clock; the session writes the first checkpoint itself."""
         self._saved_at = self._clock()
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
-        """Save if the updates say so; or the time, as there may be no timesteps."""
+        """Save if due by updates; or by time, as there may be no timesteps."""
         if (self._steps is not None and session.global_step % self._steps == 0) or self._time_is_up():
             self._save(session)
 
     def after_episode(self, session: TrainingSession, facts: EpisodeStats) -> None:
-        """Save if the episodes say so."""
+        """Save if due by episodes."""
         if self._episodes is not None and session.global_episode % self._episodes == 0:
             self._save(session)
 
     @by_the_clock
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
-        """Save if the time says so, also where nothing is learned and no episode ends."""
+        """Save if due by time, also without updates and finished episodes."""
         if self._time_is_up():
             self._save(session)
 

@@ -1,4 +1,4 @@
-"""The speed of a run, and where its time is spent."""
+"""Speed of a run, and time spent in each part of the loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 class CounterHook(Hook):
-    """Logs timesteps, updates and episodes per second, and the share of time in each part of the loop.
+    """Logs timesteps, updates and episodes per second, and the share of time of each part of the loop.
 
     Args:
-        every_secs: seconds between two measurements, taken after updates and episodes, and at the end.
+        every_secs: seconds between measurements, made after updates and episodes, and at the end.
         clock: returns seconds; for tests.
     """
 
@@ -49,7 +49,7 @@ class CounterHook(Hook):
             self._measure(session)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Measure since the latest measurement."""
+        """Measure the time since the latest measurement."""
         if self._due < math.inf:  # begin ran
             self._measure(session)
             self._due = math.inf

@@ -1,4 +1,4 @@
-"""The hooks that every training has."""
+"""The hooks of every training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .summary import SummaryHook
 
 
 def with_defaults(config: RunConfig, hooks: Sequence[Any]) -> list[Any]:
-    """NaNGuard and HistoryHook; ``hooks``; the other default hooks. A hook of the same class replaces a default one."""
+    """Add the default hooks, NaNGuard and HistoryHook first. A hook of the same class replaces a default one."""
     defaults: list[Any] = [LoggingHook(), SummaryHook(config.save_summary_steps)]
     if config.progress:
         defaults.insert(0, ProgressHook())

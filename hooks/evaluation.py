@@ -1,4 +1,4 @@
-"""Greedy evaluation during training, keeping the best policy; with EVAL on batches of the memory, if asked for."""
+"""Greedy evaluation during training, which keeps the best policy; optionally with EVAL on batches of the memory."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ _LONGEST = 100
 
 
 class EvaluationHook(Hook):
-    """Evaluates the greedy policy every so many timesteps, or updates, and keeps the best one.
+    """Evaluates the greedy policy periodically, by timesteps or updates, and keeps the best one.
 
     It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, or after each update whose
     number is a multiple of ``every_steps``, and once more at the end of a run that reached its limit. A run that was
-    asked to stop ends at once, unless it has no best policy yet: it may be resumed, and shall then keep the policy that
-    it would have kept without the stop. The best policy is the one with the highest mean return; of equals the latest,
-    which has learned longest. It is ``<model_dir>/<name>.safetensors``; the mean that is to be beaten is in every
-    checkpoint.
+    asked to stop ends at once, unless it has no best policy yet. The best policy has the highest mean return; among
+    equals, the latest wins, as it has learned longest. It is saved as ``<model_dir>/<name>.safetensors``; its mean
+    return is part of every checkpoint.
 
-    With ``eval_batches`` the model_fn's EVAL also runs on that many batches of the training's memory. The means over
-    them are among the results: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``. They draw from a
-    generator of their own, so that the training is the same with and without them. A memory that cannot be sampled at
-    that time (a BatchMemory can when it is full, at multiples of its size) leaves them out; that is said once.
+    With ``eval_batches``, the model_fn's EVAL also runs on that many batches of the training memory. Its means are
+    added to the results: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``. Batches are drawn with
+    a separate generator, so that training is unaffected. If the memory cannot be sampled at that time (a BatchMemory
+    can when it is full, at multiples of its size), EVAL is skipped, with one warning.
 
     Args:
         every_timesteps: timesteps between evaluations; or None, with ``every_steps``.
         episodes: episodes per evaluation.
-        every_steps: updates between evaluations, in place of ``every_timesteps``: for ``Agent.learn``.
-        env: an environment or an id to evaluate in; None for a copy of the training environment.
+        every_steps: updates between evaluations, instead of ``every_timesteps``: for ``Agent.learn``.
+        env: an environment or id to evaluate in; None for a copy of the training environment.
         keep_best: whether to write the best policy.
-        name: its name.
+        name: name of the best policy.
         stop_at: stop the run when an evaluation's mean return reaches this; None for never.
-        eval_batches: batches of the memory to run the model_fn's EVAL on; None for none.
+        eval_batches: batches for EVAL; None to skip EVAL.
 
     Raises:
         ValueError: an argument is out of range.
@@ -58,7 +57,7 @@ class EvaluationHook(Hook):
     ) -> None:
         if (every_timesteps is None) == (every_steps is None):
             raise ArgumentError(
-                f"EvaluationHook needs every_timesteps or every_steps, and not both; got {every_timesteps!r} and"
+                f"EvaluationHook needs either every_timesteps or every_steps; got {every_timesteps!r} and"
                 f" {every_steps!r}",
                 "EvaluationHook(every_timesteps)",
                 every_timesteps,
@@ -71,9 +70,11 @@ class EvaluationHook(Hook):
         self._env = env
         self._keep_best = flag("EvaluationHook(keep_best)", keep_best)
         if not (isinstance(name, str) and name and not set(name) & set("/\\:\0")):
-            raise ValueError(f"EvaluationHook(name) must be a file name without a folder, got {name!r}")
+            raise ValueError(f"EvaluationHook(name) must be a plain file name, got {name!r}")
         if name in ("last", ".", "..") or len(name) > _LONGEST:
-            raise ValueError(f"EvaluationHook(name) must not be 'last', dots, or longer than {_LONGEST}; got {name!r}")
+            raise ValueError(
+                f"EvaluationHook(name) must not be 'last', only dots, or longer than {_LONGEST}; got {name!r}"
+            )
         self._name = name
         self._stop_at = None if stop_at is None else number("EvaluationHook(stop_at)", stop_at)
         self._next = sys.maxsize
@@ -91,7 +92,7 @@ class EvaluationHook(Hook):
         return self._best
 
     def prepare(self, session: TrainingSession) -> None:
-        """Refuse what cannot be evaluated (environment, EVAL), and a policy that another hook keeps."""
+        """Check the environment and EVAL, and that no other hook keeps a policy of this name."""
         session.prepare_evaluation(self._env, **self._asked)
         if self._keep_best:
             session.prepare_policy(self._name)
@@ -101,7 +102,7 @@ class EvaluationHook(Hook):
         if self._every is not None:
             self._next = _multiple_after(session.global_timestep, self._every)
         if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
-            self._best = self._evaluated_at = None  # no policy is kept: there is nothing to beat
+            self._best = self._evaluated_at = None  # no policy was kept to compare with
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Evaluate if a multiple is reached."""
@@ -116,10 +117,9 @@ class EvaluationHook(Hook):
             self._evaluate_and_stop(session)
 
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
-        """Evaluate what the run ended with, unless it failed, was asked to stop, or was evaluated at this timestep.
+        """Evaluate at the end of a run, unless it failed, was asked to stop, or was evaluated at this timestep.
 
-        The updates of that timestep, which come after its evaluation, are no reason to evaluate again; those without
-        timesteps are.
+        Updates of that timestep come after its evaluation, but do not cause another one; updates without timesteps do.
         """
         stopped = facts.stopped and self._best is not None
         if facts.error is None and not stopped and self._evaluated_at != session.position:
@@ -141,11 +141,11 @@ class EvaluationHook(Hook):
         return mean
 
     def state_dict(self) -> State:
-        """The best mean return so far, of the policy of that name, and the position of the last evaluation."""
+        """The best mean return, its policy's name, and the position of the last evaluation."""
         return {"name": self._name, "best": self._best, "evaluated_at": self._evaluated_at}
 
     def load_state_dict(self, state: State) -> None:
-        """Continue with the mean that is to be beaten, if it is that of the same policy."""
+        """Restore the best mean return, if it belongs to a policy of this name."""
         mine = state.get("name", self._name) == self._name
         self._best = state["best"] if mine else None
         self._evaluated_at = state["evaluated_at"] if mine else None

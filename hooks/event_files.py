@@ -1,4 +1,4 @@
-"""TensorBoard's files of events, written without TensorFlow."""
+"""TensorBoard event files, written without TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILES: Final = itertools.count()
 
 
 class EventFile:
-    """A new file of events. TensorBoard's own writer loads TensorFlow, where that is installed.
+    """A new event file. TensorBoard's own writer loads TensorFlow if it is installed.
 
     Args:
         directory: an existing folder.
@@ -25,17 +25,17 @@ class EventFile:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         now = time.time()
-        # TensorBoard reads the files of a folder in the order of their names: of one second, the tenth after the ninth.
+        # TensorBoard reads files in order of names, so numbers are padded.
         name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES):06d}"
         self._event = Event
         self._file = (directory / name).open("wb")
-        self._close = weakref.finalize(self, self._file.close)  # not everybody closes it
+        self._close = weakref.finalize(self, self._file.close)  # not every user closes it
         self._records = RecordWriter(self._file)
         self.add_event(Event(wall_time=now, file_version="brain.Event:2"))
         self.flush()
 
     def add(self, step: int, summary: Any, wall_time: float | None = None) -> None:
-        """Add a ``Summary``; the wall time, in seconds since 1970, is now unless it is given."""
+        """Add a ``Summary``; the wall time, in seconds since 1970, defaults to now."""
         now = time.time() if wall_time is None else wall_time
         self.add_event(self._event(wall_time=now, step=step, summary=summary))
 
@@ -44,9 +44,9 @@ class EventFile:
         self._records.write(event.SerializeToString())
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
+        """Pass buffered data to the operating system."""
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write buffered data and close."""
         self._close()

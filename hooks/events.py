@@ -1,4 +1,4 @@
-"""What hooks are handed: the facts of each event, frozen, and the session of a training or an evaluation."""
+"""Arguments of hooks: frozen facts of each event, and the session of a training or an evaluation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..core.protocols import Array, ArrayTree, RunConfig
 class BeginFacts:
     """A run begins.
 
-    ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``). ``settings`` is what tables
-    of runs sort by: numbers, booleans and text by the names ``environment``, ``model_fn``, ``seed``, ``num_envs``,
-    ``memory.kind``, ``memory.size`` and so on, and ``params.<name>`` for each of the params that the run was given.
+    ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``). ``settings`` are for sorting
+    tables of runs: numbers, booleans and text named ``environment``, ``model_fn``, ``seed``, ``num_envs``,
+    ``memory.kind``, ``memory.size`` and so on, and ``params.<name>`` for each given param.
     """
 
     num_envs: int
@@ -27,7 +27,7 @@ class BeginFacts:
 
 @dataclasses.dataclass(frozen=True)
 class EpisodeFacts:
-    """An episode begins in environment ``environment``; ``episode`` is that environment's episode index."""
+    """An episode begins in environment ``environment``; ``episode`` is its index there."""
 
     environment: int
     episode: int
@@ -35,9 +35,9 @@ class EpisodeFacts:
 
 
 class TimestepFacts(NamedTuple):
-    """One (vector) step was taken; every array is [N, ...]. Not to be changed.
+    """One (vector) step was taken; every array is [N, ...]. Read-only.
 
-    ``action`` is an array, for a Dict or a Tuple space a flat dictionary of arrays.
+    ``action`` is an array, or for Dict and Tuple spaces a flat dictionary of arrays.
     """
 
     observation: ArrayTree
@@ -49,7 +49,7 @@ class TimestepFacts(NamedTuple):
 
 
 class UpdateFacts(NamedTuple):
-    """One training step was run. ``metrics`` are those of the spec, as floats."""
+    """One training step was run. ``metrics`` are the spec's, as floats."""
 
     loss: float
     metrics: Mapping[str, float]
@@ -59,9 +59,9 @@ class UpdateFacts(NamedTuple):
 class EpisodeStats:
     """A finished episode.
 
-    ``episode_return`` is the undiscounted sum of rewards, ``length`` counts timesteps, ``loss`` is the mean over the
-    updates during the episode (NaN if there were none), ``exploration`` the exploration's level at its end (NaN if
-    it has none), ``seconds`` the wall time it took.
+    ``episode_return`` is the undiscounted sum of rewards, ``length`` its number of timesteps, ``loss`` the mean over
+    the updates during the episode (NaN without any), ``exploration`` the level of exploration at its end (NaN if there
+    is none), ``seconds`` its wall time.
     """
 
     episode_return: float
@@ -73,16 +73,16 @@ class EpisodeStats:
     seconds: float
     environment: int = 0
     episode: int = 0
-    """This environment's episode index, from 0."""
+    """Index of the episode in this environment, from 0."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationFacts:
-    """An evaluation was run from within the session (``session.evaluate``).
+    """An evaluation was run in the session (``session.evaluate``).
 
-    ``seed`` is what the seeds of its episodes were made from, ``num_envs`` the number of environments that were stepped
-    together, and ``environment`` the id that was evaluated in, ``"given"`` for an object that a hook was given, or None
-    for copies of the training's environment.
+    ``seed`` determines the seeds of its episodes, ``num_envs`` is the number of environments stepped together, and
+    ``environment`` is the id of the environment, ``"given"`` for an object passed to a hook, or None for copies of the
+    training environment.
     """
 
     results: Mapping[str, float]
@@ -94,9 +94,9 @@ class EvaluationFacts:
 
 @dataclasses.dataclass(frozen=True)
 class VideoFacts:
-    """A video was recorded from within the session (``session.record_video``).
+    """A video was recorded in the session (``session.record_video``).
 
-    ``path`` is its file, ``stats`` the episode, ``preview`` some of its frames as a small animated GIF.
+    ``path`` is the file, ``stats`` the episode, ``preview`` a small animated GIF of some frames.
     """
 
     path: Path
@@ -108,8 +108,8 @@ class VideoFacts:
 class EndFacts:
     """The run ends.
 
-    ``reason`` says why in words, ``error`` is the exception that ended it, if one did, and ``stopped`` tells whether it
-    was asked to stop (``request_stop``) rather than having reached a limit.
+    ``reason`` says why in words, ``error`` is the exception that ended it, if any, and ``stopped`` tells whether it was
+    asked to stop (``request_stop``) rather than reached a limit.
     """
 
     reason: str
@@ -120,17 +120,17 @@ class EndFacts:
 
 @dataclasses.dataclass
 class Timings:
-    """Seconds of this session spent in each part of the loop."""
+    """Seconds of this session spent on each part of the loop."""
 
     environment: float = 0.0
     acting: float = 0.0
     learning: float = 0.0
     distributed: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Of a training by several processes: what was measured of them last, by name."""
+    """Latest measurements of a cluster, by name."""
 
 
 class Session(Protocol):
-    """What a hook may use of any session, of a training and of an evaluation."""
+    """Interface for hooks, of trainings and evaluations."""
 
     @property
     def global_step(self) -> int:
@@ -146,11 +146,11 @@ class Session(Protocol):
 
     @property
     def position(self) -> int:
-        """``global_timestep``, and the updates without timesteps (``Agent.learn``): what curves are drawn over."""
+        """``global_timestep``, plus updates without timesteps (``Agent.learn``): the horizontal axis of curves."""
 
     @property
     def timings(self) -> Timings:
-        """Where this session's time went."""
+        """Time spent in this session."""
 
     @property
     def model_dir(self) -> Path:
@@ -162,44 +162,44 @@ class Session(Protocol):
 
     @property
     def exploration(self) -> float:
-        """The behaviour policy's level now (epsilon, standard deviation); NaN if it has none."""
+        """The behaviour policy's current level (epsilon, standard deviation); NaN if it has none."""
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the run is about to stop, or None."""
+        """Why the run will stop, or None."""
 
     def weights(self) -> Mapping[str, Array]:
         """Every variable by name, copied: network, target network, optimizer."""
 
     def request_stop(self, reason: str) -> None:
-        """Stop after this timestep. The first reason given is kept."""
+        """Stop after this timestep. The first reason is kept."""
 
 
 class TrainingSession(Session, Protocol):
-    """What a hook may use of a training, beside what every session offers."""
+    """Interface for hooks of trainings, in addition to :class:`Session`."""
 
     def save_checkpoint(self) -> None:
-        """Write a checkpoint: at once between timesteps, from within an event at the end of the timestep."""
+        """Write a checkpoint: at once between timesteps; within an event, at the end of the timestep."""
 
     def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
-        """Open the environments that ``evaluate`` will use, and trace EVAL, so that what is wrong shows at once."""
+        """Open the environments for ``evaluate``, and trace EVAL, so that errors show at once."""
 
     def evaluate(
         self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
     ) -> Mapping[str, float]:
-        """Greedy episodes in an environment of their own, and EVAL on batches of the memory; disturbs nothing."""
+        """Run greedy episodes in separate environments, and EVAL on batches of the memory; training is unaffected."""
 
     def prepare_video(self, env: Any = None) -> None:
-        """Open the environment that ``record_video`` will use, so that what is wrong with it shows at once."""
+        """Open the environment for ``record_video``, so that errors show at once."""
 
     def record_video(self, path: Path, env: Any = None) -> EpisodeStats:
-        """A greedy episode in an environment of its own, as an mp4; no evaluation, and training is not disturbed."""
+        """Record a greedy episode in a separate environment as an mp4; training is unaffected."""
 
     def prepare_policy(self, name: str) -> None:
-        """Reserve the name of a policy that a hook will save; ``ValueError`` if another hook has it."""
+        """Reserve the name of a policy for this hook; ``ValueError`` if another hook uses it."""
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
-        """Write the policy as ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
+        """Write the policy to ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
 
 
 HOOK_EVENTS: Final = (

@@ -1,4 +1,4 @@
-"""Values as they stand when a run ends."""
+"""Values at the end of a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 class FinalValuesHook(Hook):
-    """Hands out chosen values as they stand when a run ends, as an Estimator's FinalOpsHook did.
+    """Provides chosen values at the end of a run, like an Estimator's FinalOpsHook.
 
-    After the run ``values`` has them by name, ``<model_dir>/final_values.json`` too, and the log has the numbers. Names
-    are those of :class:`~axonrl.hooks.measures.Scalars` in the groups ``rollout``, ``train`` and ``eval``, such as
-    ``rollout/return_mean``, ``train/loss`` and ``eval/return_mean``; ``weights/<variable>``, which is the array itself;
-    and the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A run that failed has none.
+    After the run, ``values`` and ``<model_dir>/final_values.json`` have them by name, and the log has the numbers.
+    Names are those of :class:`~axonrl.hooks.measures.Scalars` in the groups ``rollout``, ``train`` and ``eval``, such
+    as ``rollout/return_mean``, ``train/loss`` and ``eval/return_mean``; ``weights/<variable>``, for the array itself;
+    and the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A failed run has no values.
 
     Example::
 
@@ -37,10 +37,10 @@ class FinalValuesHook(Hook):
         final.values["train/loss"]
 
     Args:
-        names: which values.
+        names: the values to provide.
 
     Raises:
-        ValueError: there are none, or one cannot be a value's name.
+        ValueError: there are no names, or one is invalid.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -48,7 +48,7 @@ class FinalValuesHook(Hook):
             raise ValueError(f"FinalValuesHook(names) must be a sequence of names, got {names!r}")
         self._names = tuple(names)
         if not self._names:
-            raise ValueError("FinalValuesHook(names) must name at least one value, got none")
+            raise ValueError("FinalValuesHook(names) must name at least one value")
         for name in self._names:
             _check_name(name)
         self.values: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class FinalValuesHook(Hook):
         self._ended = False
 
     def prepare(self, session: Session) -> None:
-        """Refuse weights that the model does not have."""
+        """Check that the model has the named weights."""
         known = [f"weights/{name}" for name in session.weights()]
         for name in self._names:
             if name.startswith("weights/") and name not in known:
@@ -66,42 +66,42 @@ class FinalValuesHook(Hook):
                 raise ValueError(f"FinalValuesHook(names): the model has no {name!r}{near}")
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Forget the values of an earlier run."""
+        """Drop the values of an earlier run."""
         self.values, self._ended = {}, False
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Keep what is asked for."""
+        """Keep the named values."""
         self._keep(training_values(facts))
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
-        """Keep what is asked for."""
+        """Keep the named values."""
         self._keep(self._scalars.of_episode(facts))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Keep what is asked for; also from an evaluation that a later hook makes in its ``end``."""
+        """Keep the named values; also from an evaluation in the ``end`` of a later hook."""
         self._keep(evaluation_values(facts))
         if self._ended:
-            self._hand_out(session)
+            self._publish(session)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Hand the values out, and say which there were none of."""
+        """Provide the values, and warn of missing ones."""
         if facts.error is not None:
             return
         self._ended = True
-        self._hand_out(session)
+        self._publish(session)
         numbers = {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
         if numbers:
             _log.info("final values: %s", ", ".join(f"{name} {value:.6g}" for name, value in numbers.items()))
         missing = [name for name in self._names if name not in self.values]
         if missing:
-            _log.warning("the run had no value of %s until its end", ", ".join(missing))
+            _log.warning("the run ended without a value of %s", ", ".join(missing))
 
     def _keep(self, values: Mapping[str, float]) -> None:
         for name in self._names:
             if name in values:
                 self._seen[name] = values[name]
 
-    def _hand_out(self, session: Session) -> None:
+    def _publish(self, session: Session) -> None:
         weights = session.weights()
         found: dict[str, Any] = {
             **{name: getattr(session, name) for name in _COUNTERS},
@@ -113,11 +113,11 @@ class FinalValuesHook(Hook):
         write_atomically(session.model_dir / FILE, f"{text}\n".encode())
 
     def state_dict(self) -> State:
-        """The values seen last, and the last episodes."""
+        """The latest values, and the window of episodes."""
         return {"values": dict(self._seen), "scalars": self._scalars.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """Continue with them."""
+        """Restore the saved state."""
         self._seen = {name: value for name, value in state.get("values", {}).items() if name in self._names}
         self._scalars.load_state_dict(state.get("scalars", {}))
 
@@ -135,7 +135,7 @@ def _check_name(name: Any) -> None:
 
 
 def _as_json(value: Any) -> Any:
-    """Numbers and lists of them; what JSON has no number for is null."""
+    """Convert to numbers and lists; numbers that JSON lacks become null."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The history of a run: its episodes and evaluations, as rows of CSV files."""
+"""History of a run: its episodes and evaluations, as rows of CSV files."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _log = logging.getLogger("axonrl")
 
 
 class HistoryHook(Hook):
-    """Keeps every episode and every evaluation in the run folder: each exactly once, however often the run resumes.
+    """Records every episode and evaluation in the run folder, each exactly once, however often the run is resumed.
 
-    ``episodes.csv`` and ``evaluations.csv`` have one row each, ``eval.csv`` one for each value of EVAL. A row is
+    ``episodes.csv`` and ``evaluations.csv`` have one row for each, ``eval.csv`` one for each value of EVAL. A row is
     written when its episode ends, before the checkpoint that counts it. Rows after the last checkpoint of a killed run
-    are removed when it resumes, and are written again. Every training has this hook, before those of the user.
+    are removed on resume, and written again. Every training has this hook, before the user's.
     """
 
     def __init__(self) -> None:
         self.global_timestep = 0
-        """The timestep when the run last began or ended; 0 before the first."""
+        """Timestep when the run last began or ended; 0 before the first start."""
         self.seconds = 0.0
-        """How long the last session took, from its first timestep to its last."""
+        """Duration of the last session, from its first timestep to its last."""
         self._file: TextIO | None = None
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Cut both files to what the restored counters have counted."""
+        """Truncate the files to the restored counters."""
         folder, self.global_timestep = session.model_dir, session.global_timestep
         if session.global_episode == 0 or history.last_episode(folder) != session.global_episode:
             _cut_episodes(folder, session.global_episode)
@@ -55,7 +55,7 @@ class HistoryHook(Hook):
         self._file = (folder / EPISODES).open("a", encoding="utf-8", newline="\n", buffering=1)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
-        """Append a row, which reaches the operating system at once."""
+        """Append a row, flushed to the operating system."""
         if self._file is not None:
             row = Episode(
                 session.global_episode,
@@ -70,7 +70,7 @@ class HistoryHook(Hook):
                 raise OSError(error.errno, error.strerror, self._file.name) from error
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Append a row; also after ``end``, where an evaluation hook may evaluate once more."""
+        """Append a row; also after ``end``, as an evaluation hook may evaluate once more."""
         found, offline = facts.results, session.position - session.global_timestep
         row = Evaluation(
             session.global_timestep,
@@ -101,7 +101,7 @@ class HistoryHook(Hook):
         self.global_timestep, self.seconds = session.global_timestep, facts.seconds
         if self._file is not None:
             with contextlib.suppress(OSError) if facts.error is not None else contextlib.nullcontext():
-                self._file.close()  # retries what could not be written
+                self._file.close()  # retries failed writes
             self._file = None
 
 

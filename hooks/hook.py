@@ -31,79 +31,78 @@ _log = logging.getLogger(__name__)
 Event: TypeAlias = "Callable[[Session, Any], Any]"
 _FRESH = "_axonrl_fresh_state"
 _PREPARE = "prepare"
-"""The method of a hook that is no event: it is called with the session alone."""
+"""The method that is not an event: called with the session only."""
 LOOK_SECS = 0.01
-"""Seconds between two calls of a method that is :func:`by_the_clock`, at least."""
+"""Minimum seconds between two calls of a method marked :func:`by_the_clock`."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_the_clock(method: _Method) -> _Method:
-    """Mark an ``after_timestep`` that only waits for a time to come.
+    """Mark an ``after_timestep`` that depends only on time.
 
-    It is called at the first timestep of a session, and then at the first one after every ``LOOK_SECS``. A timestep
-    can take less than looking at the clock and putting the facts together.
+    It is called at the first timestep of a session, and then at the first one after every ``LOOK_SECS``, as a timestep
+    can be faster than reading the clock and building the facts.
     """
     method.by_the_clock = True  # type: ignore[attr-defined]
     return method
 
 
 class Hook:
-    """Watches and acts on a run; override any subset of the events.
+    """Observes or controls a run; override any of the events.
 
-    Any object with some of these methods is a hook; this class only gives them their types. A hook with a memory of
-    its own (a best return, a window of returns) adds ``state_dict()`` and ``load_state_dict(state)``: the state goes
-    into every checkpoint and is loaded before ``begin``. Used for another run, the hook is loaded with the state that
-    it had at first. Methods that are not events are named otherwise: a public ``on_*``, ``before_*`` or ``after_*`` of
-    a subclass that is no event is refused as misspelt.
+    Any object with some of these methods is a hook; this class only declares their types. A hook with state (a best
+    return, a window of returns) adds ``state_dict()`` and ``load_state_dict(state)``: the state is part of every
+    checkpoint and restored before ``begin``. A hook that is reused for another run is reset to its first state. A
+    public ``on_*``, ``before_*`` or ``after_*`` method of a subclass that is not an event raises as misspelt.
     """
 
     def prepare(self, session: TrainingSession) -> None:
-        """Check what this hook will need, before anything is written or trained; ``Agent.check`` does so, too."""
+        """Check what this hook needs, before anything is written or trained; also called by ``Agent.check``."""
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
-        """Before the first timestep of a session, after a checkpoint was restored."""
+        """A session begins: called before its first timestep, after a checkpoint was restored."""
 
     def before_episode(self, session: TrainingSession, facts: EpisodeFacts) -> None:
         """An episode begins in one environment."""
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
-        """Every environment took one action: once per (vector) step, so keep it cheap (see :func:`by_the_clock`)."""
+        """Every environment took one action. Called at every (vector) step: keep it cheap (:func:`by_the_clock`)."""
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
-        """The training step ran once."""
+        """One update was run."""
 
     def after_episode(self, session: TrainingSession, facts: EpisodeStats) -> None:
-        """An episode finished; a cut one does not count."""
+        """An episode finished; not called for cut episodes."""
 
     def after_evaluation(self, session: TrainingSession, facts: EvaluationFacts) -> None:
-        """A hook had the session evaluate; comes after ``end`` if that happens in the ``end`` of a later hook."""
+        """A hook had the session evaluate; may follow ``end``."""
 
     def after_video(self, session: TrainingSession, facts: VideoFacts) -> None:
-        """A hook had the session record a video; may come after ``end``, too."""
+        """A hook had the session record a video; may follow ``end``."""
 
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
-        """The run ends, for whatever reason; also runs when ``begin`` of this or another hook raised."""
+        """The run ends for any reason; also called if ``begin`` of any hook raised."""
 
 
 class Hooks:
-    """Checks hooks, and keeps for each event the methods to call.
+    """Checks hooks, and keeps the methods to call for each event.
 
     Each event but ``end`` is an attribute: the tuple of the methods of those hooks that override it, in the order of
-    the hooks. An event that nobody wants costs its caller one test::
+    the hooks. An event without hooks costs its caller one test::
 
         if hooks.after_timestep:
             facts = TimestepFacts(...)
             for call in hooks.after_timestep:
                 call(session, facts)
 
-    ``every_timestep`` has those of ``after_timestep`` that are not :func:`by_the_clock`.
+    ``every_timestep`` has the ``after_timestep`` methods that are not :func:`by_the_clock`.
 
     Args:
-        hooks: the hooks, in the order in which they are called.
+        hooks: the hooks, in the order of calls.
 
     Raises:
-        ValueError: one of them is no hook: has no event, a misspelt one, or one with other arguments than
+        ValueError: one is not a hook: it has no event, a misspelt one, or one with arguments other than
             ``(session, facts)``.
     """
 
@@ -130,12 +129,11 @@ class Hooks:
         return tuple(method for method in methods if method is not None)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Run the ``end`` of every hook, whatever the others do.
+        """Call the ``end`` of every hook, even if others fail.
 
         Raises:
-            BaseException: the first error, once all of them ran; later ones are logged and noted on it. If the run
-                itself failed (``facts.error``), that is the first error: the hooks' own are noted on it, and the
-                caller, who has it in hand, raises it.
+            BaseException: the first error, once all have run; later ones are logged and noted on it. If the run itself
+                failed (``facts.error``), hooks' errors are noted on that one, which the caller raises.
         """
         errors = [(call, error) for call in self._end if (error := _error_of(call, session, facts)) is not None]
         if not errors:
@@ -149,10 +147,10 @@ class Hooks:
     def state_dict(self) -> dict[str, State]:
         """The state of every hook that has one, by class name and occurrence (``"StopAtReturn:0"``).
 
-        State that was loaded for a hook which is not there now is kept and returned again.
+        Saved state of hooks that are missing now is kept and returned again.
 
         Raises:
-            ValueError: a hook returns something else than a mapping.
+            ValueError: a hook returns something other than a mapping.
         """
         states = {key: hook.state_dict() for key, hook in self._keyed() if hasattr(hook, "state_dict")}
         for key, state in states.items():
@@ -162,16 +160,16 @@ class Hooks:
         return {**self._loaded, **states}
 
     def load_state_dict(self, state: Mapping[str, State]) -> None:
-        """Hand each hook the state that was saved for it; a hook without saved state starts fresh.
+        """Restore the saved state of each hook; a hook without saved state starts fresh.
 
-        Also one that has seen another run, or timesteps of this one that were lost: what its state was when it was
-        first seen is kept in the hook itself, and loaded again.
+        This includes hooks that were used for another run, or for timesteps of this run that were lost: their first
+        state is stored in the hook itself, and restored.
         """
         self._loaded = dict(state)
         for key, hook in self._keyed():
             if not hasattr(hook, "load_state_dict"):
                 continue
-            held = getattr(hook, "__dict__", {})  # one with slots alone has nowhere to keep it
+            held = getattr(hook, "__dict__", {})  # an object with only slots cannot store it
             is_new = _FRESH not in held
             if is_new:
                 held[_FRESH] = copy.deepcopy(hook.state_dict())
@@ -194,13 +192,13 @@ class Hooks:
 def _error_of(call: Event, session: Session, facts: EndFacts) -> BaseException | None:
     try:
         call(session, facts)
-    except BaseException as error:  # also Ctrl-C: the other hooks have files to close and a terminal to give back
+    except BaseException as error:  # also Ctrl-C: other hooks must close files and restore the terminal
         return error
     return None
 
 
 def _overridden(hook: Any, event: str) -> Event | None:
-    """The hook's method for an event; None where it has none or inherits the one that does nothing."""
+    """The hook's method for an event; None if it has none, or inherits the empty one."""
     method: Event | None = getattr(hook, event, None)
     if method is None or getattr(method, "__func__", None) is getattr(Hook, event):
         return None
@@ -215,7 +213,7 @@ def _check(hook: Any) -> None:
     methods = {event: method for event in HOOK_EVENTS if (method := _overridden(hook, event)) is not None}
     prepare = _overridden(hook, _PREPARE)
     if not methods and prepare is None:
-        raise ValueError(f"{name} is not a hook: it has none of the events {', '.join(HOOK_EVENTS)}")
+        raise ValueError(f"{name} is not a hook: it defines none of the events {', '.join(HOOK_EVENTS)}")
     for event, method in methods.items():
         check_signature(f"{name}.{event}", method, ("session", "facts"))
     if prepare is not None:
@@ -228,7 +226,7 @@ def _check_spelling(hook: Any, name: str) -> None:
     for attribute in dir(hook):
         if attribute.startswith("_") or attribute in HOOK_EVENTS:
             continue
-        # The static look runs no property of the user's.
+        # A static look-up does not run the user's properties.
         if not callable(inspect.getattr_static(hook, attribute, None)):
             continue
         looks_like_event = isinstance(hook, Hook) and attribute.lower().startswith(("on_", "before_", "after_"))
@@ -240,7 +238,7 @@ def _check_spelling(hook: Any, name: str) -> None:
 
 
 def _nearest(attribute: str) -> str:
-    """The event most like a name, which may be another framework's: ``on_episode_end`` is ``after_episode``."""
+    """Find the event most like a name, also of other frameworks: ``after_episode`` for ``on_episode_end``."""
     wanted = attribute.lower()
     if match := re.fullmatch(r"on_(\w+)_(begin|start|end)", wanted):
         wanted = ("after_" if match[2] == "end" else "before_") + match[1]
@@ -248,7 +246,7 @@ def _nearest(attribute: str) -> str:
 
 
 def check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
-    """Raise ``ValueError`` if a method or a function of this name does not take these arguments, by their order."""
+    """Raise ``ValueError`` if a method or function does not accept these arguments by position."""
     listed = f"({', '.join(arguments)})"
     if not callable(method):
         raise ValueError(f"{name} must be a method {listed}, got {method!r}")
@@ -256,7 +254,7 @@ def check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be a plain method: a coroutine or a generator would never run")
     try:
         signature = inspect.signature(method)
-    except ValueError:  # Python does not know those of some functions in C
+    except ValueError:  # some C functions have no signature
         return
     try:
         signature.bind(*arguments)

@@ -1,4 +1,4 @@
-"""The status of a run, through Python's logging."""
+"""Logs the status of a run with Python's logging."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = logging.getLogger(__name__)
 
 
 class LoggingHook(StatusHook):
-    """Logs a line with the status every so many seconds or episodes, under the logger ``axonrl``, level INFO.
+    """Logs a status line at intervals of seconds or episodes, with the logger ``axonrl`` at level INFO.
 
-    The line has the three counters, the returns of the last 100 episodes (mean, smallest and largest), the mean loss
+    The line has the three counters, the returns of the last 100 episodes (mean, minimum and maximum), the mean loss
     since the last line, the exploration rate, and the speed. Start, evaluations and end have their own lines.
 
     Args:
@@ -59,16 +59,16 @@ class LoggingHook(StatusHook):
         returns = facts.episode_returns
         spread = f" ({min(returns):.6g} to {max(returns):.6g})" if returns else ""
         mean = facts.results["episode_return_mean"]
-        # Results of EVAL on batches follow those of the episodes.
+        # Results of EVAL follow those of the episodes.
         found = [f"{name} {value:.4g}" for name, value in facts.results.items() if name.startswith(("eval_", "eval/"))]
         line = " | ".join([f"return {mean:.6g}{spread} over {len(returns)} episodes", *found])
         at = f"timestep {session.global_timestep:,}"
-        if session.position > session.global_timestep:  # there were updates without timesteps
+        if session.position > session.global_timestep:  # with updates without timesteps
             at = f"{at}, update {session.global_step:,}"
         _log.info("evaluation at %s: %s", at, line)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Log why the training ends, and a last status."""
+        """Log why training ends, and a last status."""
         found = [f"training ends after {facts.seconds:,.1f} s: {facts.reason}", self._last_line(session)]
         _log.info("%s", SEPARATOR.join(filter(None, found)))
 

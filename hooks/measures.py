@@ -1,4 +1,4 @@
-"""Measurements shared by hooks: a run's numbers by name, rates, shares of time, means over recent episodes."""
+"""Measurements shared by hooks: named numbers of a run, rates, shares of time, means over recent episodes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .events import EpisodeStats, EvaluationFacts, Session, UpdateFacts
 Clock: TypeAlias = "Callable[[], float]"
 """Monotonic seconds; only differences count."""
 WINDOW = 100
-"""Number of recent episodes whose mean, minimum and maximum are told."""
+"""Number of recent episodes for mean, minimum and maximum."""
 TIMESTEPS_PER_UPDATE = 10
-"""The number that ``Agent.train`` has by default. Training values are due by timesteps, too, where there are more."""
+"""Default of ``Agent.train``. Training values are also due by timesteps, if there are many per update."""
 ROLLOUT: Final = ("return", "length", "return_mean", "return_min", "return_max", "length_mean", "exploration_rate")
 """Names of the group ``rollout`` of :class:`Scalars`."""
 
@@ -110,35 +110,35 @@ class ReturnWindow:
 
 
 class Scalars:
-    """A run's numbers, by the names under which TensorBoard and trackers show them; all over ``global_timestep``.
+    """Named numbers of a run, for TensorBoard and trackers; over ``global_timestep``.
 
-    Updates without timesteps (``Agent.learn``) count there, too: all are over the session's ``position``.
+    With updates without timesteps (``Agent.learn``), over the session's ``position``.
 
     ====================================  ===================  =========================================================
     name                                  when                 what
     ====================================  ===================  =========================================================
     ``rollout/return``                    every episode        its return
     ``rollout/length``                    every episode        its length
-    ``rollout/return_mean``, ...          every episode        of the last 100 episodes: also ``return_min``,
+    ``rollout/return_mean``, ...          every episode        for the last 100 episodes: also ``return_min``,
                                                                ``return_max``
     ``rollout/length_mean``               every episode        mean of the last 100 episodes
-    ``rollout/exploration_rate``          every episode        how much the behaviour policy explores, if it says so:
+    ``rollout/exploration_rate``          every episode        level of the behaviour policy, if known:
                                                                epsilon, or a standard deviation
     ``train/loss``, ``train/<metric>``    see ``every_steps``  loss and metrics of the spec
     ``train/updates``                     see ``every_steps``  ``global_step``
-    ``time/timesteps_per_second``         see ``every_steps``  since the values before, as the following
+    ``time/timesteps_per_second``         see ``every_steps``  since the previous values, like the following
     ``time/updates_per_second``           see ``every_steps``
-    ``time/environment_share``, ...       see ``every_steps``  parts of the time: also ``acting`` and ``learning``
+    ``time/environment_share``, ...       see ``every_steps``  share of time: also ``acting`` and ``learning``
     ``time/episodes``                     see ``every_steps``  ``global_episode``
-    ``distributed/...``                   see ``every_steps``  of a cluster: see :class:`axonrl.distributed.Cluster`
+    ``distributed/...``                   see ``every_steps``  for a cluster: see :class:`axonrl.distributed.Cluster`
     ``eval/return_mean``, ...             every evaluation     ``return_std``, ``return_min``, ``return_max``,
                                                                ``length_mean``
-    ``eval/loss``, ``eval/<metric>``      every evaluation     what the model_fn's EVAL had, if it was asked for
+    ``eval/loss``, ``eval/<metric>``      every evaluation     values of the model_fn's EVAL, if requested
     ====================================  ===================  =========================================================
 
     Args:
-        every_steps: updates between two values of ``train`` and ``time``; fewer where ten times as many timesteps are
-            taken, since an update may be one of a whole rollout.
+        every_steps: updates between two values of ``train`` and ``time``; fewer if they take ten times as many
+            timesteps, as one update may use a whole rollout.
         clock: returns seconds; for tests.
     """
 
@@ -147,14 +147,14 @@ class Scalars:
         self._meter = Meter(clock)
         self._returns, self._lengths = ReturnWindow(WINDOW), ReturnWindow(WINDOW)
         self._measured_at: int | None = None
-        """The timestep of the last values of an update, or of the first update."""
+        """Timestep of the last values of an update, or of the first update."""
 
     def start(self, session: Session) -> None:
         """Start measuring the speed."""
         self._meter.start(session)
 
     def of_update(self, session: Session, facts: UpdateFacts) -> dict[str, float]:
-        """Those of an update; none where they are not due."""
+        """Values of an update; empty if not due."""
         now = session.global_timestep
         if self._measured_at is None:
             self._measured_at = now
@@ -178,7 +178,7 @@ class Scalars:
         }
 
     def of_episode(self, facts: EpisodeStats) -> dict[str, float]:
-        """Those of an episode, which from now on is one of the last."""
+        """Add an episode to the window, and return its values."""
         self._returns.push(facts.episode_return)
         self._lengths.push(facts.length)
         values = {
@@ -193,12 +193,12 @@ class Scalars:
         return tagged("rollout", values)
 
     def state_dict(self) -> State:
-        """The last episodes, and when an update was last measured."""
+        """The window of episodes, and the time of the last values."""
         windows = {"returns": self._returns.state_dict(), "lengths": self._lengths.state_dict()}
         return {**windows, "measured_at": self._measured_at}
 
     def load_state_dict(self, state: State) -> None:
-        """Continue with them."""
+        """Restore the saved state."""
         if not state:  # of an earlier version
             return
         self._returns.load_state_dict(state["returns"])
@@ -207,25 +207,24 @@ class Scalars:
 
 
 def training_values(facts: UpdateFacts) -> dict[str, float]:
-    """Loss and metrics of an update, by the names of :class:`Scalars`."""
+    """Loss and metrics of an update, named as in :class:`Scalars`."""
     return tagged("train", {"loss": facts.loss, **facts.metrics})
 
 
 def evaluation_values(facts: EvaluationFacts) -> dict[str, float]:
-    """The results of an evaluation, by the names of :class:`Scalars`; not their number of episodes, which is constant.
+    """Results of an evaluation, named as in :class:`Scalars`, without the number of episodes, which is constant.
 
-    ``episode_return_mean`` becomes ``eval/return_mean``, and EVAL's ``eval_loss`` and ``eval/<metric>`` become
-    ``eval/loss`` and ``eval/<metric>``.
+    ``episode_return_mean`` becomes ``eval/return_mean``, and EVAL's ``eval_loss`` becomes ``eval/loss``.
     """
     results = {name: value for name, value in facts.results.items() if name != "episodes"}
     return tagged("eval", {re.sub("^(episode_|eval[_/])", "", name): value for name, value in results.items()})
 
 
 def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with prefixed names: ``train/loss``."""
+    """Prefix the names: ``train/loss``."""
     return {f"{group}/{name}": value for name, value in values.items()}
 
 
 def known(values: Mapping[str, float]) -> dict[str, float]:
-    """Without NaN, for values where that means unknown: no exploration, no time passed. Not for losses."""
+    """Drop NaN, for values where it means unknown: no exploration, no time passed. Not for losses."""
     return {name: value for name, value in values.items() if not math.isnan(value)}

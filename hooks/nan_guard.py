@@ -10,13 +10,13 @@ from .hook import Hook
 
 
 class NaNGuard(Hook):
-    """Raises when an update yields a loss or a metric that is NaN or infinite.
+    """Raises if a loss or a metric of an update is NaN or infinite.
 
     Existing checkpoints stay valid: after an error the session writes none.
     """
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """NonFiniteError if the loss or a metric is not finite: names and values of all that are not, and counters."""
+        """Raise NonFiniteError, with names and values of all such numbers, and the counters."""
         if math.isfinite(sum(facts.metrics.values(), facts.loss)):
             return  # a sum is finite only if all terms are
         values = {"the loss": facts.loss, **{f"the metric {name!r}": value for name, value in facts.metrics.items()}}

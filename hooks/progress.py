@@ -1,4 +1,4 @@
-"""The status of a run, on the terminal."""
+"""Shows the status of a run on the terminal."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PLAIN_SECS = 5.0
 
 
 class ProgressHook(StatusHook):
-    """Shows the status and a progress bar on a terminal; elsewhere prints a line every few seconds.
+    """Shows the status and a progress bar on a terminal; otherwise prints a line every few seconds.
 
     The bar, with percent, time elapsed and time remaining, shows the progress to the nearest limit of ``train``;
     without limits it pulses. It is drawn after updates and episodes, without a thread.
 
     Args:
-        every_secs: seconds between two drawings on a terminal; plain lines come at most every 5 s.
-        console: rich's console to write to; None for standard error.
+        every_secs: seconds between updates of the display; plain lines come at most every 5 s.
+        console: rich console for output; None for standard error.
         clock: returns seconds; for tests.
     """
 
@@ -89,7 +89,7 @@ class ProgressHook(StatusHook):
         self._live.update(Group(Text(text), self._bar), refresh=True)
 
     def _done(self, session: Session) -> float | None:
-        """The finished share of the run, 0 to 1, by the nearest limit; None without limits."""
+        """Progress of the run, 0 to 1, to the nearest limit; None without limits."""
         counts = {
             "steps": session.global_step,
             "episodes": session.global_episode,
@@ -100,7 +100,7 @@ class ProgressHook(StatusHook):
 
 
 def _bar(clock: Clock) -> Progress:
-    """A bar as wide as the terminal, with percent, time elapsed and time remaining; drawn by whoever shows it."""
+    """A bar as wide as the terminal, with percent, time elapsed and time remaining; drawn by its user."""
     from rich.progress import (
         BarColumn,
         Progress,
@@ -115,7 +115,7 @@ def _bar(clock: Clock) -> Progress:
 
 
 def packed(parts: Sequence[str], width: int) -> list[str]:
-    """The parts in as few lines of at most this width as possible; a part is never broken."""
+    """Pack the parts into as few lines of at most this width as possible; parts are never split."""
     lines: list[str] = []
     for part in parts:
         longer = f"{lines[-1]}{SEPARATOR}{part}" if lines else part
@@ -127,7 +127,7 @@ def packed(parts: Sequence[str], width: int) -> list[str]:
 
 
 def error_console() -> Console:
-    """Standard error; silent after it was closed."""
+    """Console for standard error; silent after that was closed."""
     from rich import console
 
     class ErrorConsole(console.Console):
@@ -139,7 +139,7 @@ def error_console() -> Console:
 
 @contextlib.contextmanager
 def shown_above(display: contextlib.AbstractContextManager[Live]) -> Iterator[Live]:
-    """Open the display, with log lines above it.
+    """Open the display, with log lines printed above it.
 
     The display replaces ``sys.stdout`` and ``sys.stderr``, but logging's handlers hold the original streams.
     """

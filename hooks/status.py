@@ -13,7 +13,7 @@ from .measures import Clock, Meter, Rates, ReturnWindow
 WINDOW = 100
 """Number of episodes in the reported mean return."""
 SEPARATOR = " | "
-"""Between the parts of a line."""
+"""Separator of the parts of a line."""
 
 
 class StatusHook(Hook):
@@ -92,7 +92,7 @@ class StatusHook(Hook):
     def _line(self, session: Session, rates: Rates | None = None) -> str:
         """Counters and limits, returns, mean loss since the last report, exploration rate, speed, evaluation.
 
-        The speed is that of updates where there were no timesteps.
+        Without timesteps, the speed is that of updates.
         """
         counts = (
             ("timestep", "timesteps", session.global_timestep),

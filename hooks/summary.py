@@ -23,38 +23,38 @@ from .measures import Clock, Scalars, evaluation_values, tagged
 
 FOLDER: Final = "events"
 EXPERIMENT: Final = "experiment.yml"
-"""The resolved experiment in a run folder, where the run was started from one."""
+"""The resolved experiment in a run folder, if the run was started from one."""
 FLUSH_SECS = 10
 """Maximum seconds until an event is on disk."""
 QUEUE_SIZE = 100
-"""Events that are written at once."""
+"""Maximum number of events buffered."""
 
 
 class SummaryHook(Hook):
-    """Writes TensorBoard events to ``<model_dir>/events``, one file per session; all over ``global_timestep``.
+    """Writes TensorBoard events to ``<model_dir>/events``, one file per session; over ``global_timestep``.
 
-    Updates without timesteps (``Agent.learn``) count there, too: all are over the session's ``position``.
+    With updates without timesteps (``Agent.learn``), over the session's ``position``.
 
     ==============================  ========================================================================
     tags                            what and when
     ==============================  ========================================================================
     ``rollout/...``, ``train/...``  see :class:`~axonrl.hooks.measures.Scalars`
-    ``eval/...``, ``time/...``      likewise
+    ``eval/...``, ``time/...``      see there
     ``weights_norm/<variable>``     the Euclidean norm of each variable, every ``weights_every_steps`` updates
-    ``weights/<variable>``          with these, if ``weights_histograms``: the distribution of its values
-    ``eval/video``                  the videos of a :class:`~axonrl.hooks.VideoHook`, some of their frames
-    ``experiment``                  once: the experiment file of the run as text, where it has one
-    the HParams tab                 once: ``BeginFacts.settings``, by which it sorts and filters runs
+    ``weights/<variable>``          at the same times, if ``weights_histograms``: the distribution of its values
+    ``eval/video``                  some frames of each video of a :class:`~axonrl.hooks.VideoHook`
+    ``experiment``                  once: the run's experiment file as text, if there is one
+    the HParams tab                 once: ``BeginFacts.settings``, for sorting and filtering runs
     ==============================  ========================================================================
 
-    A resumed session writes a new file. It tells TensorBoard to drop what a killed session wrote after its last
-    checkpoint, since that is written again. Events before a checkpoint are on disk before the checkpoint.
+    A resumed session writes a new file. It makes TensorBoard drop events after the last checkpoint of a killed session,
+    as they are written again. Events before a checkpoint are on disk before the checkpoint.
 
     Args:
-        every_steps: updates between two summaries of ``train`` and ``time``; fewer where ten times as many timesteps
-            are taken.
+        every_steps: updates between two summaries of ``train`` and ``time``; fewer if they take ten times as many
+            timesteps.
         weights_every_steps: updates between two summaries of weights; None for never.
-        weights_histograms: also write histograms of weights: 30 bins from the smallest to the largest finite value.
+        weights_histograms: also write histograms of weights, with 30 bins over the range of finite values.
         clock: returns seconds; for tests.
     """
 
@@ -81,10 +81,10 @@ class SummaryHook(Hook):
         self._hand_over_at = math.inf
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Open a new events file; describe the run in the first one."""
+        """Open a new event file; describe the run in the first one."""
         first = not any((session.model_dir / FOLDER).glob("*"))
         self._open(session)
-        self._writer.add_event(_start(session.position))  # also after a kill before the first timestep is saved
+        self._writer.add_event(_start(session.position))  # also after a kill before the first timestep was saved
         if first:
             for summary in _descriptions(session, facts):
                 self._writer.add(session.position, summary)
@@ -92,7 +92,7 @@ class SummaryHook(Hook):
         self._scalars.start(session)
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
-        """Write loss, metrics, rates and the norms of weights, each when due."""
+        """Write loss, metrics, rates and norms of weights when due."""
         if values := self._scalars.of_update(session, facts):
             self._write(session, values)
         if self._weights_every is not None and session.global_step % self._weights_every == 0:
@@ -100,42 +100,42 @@ class SummaryHook(Hook):
 
     @by_the_clock
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
-        """Hand over events that are due, also without updates and episodes."""
+        """Write due events, also without updates and episodes."""
         if self._clock() >= self._hand_over_at:
-            self._hand_over()
+            self._write_pending()
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Write the episode."""
         self._write(session, self._scalars.of_episode(facts))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Write the results; also those of an evaluation in the ``end`` of a later hook."""
+        """Write the results; also for an evaluation in the ``end`` of a later hook."""
         with self._opened(session):
             self._write(session, evaluation_values(facts))
 
     def after_video(self, session: Session, facts: VideoFacts) -> None:
-        """Write the preview, as an image that moves."""
+        """Write the preview as an animated image."""
         with self._opened(session):
             self._write(session, {"eval/video": facts.preview})
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Write waiting events and close the file."""
+        """Write buffered events and close the file."""
         self._close()
 
     def state_dict(self) -> State:
-        """The last episodes; flushes what was written before, since a resumed session will not write it again."""
+        """The window of episodes; flushes events, as a resumed session will not write them again."""
         if self._writer is not None:
-            self._hand_over()
+            self._write_pending()
             self._writer.flush()
         return self._scalars.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Continue with the last episodes."""
+        """Restore the window of episodes."""
         self._scalars.load_state_dict(state)
 
     @contextlib.contextmanager
     def _opened(self, session: Session) -> Iterator[None]:
-        """With a writer of its own after the end."""
+        """Open the writer; after the end, temporarily."""
         if self._writer is not None:
             yield
             return
@@ -153,7 +153,7 @@ class SummaryHook(Hook):
     def _close(self) -> None:
         if self._writer is not None:
             try:
-                self._hand_over()
+                self._write_pending()
             finally:
                 writer, self._writer = self._writer, None
                 writer.close()
@@ -164,18 +164,18 @@ class SummaryHook(Hook):
         self._write(session, tagged("weights_norm", {name: _norm(array) for name, array in floats.items()}))
         if self._histograms:
             self._write(session, tagged("weights", floats))
-            self._hand_over()  # arrays may change
+            self._write_pending()  # arrays may change
 
     def _write(self, session: Session, values: Mapping[str, Any]) -> None:
-        """Queue one event with all values."""
+        """Buffer one event with all values."""
         if not self._waiting:
             self._hand_over_at = self._clock() + FLUSH_SECS
         self._waiting.append((time.time(), session.position, values))
         if len(self._waiting) >= QUEUE_SIZE or self._clock() >= self._hand_over_at:
-            self._hand_over()
+            self._write_pending()
 
-    def _hand_over(self) -> None:
-        """Write the queued events."""
+    def _write_pending(self) -> None:
+        """Write the buffered events."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
@@ -185,7 +185,7 @@ class SummaryHook(Hook):
                 if isinstance(value, np.ndarray):
                     summary.MergeFrom(_histogram(tag, value))
                 elif isinstance(value, bytes):
-                    width, height = struct.unpack("<HH", value[6:10])  # as a GIF has them
+                    width, height = struct.unpack("<HH", value[6:10])  # from the GIF header
                     image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=value)
                     summary.value.add(tag=tag, image=image)
                 else:
@@ -196,7 +196,7 @@ class SummaryHook(Hook):
 
 
 def _start(timestep: int) -> Any:
-    """The event that, but for the first, has TensorBoard drop what was written after this timestep."""
+    """Event that makes TensorBoard drop events after this timestep, if it is not the first file."""
     from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
     return Event(wall_time=time.time(), step=timestep + 1, session_log=SessionLog(status=SessionLog.START))
@@ -207,7 +207,7 @@ def _descriptions(session: Session, facts: BeginFacts) -> Iterator[Any]:
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
     from tensorboard.plugins.text.summary_v2 import text_pb
 
-    # Metrics are not declared: TensorBoard then offers all scalars, and all settings of all runs.
+    # Metrics are not declared, so that TensorBoard offers all scalars, and all settings of all runs.
     if facts.settings:
         yield hparams_pb(dict(facts.settings), trial_id=str(session.model_dir))
     experiment = session.model_dir / EXPERIMENT
@@ -216,7 +216,7 @@ def _descriptions(session: Session, facts: BeginFacts) -> Iterator[Any]:
 
 
 def _without_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables by their own names, ``online/dense/kernel`` for ``0003.online/dense/kernel``, where they differ."""
+    """Shorten unique names of variables: ``0003.online/dense/kernel`` to ``online/dense/kernel``."""
     names = {name: re.sub(r"^\d+\.", "", name) for name in arrays}
     several = collections.Counter(names.values())
     return {name if several[names[name]] > 1 else names[name]: array for name, array in arrays.items()}

@@ -15,13 +15,12 @@ _log = logging.getLogger(__name__)
 
 
 class VideoHook(Hook):
-    """Records a video of a greedy episode every so many timesteps: ``<model_dir>/videos/timestep-<n>.mp4``.
+    """Records a video of a greedy episode periodically: ``<model_dir>/videos/timestep-<n>.mp4``.
 
-    It is recorded at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end
-    of a run that reached its limit. The episode is the one that an EvaluationHook's evaluations begin with, in an
-    environment of its own; it is no evaluation itself, and the training is the same with and without it. A video that
-    cannot be written (a full disk) is left out with a warning. TensorBoard's Images tab shows some of its frames. Needs
-    the package ``moviepy``: ``axonrl[video]``.
+    It records at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end of a
+    run that reached its limit. The episode is the first of an EvaluationHook's evaluations, in a separate environment;
+    it is not an evaluation, and training is unaffected. If a video cannot be written (a full disk), a warning is
+    logged. TensorBoard's Images tab shows some frames. Needs the package ``moviepy``: ``axonrl[video]``.
 
     Args:
         every_timesteps: timesteps between videos.
@@ -38,7 +37,7 @@ class VideoHook(Hook):
         self._recorded_at: int | None = None
 
     def prepare(self, session: TrainingSession) -> None:
-        """Refuse an environment that cannot render, and a missing package."""
+        """Check that the environment renders, and that the package is installed."""
         session.prepare_video(self._env)
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
@@ -52,7 +51,7 @@ class VideoHook(Hook):
             self._record(session)
 
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
-        """Record what the run ended with, unless it failed, was asked to stop, or was recorded at this timestep."""
+        """Record at the end of a run, unless it failed, was asked to stop, or was recorded at this timestep."""
         if facts.error is None and not facts.stopped and self._recorded_at != session.global_timestep:
             self._record(session)
 
@@ -65,6 +64,6 @@ class VideoHook(Hook):
         try:
             stats = session.record_video(path, self._env)
         except OSError as error:
-            _log.warning("no video of timestep %d was written: %s", timestep, error)
+            _log.warning("cannot write the video of timestep %d: %s", timestep, error)
         else:
             _log.info("%s: return %.6g in %d timesteps", path, stats.episode_return, stats.length)

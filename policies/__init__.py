@@ -1,8 +1,7 @@
-"""Policies: what runs without TensorFlow. ``Policy`` acts; ``Learner`` also learns.
+"""Policies run without TensorFlow: ``Policy`` acts; ``Learner`` also learns.
 
-The first loads what ``Agent.export`` wrote, the other what ``Agent.compile`` wrote. The other modules are what these
-and the executors of ``runtimes/`` have in common. Nothing is imported until it is used, so that importing this room
-costs nothing.
+``Policy`` loads exports of ``Agent.export``, ``Learner`` programs of ``Agent.compile``. The other modules are shared by
+these and the executors of ``runtimes/``. Imports are lazy, so that importing this package costs nothing.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What a process needs to act in training, as a value that can be sent to it. Loads no TensorFlow by itself."""
+"""A picklable actor for a process that acts in training. Loads no TensorFlow by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Actor(Protocol):
     """Runs PREDICT."""
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """As :meth:`axonrl.policies.executors.Executor.act`."""
+        """See :meth:`axonrl.policies.executors.Executor.act`."""
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set PREDICT's variables."""
@@ -28,13 +28,13 @@ class ActorProgram:
     """PREDICT as a program, with its exploration and its weights.
 
     Args:
-        name: of the ``model_fn``, for messages.
-        predict: what acts; without hooks.
+        name: name of the ``model_fn``, for messages.
+        predict: the acting mode, without hooks.
         variables_of_predict: by name, in order.
-        content: the LiteRT file; a frozen program where the weights are constants in it; or what makes an executor of
-            these weights, where LiteRT does not run it.
-        weights: what the variables are at first.
-        version: of these weights: ``global_step``.
+        content: the LiteRT file; a frozen program if it has the weights as constants; or, for models that LiteRT
+            cannot run, a function from weights to an executor.
+        weights: initial values of the variables.
+        version: ``global_step`` of these weights.
         action_space: of one environment.
     """
 
@@ -47,18 +47,18 @@ class ActorProgram:
     action_space: Any
 
     def variables(self) -> Mapping[str, VariableSpec]:
-        """Those of PREDICT."""
+        """Variables of PREDICT."""
         return self.variables_of_predict
 
     def predict_variables(self) -> Mapping[str, VariableSpec]:
-        """Those of PREDICT."""
+        """Variables of PREDICT."""
         return self.variables_of_predict
 
     def executor(self) -> Actor:
-        """What runs it, with its weights.
+        """Make the executor, with the weights.
 
         Raises:
-            ValueError: LiteRT does not take the program, or the weights are others.
+            ValueError: LiteRT cannot load the program, or the weights do not match.
         """
         if isinstance(self.content, bytes):
             return LiteRTExecutor(self, None, self.content, self.weights)

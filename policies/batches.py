@@ -1,4 +1,4 @@
-"""Batches at the boundary to an executor: any memory's arrays, in the dtypes and shapes that were traced."""
+"""The batch interface of executors: converts any memory's arrays to the traced dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _dtype_of = operator.attrgetter("dtype")
 
 
 class BatchBoundary:
-    """Takes the arrays of a batch by key, converted where that loses nothing.
+    """Reads the arrays of a batch by key, and converts them if that is lossless.
 
     A user's memory may return other dtypes and byte orders than announced, or lists instead of arrays.
 
     Args:
-        specs: of a batch as it was traced: by key, those of a Dict by name inside of it.
-        read: places of the arrays that a program reads, in the order of :meth:`arrays`; None for all.
+        specs: of a traced batch: by key, and by name within a Dict.
+        read: indices of the arrays that a program reads, in the order of :meth:`arrays`; None for all.
     """
 
     def __init__(self, specs: Mapping[str, SpecTree], read: Collection[int] | None = None) -> None:
@@ -33,25 +33,25 @@ class BatchBoundary:
         self._pick = _picked(self._places)
 
     def arrays(self, batch: Mapping[str, ArrayTree]) -> Sequence[Array]:
-        """The arrays that are read, in their order: keys sorted. Of an array that needs no conversion, that array.
+        """Return the arrays that are read, ordered by key. Arrays that need no conversion are not copied.
 
         Raises:
-            ValueError: a key is missing, or an array has another dtype that cannot be converted without loss.
+            ValueError: a key is missing, or an array cannot be converted without loss.
         """
         try:
             arrays: Sequence[Array] = self._pick(batch)
             if list(map(_dtype_of, arrays)) == self._dtypes:
                 return arrays
-        except (AttributeError, IndexError, KeyError, TypeError):  # lists, scalars, keys that are missing
+        except (AttributeError, IndexError, KeyError, TypeError):  # lists, scalars, missing keys
             pass
         found: Sequence[Array] = self._pick(self.converted(batch))
         return found
 
     def converted(self, batch: Mapping[str, ArrayTree]) -> dict[str, ArrayTree]:
-        """The batch with all arrays checked and converted.
+        """Check and convert all arrays of the batch.
 
         Raises:
-            ValueError: it is no mapping, a key is missing, another shape, or a dtype that cannot be converted without
+            ValueError: it is not a mapping, a key is missing, a shape is wrong, or an array cannot be converted without
                 loss.
         """
         if not isinstance(batch, Mapping):
@@ -79,7 +79,7 @@ def _converted(name: str, spec: SpecTree, value: Any) -> Any:
     else:
         lost = not np.array_equal(array, given)
     if lost:
-        raise ValueError(f"{name} has numbers that {expected} cannot hold, got {given.dtype}{list(given.shape)}")
+        raise ValueError(f"{name} has values that {expected} cannot hold, got {given.dtype}{list(given.shape)}")
     return array
 
 
@@ -89,14 +89,14 @@ def _is_convertible(given: np.dtype[Any], expected: np.dtype[Any]) -> bool:
 
 
 def _picked(places: Sequence[tuple[str, str | None]]) -> Any:
-    """A function of a batch that returns the arrays at these places."""
+    """Make a function that returns the arrays of a batch at these places."""
     if len(places) > 1 and all(part is None for _, part in places):
         return operator.itemgetter(*(key for key, _ in places))
     return lambda batch: [batch[key] if part is None else batch[key][part] for key, part in places]
 
 
 def _places(specs: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """Key of each array of a batch, and name inside a Dict; in the order of ``leaves``."""
+    """Key of each array of a batch, and its name within a Dict; in the order of ``leaves``."""
     found: list[tuple[str, str | None]] = []
     for key, spec in sorted(specs.items()):
         found += [(key, None)] if isinstance(spec, ArraySpec) else [(key, part) for part in sorted(spec)]

@@ -1,4 +1,4 @@
-"""What acts in training: a program, its exploration and its recurrent state, for several lanes. Loads no TensorFlow."""
+"""The behaviour policy in training: program, exploration and recurrent state of N lanes. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .modes import PredictMode
 
 
 class Behaviour:
-    """The behaviour policy of N lanes, with what it carries from one timestep to the next.
+    """The behaviour policy of N lanes, and its state between timesteps.
 
     Args:
-        predict: what acts.
+        predict: the acting mode.
         executor: runs it.
         lanes: N.
-        rng: what acting draws from.
+        rng: generator for acting.
     """
 
     def __init__(self, predict: PredictMode, executor: Actor, lanes: int, rng: np.random.Generator) -> None:
@@ -31,7 +31,7 @@ class Behaviour:
         self.lanes = lanes
         self.exploration: Exploration = Greedy() if predict.exploration is None else predict.exploration
         self.recurrent = zero_state(predict.state, lanes)
-        """The model's recurrent state [N, ...] where the episodes stand; None if it has none."""
+        """The model's current recurrent state [N, ...]; None if it has none."""
         self._record = predict.record
         self._noise = predict.noise
         self._rng = rng
@@ -40,25 +40,25 @@ class Behaviour:
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """Names of what is stored with an action, beside a recurrent state."""
+        """Names of the values stored with an action, besides a recurrent state."""
         return tuple(self._record)
 
     def act(
         self, observation: ArrayTree, timestep: int, lanes: Array | None = None
     ) -> tuple[ArrayTree, dict[str, Any], dict[str, Any]]:
-        """The behaviour policy's actions, what is to be stored with them, and the predictions.
+        """Choose actions; returns them, the values to store with them, and the predictions.
 
         Args:
-            observation: [N, ...], as ``environments.spaces`` lays it out. Not changed, and not kept.
+            observation: [N, ...], in the layout of ``environments.spaces``. Not changed, and not kept.
             timestep: ``global_timestep``, for schedules.
-            lanes: those that an exploration with a state for each acts for; None for all.
+            lanes: lanes to act for, if the exploration has a state per lane; None for all.
 
         Returns:
-            Actions [N, ...] (a flat dictionary of arrays for a Dict or a Tuple space), what the spec asks to record
+            Actions [N, ...] (a flat dictionary of arrays for a Dict or Tuple space), the values that the spec records
             [N, ...], recurrent state included, and all predictions [N, ...].
 
         Raises:
-            ArgumentError: an exploration that is not axonrl's own returns something else.
+            ArgumentError: a user's exploration returns an invalid value.
         """
         recurrent, requests = self.recurrent, self._noise
         draws = [request.draw(self._rng) for request in requests] if requests else ()
@@ -83,10 +83,10 @@ class Behaviour:
     def act_for(
         self, observation: ArrayTree, timestep: int, lanes: Array
     ) -> tuple[ArrayTree, dict[str, Any], dict[str, Any]]:
-        """As :meth:`act`, for some of the lanes: rows k belong to ``lanes[k]``.
+        """Act for some of the lanes: row k belongs to ``lanes[k]``; otherwise like :meth:`act`.
 
         Raises:
-            ValueError: the exploration has a state for each lane, and no ``act_for``; as for :meth:`act`.
+            ValueError: the exploration has a state per lane, but no ``act_for``; or as for :meth:`act`.
         """
         if len(lanes) == self.lanes and (lanes == np.arange(self.lanes)).all():
             return self.act(observation, timestep)
@@ -96,8 +96,8 @@ class Behaviour:
             exploring = lanes
         else:
             raise ValueError(
-                f"{type(self.exploration).__name__} has a state for each lane and no act_for: act for all"
-                f" {self.lanes} lanes in one call and in their order, or use lanes=1"
+                f"{type(self.exploration).__name__} has a state per lane but no act_for: act for all"
+                f" {self.lanes} lanes in one call and in order, or use lanes=1"
             )
         every = self.recurrent
         if every is None:
@@ -111,51 +111,51 @@ class Behaviour:
         return acted
 
     def begin(self, mask: Array) -> None:
-        """Episodes begin where ``mask`` [N]: recurrent state is zero there, and the exploration is told."""
+        """Begin episodes where ``mask`` [N]: reset the recurrent state and the exploration there."""
         if self.recurrent is not None:
             self.recurrent = {name: zero_rows(values, mask) for name, values in self.recurrent.items()}
         if self._begin_exploration is not None:
             self._begin_exploration(mask)
 
     def drawn(self) -> tuple[Any, ...]:
-        """What acting changes; :meth:`put_back` undoes it."""
+        """Capture what acting changes; :meth:`put_back` restores it."""
         exploration = self.exploration
         carried = copy.deepcopy(exploration.state_dict()) if hasattr(exploration, "state_dict") else None
         return self.recurrent, carried, self._rng.bit_generator.state
 
     def put_back(self, drawn: tuple[Any, ...]) -> None:
-        """Be as when :meth:`drawn` was called."""
+        """Restore the state returned by :meth:`drawn`."""
         self.recurrent, carried, self._rng.bit_generator.state = drawn
         if carried is not None and hasattr(self.exploration, "load_state_dict"):
             self.exploration.load_state_dict(carried)
 
     def state_dict(self) -> dict[str, Any]:
-        """What acting follows from, beside weights and generator."""
+        """State of acting, besides weights and generator."""
         exploration = self.exploration
         carried = exploration.state_dict() if hasattr(exploration, "state_dict") else {}
         return {"exploration": carried, "recurrent": self.recurrent or {}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         if hasattr(self.exploration, "load_state_dict"):
             self.exploration.load_state_dict(state["exploration"])
         self.recurrent = dict(state["recurrent"]) or None
 
 
 def zero_state(declared: Mapping[str, Any] | None, size: int) -> dict[str, Array] | None:
-    """Zeros [size, ...] of the declared specs; None where a model has no recurrent state."""
+    """Zeros [size, ...] of the declared specs; None for a model without recurrent state."""
     if declared is None:
         return None
     return {name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in declared.items()}
 
 
 def zero_rows(values: Array, mask: Array) -> Array:
-    """A copy of ``values`` [N, ...] with zeros where ``mask`` [N]."""
+    """Copy ``values`` [N, ...], with zeros where ``mask`` [N]."""
     return np.where(mask.reshape(-1, *[1] * (values.ndim - 1)), np.zeros((), values.dtype), values)
 
 
 def _with_rows(values: Array, rows: Array, new: Array) -> Array:
-    """A copy of ``values`` [N, ...] with ``new`` [K, ...] at ``rows`` [K]."""
+    """Copy ``values`` [N, ...], with ``new`` [K, ...] at ``rows`` [K]."""
     values = values.copy()
     values[rows] = new
     return values

@@ -1,6 +1,6 @@
-"""What stands between an environment and an exported policy: observations in, actions out. Loads no TensorFlow.
+"""Conversion of observations and actions between an environment and an exported policy. Loads no TensorFlow.
 
-The rules are those of ``environments/``, in which a policy was trained; without Gymnasium.
+Follows the rules of ``environments/``, as in training, but without Gymnasium.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from .description import Normalization, Part
 
 
 class ObservationsIn:
-    """Turns one observation, or a batch of them, into the arrays [B, ...] that a program takes.
+    """Converts one observation, or a batch, to the arrays [B, ...] of a program.
 
     Args:
         parts: the arrays of one observation.
-        is_dict: are they the leaves of a Dict or a Tuple space?
-        normalization: applied to the parts with these names.
+        is_dict: are they the leaves of a Dict or Tuple space?
+        normalization: of the parts with these names.
     """
 
     def __init__(self, parts: Sequence[Part], is_dict: bool, normalization: Mapping[str, Normalization]) -> None:
-        self._parts = sorted(parts, key=lambda part: part.name)  # as a program takes them
+        self._parts = sorted(parts, key=lambda part: part.name)  # in a program's order
         self.specs = [part.spec for part in self._parts]
-        """Of one observation, in the order of the arrays."""
+        """Shapes and dtypes of one observation's arrays, in order."""
         self._is_dict = is_dict
         self._normalization = normalization
         only = self._parts[0].spec
-        # The usual observation, an array of floats as it should be, is recognised at once.
+        # Fast path for the usual observation, a valid array of floats.
         quick = len(parts) == 1 and not is_dict and not normalization and only.dtype == np.float32
         self._quick_shape = only.shape if quick else None
         self._quick_dtype = np.dtype(np.float32)
         self._one = (1, *only.shape)
 
     def __call__(self, observation: Any) -> tuple[list[Array], bool]:
-        """The arrays [B, ...], and whether it was a single observation.
+        """Convert; returns the arrays [B, ...], and whether it was a single observation.
 
         Raises:
-            ValueError: another shape or dtype, NaN or infinity; says what was given and what is expected.
+            ValueError: wrong shape or dtype, NaN or infinity; says what was given and what is expected.
         """
         if (
             type(observation) is np.ndarray
@@ -57,17 +57,17 @@ class ObservationsIn:
         names = [part.name for part in self._parts]
         if sorted(given) != names:
             found = ", ".join(sorted(filter(None, given))) or "none"
-            raise ValueError(f"observation must have the parts {', '.join(names)}, got {found}")
+            raise ValueError(f"observation must have the entries {', '.join(names)}, got {found}")
         converted = [self._converted(part, given[part.name], f"observation[{part.name!r}]") for part in self._parts]
         sizes = {
             part.name: None if single else len(a) for part, (a, single) in zip(self._parts, converted, strict=True)
         }
         if len(set(sizes.values())) > 1:
-            raise ValueError(f"the parts of observation differ in batch size (None is a single one): {sizes}")
+            raise ValueError(f"the entries of observation differ in batch size (None is a single one): {sizes}")
         return [array for array, _ in converted], converted[0][1]
 
     def _converted(self, part: Part, value: Any, what: str) -> tuple[Array, bool]:
-        """``value`` [B, ...] in the part's dtype, and whether it was a single one."""
+        """Convert ``value`` to [B, ...] in the part's dtype; also returns whether it was a single one."""
         shape, dtype = part.spec.shape, part.spec.dtype
         try:
             given = np.asarray(value)
@@ -82,7 +82,7 @@ class ObservationsIn:
             raise ValueError(f"{what} must be {dtype}, got {given.dtype}")
         if part.name in self._normalization:
             given = self._normalization[part.name](given)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found just below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked below
             array = np.asarray(given, dtype, order="C")
         if dtype.kind == "f":
             if not all_finite(array):
@@ -95,7 +95,7 @@ class ObservationsIn:
 
 
 class _ArrayOut:
-    """Turns actions [B, ...] into what ``env.step`` takes.
+    """Converts actions [B, ...] for ``env.step``.
 
     Args:
         space: attributes of the action space.
@@ -113,7 +113,7 @@ class _ArrayOut:
         elif self._kind == "Discrete":
             self._low, self._high = int(space["start"]), int(space["start"]) + int(space["n"]) - 1
         elif self._kind == "MultiDiscrete":
-            self._low = space["start"].astype(np.int64)  # sums may not fit into the dtype of the space
+            self._low = space["start"].astype(np.int64)  # sums may not fit into the space's dtype
             self._high = self._low + space["nvec"] - 1
             self._shape = self._low.shape
         else:
@@ -124,19 +124,19 @@ class _ArrayOut:
         self._check(predicted.dtype, predicted.shape)
 
     def __call__(self, actions: Array, single: bool) -> Any:
-        """Actions in the dtype and within the bounds of the space; of one observation, without the batch axis.
+        """Convert actions to the dtype and bounds of the space; drop the batch axis of a single one.
 
         Raises:
-            ValueError: they have another shape or kind of numbers; an action is not finite, does not exist, or no
-                action was legal.
+            ValueError: they have a wrong shape or dtype; an action is not finite or does not exist, or no action was
+                legal.
         """
-        if single and self._kind == "Discrete" and actions.shape == (1,):  # the usual action is recognised at once
+        if single and self._kind == "Discrete" and actions.shape == (1,):  # fast path for the usual action
             action = actions.item()
             if type(action) is int and self._low <= action <= self._high:
                 return self._scalar(action)
         self._check(actions.dtype, actions.shape[1:])
         if not self._is_box and bool(((actions < self._low) | (actions > self._high)).any()):
-            # Found before the cast, which may wrap around.
+            # Checked before the cast, which may wrap around.
             _check_legal(actions)
             given = shortened((actions[0] if single else actions).tolist())
             raise ValueError(f"the model's action {given} is not in {self._low} .. {self._high}")
@@ -150,11 +150,11 @@ class _ArrayOut:
     def _check(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         if dtype.kind not in self._kinds or shape != self._shape:
             expected = f"{'floats' if self._is_box else 'integers'} {list(self._shape)}"
-            raise ValueError(f"its action is {dtype} {list(shape)}, and the {self._kind} action space takes {expected}")
+            raise ValueError(f"its action is {dtype} {list(shape)}, but the {self._kind} action space takes {expected}")
 
 
 class _CompositeOut:
-    """The same for the parts of a Dict or a Tuple space."""
+    """Converts the parts of an action for a Dict or Tuple space."""
 
     def __init__(self, space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) -> None:
         self._is_tuple = space["type"] == "Tuple"
@@ -170,14 +170,14 @@ class _CompositeOut:
 
 
 def actions_out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec]) -> Callable[[Any, bool], Any]:
-    """What turns actions [B, ...] into what ``env.step`` takes: a function of these, and of whether it is only one.
+    """Make a converter of actions [B, ...] for ``env.step``, called with the actions, and whether there is only one.
 
     Args:
         space: attributes of the action space.
         outputs: the model's predictions.
 
     Raises:
-        ValueError: the model predicts other actions.
+        ValueError: the model's predictions do not match the space.
     """
     return _out(space, outputs, "")
 
@@ -187,7 +187,7 @@ def _out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) 
         return _CompositeOut(space, outputs, name)
     predicted = f"action/{name}" if name else "action"
     if predicted not in outputs:
-        raise ValueError(f"its predictions have no {predicted!r}, which the action space needs: {', '.join(outputs)}")
+        raise ValueError(f"its predictions lack {predicted!r}, which the action space needs: {', '.join(outputs)}")
     return _ArrayOut(space, outputs[predicted])
 
 
@@ -198,7 +198,7 @@ def _check_legal(actions: Array) -> None:
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
-    """The leaves of nested mappings and tuples, named by the keys that lead to them, joined by ``/``."""
+    """Flatten nested mappings and tuples; leaves are named by their path of keys, joined by ``/``."""
     if isinstance(value, Mapping):
         items = list(value.items())
     elif isinstance(value, tuple):

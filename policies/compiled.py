@@ -1,15 +1,15 @@
-"""What ``Agent.compile`` writes: a training program as files. Loads no TensorFlow.
+"""Programs written by ``Agent.compile``: a training program as files. Loads no TensorFlow.
 
 ================================  ====================================================================================
-file                              what it is
+file                              contents
 ================================  ====================================================================================
 ``program.json``                  the description: modes, variables, spaces, versions, and digests of each program and
                                   of the description itself
 ``program.tflite``                acting and learning, with the variables inside
-``policy.tflite``                 acting alone, for exports
-``initial.pb``                    the initialisers, as a graph of TensorFlow that takes what follows from a seed; where
-                                  they can be one
-``weights/seed-<n>.safetensors``  the initial values of all variables for one seed of a run
+``policy.tflite``                 acting only, for exports
+``initial.pb``                    the initialisers, as a TensorFlow graph of the seed's random numbers; if they can be
+                                  expressed as one
+``weights/seed-<n>.safetensors``  the initial values of all variables for one run seed
 ================================  ====================================================================================
 """
 
@@ -47,18 +47,18 @@ WEIGHTS: Final = "weights"
 FORMAT: Final = "axonrl compiled program"
 FORMAT_VERSION: Final = 1
 RUNTIME: Final = "ai-edge-litert"
-"""The package whose version a program's results depend on."""
+"""Package on whose version a program's results depend."""
 _NAME: Final = re.compile(r"seed-(0|[1-9][0-9]*)\.safetensors")
 _AGAIN: Final = "Delete it, and axonrl.policies.add_seeds makes it again"
 _SHA256: Final = "sha256"
-"""The entry of ``FILE`` that is of all others."""
+"""Entry of ``FILE`` with the digest of all other entries."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CompiledProgram:
-    """A directory that ``Agent.compile`` wrote, as far as running it needs it; ``everything`` is all that ``FILE`` has.
+    """A directory written by ``Agent.compile``, parsed; ``everything`` is the content of ``FILE``.
 
-    Its modes have an exploration of their own: read the directory again for another run in the same process.
+    The exploration of its modes has state: read the directory again for another run in the same process.
     """
 
     path: Path
@@ -72,34 +72,34 @@ class CompiledProgram:
 
     @property
     def directory(self) -> Path:
-        """Where it is."""
+        """The program's folder."""
         return self.path.parent
 
     @property
     def seed(self) -> int:
-        """That of the run that it was compiled for."""
+        """Seed of the run it was compiled for."""
         return int(self.everything["seed"])
 
     @property
     def spaces(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Those of one environment's observations and actions, as JSON values."""
+        """Spaces of one environment's observations and actions, as JSON values."""
         return self.everything["spaces"]["observation"], self.everything["spaces"]["action"]
 
     @property
     def model_fn(self) -> str | None:
-        """The name under which the function can be imported; None if it has none."""
+        """Importable name of the function; None if it has none."""
         name: str | None = self.everything["model_fn"]
         return name
 
     @property
     def params(self) -> Mapping[str, Any] | None:
-        """The function's params, but for those of ``unrecorded``, which JSON cannot hold."""
+        """The function's params, without those in ``unrecorded``, which JSON cannot hold."""
         params: Mapping[str, Any] | None = self.everything["params"]
         return params
 
     @property
     def unrecorded(self) -> tuple[str, ...]:
-        """Names of other params."""
+        """Names of the other params."""
         return tuple(self.everything["unrecorded"])
 
     @property
@@ -112,19 +112,19 @@ class CompiledProgram:
         """The program for a run with these params, which are JSON values.
 
         Raises:
-            ArgumentError: it was compiled with others, and does not leave open those that differ.
+            ArgumentError: params differ that are not free.
         """
         described = free_params.with_params(self.everything, params)
         if described is None:
             free = sorted({*self.free["inputs"], *self.free["exploration"]})
-            may = f"; {', '.join(free)} may have another value of the same sign" if free else ""
+            may = f"; {', '.join(free)} may have other values of the same sign" if free else ""
             message = f"{self.directory} was compiled with params {self.params}, got {dict(params)}{may}"
             raise ArgumentError(message, "params", params)
         return _parsed(self.path, described)
 
     @property
     def free(self) -> Mapping[str, Any]:
-        """Names of the params that it leaves open, as ``FILE`` has them: see :mod:`axonrl.policies.free_params`."""
+        """Names of the free params, as in ``FILE``: see :mod:`axonrl.policies.free_params`."""
         free: Mapping[str, Any] = self.everything.get("free", free_params.NOTHING)
         return free
 
@@ -133,42 +133,42 @@ class CompiledProgram:
         return self.every_variable
 
     def predict_variables(self) -> Mapping[str, VariableSpec]:
-        """Those that PREDICT created, which come first."""
+        """Variables created by PREDICT, which come first."""
         names = list(self.every_variable)[: self.num_predict]
         return {name: self.every_variable[name] for name in names}
 
     def program(self) -> bytes:
-        """The content of the LiteRT file that acts and learns; ``ValueError`` if it is damaged."""
+        """Read the LiteRT file that acts and learns; ``ValueError`` if it is damaged."""
         return read_part(self, "program")
 
     def acting_program(self) -> FrozenProgram | bytes:
-        """The LiteRT file that only acts; ``ValueError`` if it is damaged."""
+        """Read the LiteRT file that only acts; ``ValueError`` if it is damaged."""
         content, placements = read_part(self, "policy"), self.everything["policy"]["placements"]
         return content if placements is None else FrozenProgram(content, weight_patches.from_json(placements))
 
     # -- initial weights ----------------------------------------------------------------------------------------------
 
     def seeds(self) -> list[int]:
-        """The seeds that there are initial weights for, sorted."""
+        """Seeds with initial weights, sorted."""
         found = [_NAME.fullmatch(path.name) for path in (self.directory / WEIGHTS).glob("seed-*") if path.is_file()]
         return sorted(int(match[1]) for match in found if match)
 
     def weights_path(self, seed: int) -> Path:
-        """Where the initial weights of a seed are, or would be."""
+        """Path of a seed's initial weights, existing or not."""
         return self.directory / WEIGHTS / f"seed-{seed}.safetensors"
 
     def weights(self, seed: int) -> dict[str, Array]:
-        """The initial weights of a run with this seed, by name.
+        """Read the initial weights of a run with this seed, by name.
 
         Raises:
-            ValueError: there are none for it, which says for which there are; or the file is damaged.
+            ValueError: there are none for this seed (lists those there are), or the file is damaged.
         """
         seed, there = integer("seed", seed, at_least=0), self.seeds()
         if seed not in there:
             only, where = f", only for {_listed(there)}" if there else "", str(self.directory)
             raise ArgumentError(
-                f"{where} has no initial weights for seed {shortened(seed)}{only}. Where TensorFlow is,"
-                f" axonrl.policies.add_seeds({where!r}, [{shortened(seed)}]) makes them",
+                f"{where} has no initial weights for seed {shortened(seed)}{only}. With TensorFlow installed,"
+                f" axonrl.policies.add_seeds({where!r}, [{shortened(seed)}]) creates them",
                 "seed",
                 seed,
             )
@@ -177,48 +177,53 @@ class CompiledProgram:
             with safe_open(path, framework="np") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 about = dict(file.metadata() or {})
-        except (AttributeError, OSError, SafetensorError, TypeError) as error:  # the others: of dtypes NumPy has not
+        except (
+            AttributeError,
+            OSError,
+            SafetensorError,
+            TypeError,
+        ) as error:  # the latter two for dtypes that NumPy lacks
             raise ValueError(f"{path} cannot be read: {error}. {_AGAIN}") from error
         expected = {name: (spec.shape, spec.dtype) for name, spec in self.every_variable.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
-            raise ValueError(f"{path} does not hold the variables that {FILE} describes. {_AGAIN}")
+            raise ValueError(f"{path} does not contain the variables described in {FILE}. {_AGAIN}")
         ordered = {name: arrays[name] for name in expected}
         described = self.about_weights(seed, ordered)
         if any(about.get(name) != described[name] for name in ("program", "seed")):
-            raise ValueError(f"{path} holds the weights of another program or of another seed. {_AGAIN}")
+            raise ValueError(f"{path} belongs to another program or another seed. {_AGAIN}")
         if about != described:
-            raise ValueError(f"{path} is damaged: its content does not have the SHA-256 that was written. {_AGAIN}")
+            raise ValueError(f"{path} is damaged: its SHA-256 has changed. {_AGAIN}")
         return ordered
 
     def about_weights(self, seed: int, weights: Mapping[str, Array]) -> dict[str, str]:
-        """What a file of initial weights says of itself."""
+        """Metadata of a file of initial weights."""
         return {"program": self.everything["program"]["sha256"], "seed": str(seed), "sha256": _digest(weights)}
 
 
 def read(directory: str | Path) -> CompiledProgram:
-    """The program in a directory.
+    """Read the program in a directory.
 
     Raises:
-        ValueError: a file is missing, damaged, or of other versions; names it.
+        ValueError: a file is missing, damaged, or made by other versions; names it.
     """
     if not isinstance(directory, str | os.PathLike) or not str(directory):
-        message = f"a compiled program is the path of a directory, got {directory!r}"
+        message = f"a compiled program must be given as the path of a directory, got {directory!r}"
         raise ArgumentError(message, "compiled", directory)
     path = Path(directory) / FILE
     value = read_json(path, FORMAT, FORMAT_VERSION, "compile it again")
     if value.get(_SHA256) != _seal(value):
-        raise ValueError(f"{path} is damaged, or was edited: it does not have the SHA-256 that was written")
+        raise ValueError(f"{path} is damaged or was edited: its SHA-256 has changed")
     here, made_with = metadata.version(RUNTIME), value["made_with"][RUNTIME]
     if made_with != here:
         raise ValueError(
-            f"{path} was compiled with {RUNTIME} {made_with}, and this is {here}, whose results may differ: compile it"
+            f"{path} was compiled with {RUNTIME} {made_with}; this is {here}, whose results may differ: compile it"
             " again"
         )
     return _parsed(path, value)
 
 
 def sealed(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of ``FILE``: a description with a digest of itself."""
+    """Content of ``FILE``: a description with a digest of itself."""
     return {**described, _SHA256: _seal(described)}
 
 
@@ -228,7 +233,7 @@ def _seal(described: Mapping[str, Any]) -> str:
 
 
 def _digest(weights: Mapping[str, Array]) -> str:
-    """Of weights, in the order of the program's variables."""
+    """Digest of weights in the order of the program's variables."""
     sha = hashlib.sha256()
     for name, array in weights.items():
         sha.update(f"{name} {array.dtype.name} {array.shape} ".encode())
@@ -237,7 +242,7 @@ def _digest(weights: Mapping[str, Array]) -> str:
 
 
 def modes_to_json(predict: PredictMode, train: TrainMode, exploration: Mapping[str, Any]) -> dict[str, Any]:
-    """The modes as ``program.json`` has them; ``exploration`` describes PREDICT's."""
+    """Encode the modes for ``program.json``; ``exploration`` describes PREDICT's."""
     return {
         "predict": {
             "outputs": _tree_to_json(predict.outputs),
@@ -259,7 +264,7 @@ def modes_to_json(predict: PredictMode, train: TrainMode, exploration: Mapping[s
 
 
 def variables_to_json(variables: Mapping[str, VariableSpec]) -> list[dict[str, Any]]:
-    """Variables as ``program.json`` has them, in their order."""
+    """Encode variables for ``program.json``, in order."""
     return [
         {"name": name, "shape": list(spec.shape), "dtype": spec.dtype.name, "trainable": spec.trainable}
         for name, spec in variables.items()
@@ -271,9 +276,9 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
     space = space_of(space_attributes(value["spaces"]["action"]))
     try:
         exploration = made_from(predict["exploration"], space)
-    except Exception as error:  # a user's own class: gone, changed, or not importable here
+    except Exception as error:  # a user's own class may be missing, changed, or not importable here
         kind = predict["exploration"]["kind"]
-        raise ValueError(f"{path} cannot be used here: its exploration {kind} is not made: {error!r}") from error
+        raise ValueError(f"{path} cannot be used here: its exploration {kind} cannot be created: {error!r}") from error
     return CompiledProgram(
         path=path,
         everything=value,

@@ -1,4 +1,4 @@
-"""``policy.json``: what an exported policy is, beside its program and its weights. Loads no TensorFlow."""
+"""``policy.json``: description of an exported policy, beside its program and weights. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -93,14 +93,15 @@ _FIELDS: Final = fields.fields(
         "normalization_note": fields.optional(fields.text),
     },
 )
-"""What ``FILE`` holds."""
+"""Contents of ``FILE``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One array of an observation, at the policy's inside.
+    """One array of an observation, inside the policy.
 
-    ``low`` and ``high`` are the smallest and the largest value where others have no meaning (Discrete and the like).
+    ``low`` and ``high`` are the minimum and maximum for spaces where other values are meaningless (Discrete and
+    similar).
     """
 
     name: str
@@ -111,7 +112,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """What a NormalizeObservation does, with what it had learnt: axonrl's clips, Gymnasium's does not."""
+    """Normalisation of observations with learnt statistics; axonrl's wrapper clips, Gymnasium's does not."""
 
     mean: Array
     var: Array
@@ -120,16 +121,16 @@ class Normalization:
 
     @functools.cached_property
     def divisor(self) -> Array:
-        """What deviations from the mean are divided by. Gymnasium's wrapper also divides by what rounding makes."""
+        """Divisor of deviations from the mean. Gymnasium's divides even by rounding errors of a zero variance."""
         if self.clip is None:
             return np.asarray(np.sqrt(self.var + self.epsilon))
         return np.asarray(divisor(self.mean, self.var, self.epsilon))
 
     def __call__(self, observation: Array) -> Array:
-        """In the very operations of the training's, so that the same bits come out; what is not finite stays so."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is the caller's to find
+        """Normalise with the same operations as in training, for identical bits; non-finite values stay so."""
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for non-finite values
             if self.clip is not None:
-                observation = np.asarray(observation, np.float32)  # axonrl's environments give it no other
+                observation = np.asarray(observation, np.float32)  # as in axonrl's environments
             normalized = np.asarray((observation - self.mean) / self.divisor)
         if self.clip is not None and all_finite(normalized):
             normalized = np.minimum(np.maximum(normalized, -self.clip), self.clip)
@@ -138,7 +139,7 @@ class Normalization:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What is in ``policy.json``, as far as acting needs it; ``everything`` is all of it."""
+    """Contents of ``policy.json`` needed to act; ``everything`` is all of it."""
 
     path: Path
     everything: Mapping[str, Any]
@@ -146,21 +147,21 @@ class Description:
     observation: tuple[Part, ...]
     is_dict: bool
     normalization: Mapping[str, Normalization]
-    """Of those parts of an observation that are normalised."""
+    """Normalisation by part of the observation."""
     action_space: Mapping[str, Any]
     predictions: Mapping[str, ArraySpec]
     state: Mapping[str, ArraySpec] | None
     exploration: Mapping[str, Any] | None
     placements: tuple[Placement, ...] | None
-    """Where the weights are in a program that keeps them as constants; None where it keeps them as variables."""
+    """Placements of the weights in a program with constant weights; None if weights are variables."""
     weights: Mapping[str, ArraySpec]
 
 
 def read(directory: Path) -> Description:
-    """The description in an exported directory.
+    """Read the description in an export.
 
     Raises:
-        ValueError: it is missing, damaged, or of another format version; names the file, and the field.
+        ValueError: it is missing, damaged, or of another format version; names the file and the field.
     """
     path = directory / FILE
     value = read_json(path, FORMAT, FORMAT_VERSION, "export it again")
@@ -168,30 +169,30 @@ def read(directory: Path) -> Description:
         raise ValueError(f"{path} does not normalise observations as the training did: {value['normalization_note']}")
     fields.check(path, value, _FIELDS)
     if value["program"] is None:
-        raise ValueError(f"{path} describes no LiteRT program, only {ONNX}: export it with formats=['litert', 'onnx']")
+        raise ValueError(f"{path} has no LiteRT program, only {ONNX}: export it with formats=['litert', 'onnx']")
     return _parsed(path, value)
 
 
 @contextlib.contextmanager
-def concerning(path: Path, field: str) -> Iterator[None]:
-    """Of whatever error there is with this field of a file, an ``ArgumentError`` that names both."""
+def naming_field(path: Path, field: str) -> Iterator[None]:
+    """Convert any error with this field of a file to an ``ArgumentError`` that names both."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ArgumentError(f"{path}: {field} cannot be used: {type(error).__name__}: {error}", field) from error
+        raise ArgumentError(f"{path}: {field} is invalid: {type(error).__name__}: {error}", field) from error
 
 
 def read_json(path: Path, kind: str, version: int, advice: str) -> Mapping[str, Any]:
-    """A JSON file of a format that this version reads.
+    """Read a JSON file with a supported format and version.
 
     Args:
         path: the file.
-        kind: what it must say that its format is.
-        version: likewise, of the format's version.
-        advice: what to do where it is of another version.
+        kind: expected format.
+        version: expected format version.
+        advice: what to do about another version.
 
     Raises:
-        ValueError: it is not; names the file.
+        ValueError: it is unreadable or different; names the file.
     """
     try:
         value = json.loads(path.read_bytes())
@@ -200,29 +201,29 @@ def read_json(path: Path, kind: str, version: int, advice: str) -> Mapping[str, 
     except (RecursionError, ValueError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict) or value.get("format") != kind:
-        raise ValueError(f"{path} is something else: its format must be {kind!r}")
+        raise ValueError(f"{path} is not of format {kind!r}")
     if value.get("format_version") != version:
         raise ValueError(
-            f"{path} is of format version {value.get('format_version')!r}, and this version of axonrl reads"
+            f"{path} has format version {value.get('format_version')!r}, but this version of axonrl reads"
             f" {version}: {advice}"
         )
     return value
 
 
 class Described(Protocol):
-    """A directory's JSON file, with an entry for each of the other files."""
+    """A directory's JSON file, with an entry for each other file."""
 
     @property
     def path(self) -> Path:
-        """Of the JSON file."""
+        """Path of the JSON file."""
 
     @property
     def everything(self) -> Mapping[str, Any]:
-        """What it holds."""
+        """Contents of the JSON file."""
 
 
 def read_part(description: Described, part: str) -> bytes:
-    """The content of the file of this entry, the ``program`` or the ``weights``, which is what was written.
+    """Read and verify the file of an entry, ``program`` or ``weights``.
 
     Raises:
         ValueError: the file is missing or damaged; names it.
@@ -232,7 +233,7 @@ def read_part(description: Described, part: str) -> bytes:
         path = description.path.parent / str(recorded["file"])
         size, digest = recorded["size"], recorded["sha256"]
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{description.path} is not a whole description: {error!r}") from error
+        raise ValueError(f"{description.path} is incomplete: {error!r}") from error
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -240,7 +241,7 @@ def read_part(description: Described, part: str) -> bytes:
     if len(content) != size:
         raise ValueError(f"{path} is damaged: it has {len(content)} bytes instead of {size}")
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ValueError(f"{path} is damaged: it does not have the SHA-256 that {description.path.name} gives")
+        raise ValueError(f"{path} is damaged: its SHA-256 differs from that in {description.path.name}")
     return content
 
 
@@ -250,9 +251,9 @@ def specs_to_json(specs: Mapping[str, ArraySpec]) -> dict[str, Any]:
 
 
 def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a space that ``environments.spaces.to_json`` described: numbers and arrays.
+    """Decode a space described by ``environments.spaces.to_json``: attributes are numbers and arrays.
 
-    Of a Dict or a Tuple: ``spaces``, the attributes of the spaces inside by name.
+    For a Dict or Tuple: ``spaces``, the attributes of the inner spaces by name.
     """
     found: dict[str, Any] = {"type": space["type"]}
     if space["type"] == "Box":
@@ -275,30 +276,30 @@ def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
         return {**found, "spaces": {str(key): space_attributes(part) for key, part in space["spaces"]}}
     if space["type"] == "Tuple":
         return {**found, "spaces": {str(i): space_attributes(part) for i, part in enumerate(space["spaces"])}}
-    raise ValueError(f"no action space is a {space['type']}")
+    raise ValueError(f"{space['type']} is not an action space")
 
 
 def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
     observation, weights, state = value["observation"], _specs(value["weights"]["arrays"]), value["state"]
     arrays, placements = parts(observation["arrays"]), value["program"]["placements"]
-    with concerning(path, "observation.arrays"):
+    with naming_field(path, "observation.arrays"):
         if not arrays:
             raise ValueError("there is none")
         for part in arrays:
             for limit in (part.low, part.high):
                 np.broadcast_to(0 if limit is None else limit, part.spec.shape)
-    with concerning(path, "normalization"):
+    with naming_field(path, "normalization"):
         normalization = normalization_from(value["normalization"])
         shapes = {part.name: part.spec.shape for part in arrays}
         for name, one in normalization.items():
             if not one.mean.shape == one.var.shape == shapes[name]:
-                raise ValueError(f"its moments have the shape {one.mean.shape}, the observation {shapes[name]}")
-    with concerning(path, "action.space"):
+                raise ValueError(f"its moments have shape {one.mean.shape}, the observation {shapes[name]}")
+    with naming_field(path, "action.space"):
         action_space = space_attributes(value["action"]["space"])
-    with concerning(path, "program.placements"):
+    with naming_field(path, "program.placements"):
         placed = None if placements is None else weight_patches.from_json(placements)
         if unknown := {place.name for place in placed or ()} - weights.keys():
-            raise ValueError(f"there is no weight {unknown.pop()!r}")
+            raise ValueError(f"unknown weight {unknown.pop()!r}")
     return Description(
         path=path,
         everything=value,
@@ -320,7 +321,7 @@ def _specs(value: Mapping[str, Any]) -> dict[str, ArraySpec]:
 
 
 def parts(value: Mapping[str, Any]) -> tuple[Part, ...]:
-    """The arrays of an observation that a JSON value describes."""
+    """Decode the arrays of an observation."""
     return tuple(_part(name, part) for name, part in value.items())
 
 
@@ -335,7 +336,7 @@ def _part(name: str, value: Mapping[str, Any]) -> Part:
 
 
 def normalization_from(value: Mapping[str, Any] | None) -> dict[str, Normalization]:
-    """What a JSON value describes: the normalisation of some parts of an observation; an array is the part ``""``."""
+    """Decode the normalisation of parts of an observation; a single array is the part ``""``."""
     if value is None:
         return {}
     mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
@@ -344,7 +345,7 @@ def normalization_from(value: Mapping[str, Any] | None) -> dict[str, Normalizati
     if "parts" not in value:
         return {"": Normalization(mean, var, *settings)}
     found, start = {}, 0
-    for name, shape in sorted(value["parts"].items()):  # as they are joined
+    for name, shape in sorted(value["parts"].items()):  # in the order of joining
         end = start + math.prod(shape)
         found[name] = Normalization(mean[start:end].reshape(shape), var[start:end].reshape(shape), *settings)
         start = end

@@ -1,4 +1,4 @@
-"""The interface of what runs a traced ``model_fn``. Loads no TensorFlow."""
+"""Interface of executors, which run a traced ``model_fn``. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from ..core.protocols import Array, ArraySpec, ArrayTree
 Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
 """Observations; for a recurrent model ``{"observation": observations, "state": {name: array}}``."""
 Acted: TypeAlias = "tuple[dict[str, Any], dict[str, Array] | None]"
-"""Predictions [N, ...] by name, and the next recurrent state of a model that has one. A composite ``action`` is a
+"""Predictions [N, ...] by name, and the next recurrent state, if the model has one. A composite ``action`` is a
 dictionary of arrays."""
 _PARTS: Final = "action/"
 
 
 class TrainResult(NamedTuple):
-    """One update. ``scalars`` float32 [1 + M]: the loss, then the metrics in the order of ``Train.metrics``."""
+    """Result of an update. ``scalars`` float32 [1 + M]: loss, then metrics in the order of ``Train.metrics``."""
 
     scalars: Array
     td_error: Array | None
 
 
 class Executor(Protocol):
-    """Runs PREDICT, and TRAIN if it was made for that."""
+    """Runs PREDICT, and TRAIN if it was made with it."""
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state, if the model has one.
 
-        ``draws`` is the noise that PREDICT requests, as training draws it; without it, noise is zero.
+        ``draws`` is the noise PREDICT requests during training; without it, noise is zero.
         """
 
     def train(
         self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
     ) -> TrainResult:
-        """One training step on a batch of the traced shapes; ``ValueError`` if it only acts."""
+        """Run one training step on a batch of the traced shapes; ``ValueError`` if it only acts."""
 
     def get_weights(self) -> dict[str, Array]:
-        """Every variable by name, copied."""
+        """Copy every variable, by name."""
 
     def get_predict_weights(self) -> dict[str, Array]:
-        """The variables that PREDICT uses, by name, copied."""
+        """Copy the variables used by PREDICT, by name."""
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set PREDICT's variables, or all; ``ValueError``, and nothing is set, where names, shapes or dtypes differ."""
+        """Set PREDICT's variables, or all; sets none, and raises ``ValueError``, if names, shapes or dtypes differ."""
 
 
 class ActorAndLearner:
-    """Two executors as one: the actor gets the learner's weights when its own are outdated.
+    """Combines two executors: the actor gets the learner's weights when its own are outdated.
 
     Args:
         actor: runs PREDICT.
-        learner: runs TRAIN; the weights are its own.
+        learner: runs TRAIN, and owns the weights.
     """
 
     def __init__(self, actor: Executor, learner: Executor) -> None:
@@ -71,32 +71,32 @@ class ActorAndLearner:
     def train(
         self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
     ) -> TrainResult:
-        """One training step of the learner."""
+        """Run one training step of the learner."""
         self._stale = True
         return self._learner.train(batch, counters, draws)
 
     def get_weights(self) -> dict[str, Array]:
-        """Every variable of the learner by name, copied."""
+        """Copy every variable of the learner, by name."""
         return self._learner.get_weights()
 
     def get_predict_weights(self) -> dict[str, Array]:
-        """The variables that PREDICT uses, by name, copied."""
+        """Copy the variables used by PREDICT, by name."""
         return self._learner.get_predict_weights()
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the learner's variables; as every executor."""
+        """Set the learner's variables; see :meth:`Executor.set_weights`."""
         self._learner.set_weights(weights)
         self._stale = True
 
 
 def action_names(names: Iterable[str]) -> list[str]:
-    """Which predictions of a program are its action: ``action``, or the parts of a composite one, ``action/<name>``."""
+    """Names of the predictions that form the action: ``action``, or the parts of a composite one, ``action/<name>``."""
     names = list(names)
     return ["action"] if "action" in names else [name for name in names if name.startswith(_PARTS)]
 
 
 def with_parts(predictions: dict[str, Any]) -> dict[str, Any]:
-    """Predictions of a program, by name, with the parts of a composite action as one mapping, ``action``."""
+    """Collect the parts of a composite action in one mapping, ``action``."""
     if "action" in predictions:
         return predictions
     parts = {name.removeprefix(_PARTS): predictions.pop(name) for name in action_names(predictions)}
@@ -104,8 +104,8 @@ def with_parts(predictions: dict[str, Any]) -> dict[str, Any]:
 
 
 def leaves(tree: Any) -> list[Array]:
-    """The arrays of a tree, in the order in which TensorFlow flattens it: dictionaries by sorted keys."""
-    if isinstance(tree, np.ndarray):  # first: this is called at every timestep
+    """Arrays of a tree in TensorFlow's order: dictionaries by sorted keys."""
+    if isinstance(tree, np.ndarray):  # first, as this is called at every timestep
         return [tree]
     if isinstance(tree, Mapping):
         return [array for key in sorted(tree) for array in leaves(tree[key])]
@@ -117,25 +117,25 @@ def leaves(tree: Any) -> list[Array]:
 def check_weights(
     model: str, weights: Mapping[str, Array], predict: Mapping[str, ArraySpec], every: Mapping[str, ArraySpec]
 ) -> None:
-    """Are these all of PREDICT's weights, or all of the model's?
+    """Check that these are all of PREDICT's weights, or all of the model's.
 
     Args:
-        model: whose, for the message.
-        weights: what was given.
+        model: name of the model, for the message.
+        weights: the given weights.
         predict: PREDICT's variables.
         every: all variables.
 
     Raises:
-        ValueError: a name too many or too few, another shape or dtype; names it.
+        ValueError: a name is missing or unknown, or a shape or dtype is wrong; names it.
     """
     expected = predict if weights.keys() <= predict.keys() else every
     unknown = [name for name in weights if name not in every]
     missing = [name for name in expected if name not in weights]
     if unknown or missing:
         raise ValueError(
-            f"these are not the weights of {model}: unknown {unknown}, missing {missing}; it has {', '.join(every)}"
+            f"these are not the weights of {model}: unknown {unknown}, missing {missing}; expected {', '.join(every)}"
         )
     for name, value in weights.items():
         spec = every[name]
         if (value.shape, value.dtype) != (spec.shape, spec.dtype):
-            raise ValueError(f"{name} of {model} is {spec.dtype}{spec.shape}, given was {value.dtype}{value.shape}")
+            raise ValueError(f"{name} of {model} must be {spec.dtype}{spec.shape}, got {value.dtype}{value.shape}")

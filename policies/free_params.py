@@ -1,6 +1,6 @@
-"""Params that a compiled program leaves open: numbers of which any value makes the same program. Loads no TensorFlow.
+"""Free params of a compiled program: numbers whose values do not change the program. Loads no TensorFlow.
 
-Some are inputs of TRAIN (``axonrl.inputs``), others only numbers of the behaviour policy. ``program.json`` names both
+Some are inputs of TRAIN (``axonrl.inputs``), others just numbers of the behaviour policy. ``program.json`` lists both
 under ``free``, with their places in the description of the policy.
 """
 
@@ -11,15 +11,15 @@ from typing import Any, Final, TypeAlias
 
 Path: TypeAlias = "tuple[str | int, ...]"
 NOTHING: Final[Mapping[str, Any]] = {"inputs": [], "exploration": {}}
-"""What ``free`` is of a program that leaves nothing open."""
+"""``free`` of a program without free params."""
 
 
 def candidates(params: Mapping[str, Any], inputs: Iterable[str], exploration: Mapping[str, Any]) -> list[str]:
-    """Params that may be free: inputs of TRAIN, and numbers that the policy has, too. 0 is never one: it may mean off.
+    """Candidates for free params: inputs of TRAIN, and numbers of the policy. Never 0, which may mean off.
 
     Args:
-        params: what is compiled with.
-        inputs: names of those that are inputs.
+        params: the compiled params.
+        inputs: names of params that are inputs.
         exploration: the policy, described.
     """
     numbers = {value for _, value in _leaves(exploration) if isinstance(value, float)}
@@ -28,7 +28,7 @@ def candidates(params: Mapping[str, Any], inputs: Iterable[str], exploration: Ma
 
 
 def others(params: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The same params with other values of these, of the same sign; no two change by the same factor."""
+    """Change the values of these params, keeping their signs; no two change by the same factor."""
     factors = {name: (i + 1) / (i + 2) for i, name in enumerate(names)}
     return {name: value * factors[name] if name in factors else value for name, value in params.items()}
 
@@ -36,16 +36,16 @@ def others(params: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def places(
     one: Mapping[str, Any], other: Mapping[str, Any], params: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> dict[str, list[list[str | int]]] | None:
-    """Where a policy has its free params.
+    """Find the free params in a policy.
 
     Args:
         one: the policy of ``params``, described.
-        other: that of ``changed``.
+        other: the policy of ``changed``, described.
         params: some params.
-        changed: the same with other values, from :func:`others`.
+        changed: the same params with other values, from :func:`others`.
 
     Returns:
-        Names of params to paths; None where the policies differ in something else.
+        Names of params to paths; None if the policies differ in anything else.
     """
     first, second = dict(_leaves(one)), dict(_leaves(other))
     if first.keys() != second.keys():
@@ -62,14 +62,14 @@ def places(
 
 
 def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What ``program.json`` would hold for these params.
+    """The content of ``program.json`` for these params.
 
     Args:
-        described: its content.
+        described: its current content.
         params: JSON values.
 
     Returns:
-        None where it would be another program: they differ in one that is not free, or in the sign of one that is.
+        None if the program would differ: in a param that is not free, or in the sign of a free one.
     """
     had, free = described["params"] or {}, described.get("free", NOTHING)
     changed = [name for name in {**had, **params} if name not in had or name not in params or had[name] != params[name]]
@@ -90,9 +90,9 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
 
 
 def family(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What params have in common with those that a program may serve as well: of a number only its sign.
+    """Key shared by params that one program may serve: numbers are reduced to their signs.
 
-    Params of one family need not share a program; :func:`with_params` tells.
+    Params with equal keys need not share a program; :func:`with_params` decides.
     """
     signs = {name: ["a number", (value > 0) - (value < 0)] for name, value in params.items() if _is_number(value)}
     return {**params, **signs}

@@ -1,4 +1,4 @@
-"""A LiteRT program in memory: its signatures, called at little cost. Loads no TensorFlow."""
+"""A LiteRT program in memory, with a fast way to call its signatures. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from ..core.tensorflow_import import stderr_aside
 from .executors import Acted, Features, leaves, with_parts
 
 _drain: Callable[[Iterable[Any]], None] = deque[Any](maxlen=0).extend
-"""Takes everything out of an iterator, and keeps nothing."""
+"""Consumes an iterator."""
 
 
 class LiteProgram:
-    """A program with its variables inside.
+    """A program that contains its variables.
 
     Args:
-        content: of a LiteRT file made by ``conversion.convert``.
-        num_threads: that it may use. Results do not depend on it. More than one pays for convolutions alone.
+        content: a LiteRT file made by ``conversion.convert``.
+        num_threads: for LiteRT; does not change results. More than one pays only for convolutions.
 
     Raises:
-        ValueError: LiteRT does not take it.
+        ValueError: LiteRT cannot load it.
     """
 
     def __init__(self, content: bytes, num_threads: int = 1) -> None:
-        with stderr_aside():  # LiteRT greets
+        with stderr_aside():  # LiteRT prints a greeting
             try:
                 interpreter = Interpreter(model_content=content, num_threads=num_threads)
                 names = interpreter.get_signature_list()
                 self.signatures = {name: Signature(interpreter, name) for name in names}
             except (RuntimeError, ValueError) as error:
-                raise ValueError(f"LiteRT does not take this program: {error}") from error
+                raise ValueError(f"LiteRT cannot load this program: {error}") from error
 
 
 class Signature:
     """One function of a program: arrays in, arrays out, in the order of the function's inputs and outputs.
 
-    The runner that LiteRT offers resizes and allocates at every call, which takes longer than a small network. What it
-    calls for the rest is called here directly.
+    LiteRT's own runner resizes and allocates at every call, which takes longer than a small network. This class calls
+    the underlying functions directly.
 
     Args:
-        interpreter: whose program it is.
-        name: the signature.
+        interpreter: interpreter of the program.
+        name: name of the signature.
     """
 
     def __init__(self, interpreter: Interpreter, name: str) -> None:
@@ -62,45 +62,45 @@ class Signature:
         self._outputs = [outputs[f"y{i}"]["index"] for i in range(len(outputs))]
         self._subgraphs = itertools.repeat(self._subgraph)
         self.inputs = [_spec(inputs[f"x{i}"]) for i in range(len(inputs))]
-        """Shape, -1 where it is free, and dtype of each."""
+        """Shape, with -1 for free axes, and dtype of each."""
         self.outputs = [_spec(outputs[f"y{i}"]) for i in range(len(outputs))]
         self._allocate(self._subgraph)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run it.
+        """Run the function.
 
         Args:
-            arrays: of the shapes and dtypes that the inputs have.
+            arrays: with the shapes and dtypes of the inputs.
 
         Returns:
-            copies of the outputs.
+            Copies of the outputs.
 
         Raises:
-            ValueError: another number of arrays, another shape or dtype.
+            ValueError: wrong number of arrays, shape or dtype.
         """
         self.run(arrays)
         return list(map(self._get, self._outputs, self._subgraphs))
 
     def run(self, arrays: Sequence[Array]) -> None:
-        """As a call; :meth:`output` returns the outputs."""
-        if len(arrays) != len(self._inputs):  # inputs that are not set have what was there before, or anything
+        """Run the function; read the outputs with :meth:`output`."""
+        if len(arrays) != len(self._inputs):  # inputs that are not set keep old or undefined values
             raise ValueError(f"the program takes {len(self._inputs)} arrays, got {len(arrays)}")
-        # map runs no Python of its own; just after a training step, whose data has filled the caches, that counts twice
+        # map runs no Python code of its own, which counts double right after a training step has filled the caches
         _drain(map(self._set, self._inputs, arrays, self._subgraphs))
         self._invoke(self._subgraph)
 
     def output(self, i: int) -> Array:
-        """A copy of output ``i`` of the last run."""
+        """Copy output ``i`` of the last run."""
         array: Array = self._get(self._outputs[i], self._subgraph)
         return array
 
     def leave_out(self, inputs: Collection[int]) -> None:
-        """Take no values for these inputs from now on: the function does not read them."""
+        """Skip these inputs from now on, as the function does not read them."""
         self._inputs = [index for i, index in enumerate(self._inputs) if i not in inputs]
         self.inputs = [spec for i, spec in enumerate(self.inputs) if i not in inputs]
 
     def resize(self, shapes: Sequence[Array]) -> None:
-        """Take inputs of these shapes (int32 arrays) from now on."""
+        """Set the shapes of the inputs (int32 arrays)."""
         for index, shape in zip(self._inputs, shapes, strict=True):
             self._resize(index, shape, False, self._subgraph)
         self._allocate(self._subgraph)
@@ -112,13 +112,13 @@ def _spec(details: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 class ActSignature:
-    """The signature that acts, for any number of environments.
+    """The acting signature, for any number of environments.
 
     Args:
         signature: takes the arrays of the features, then noise; returns predictions, then the next recurrent state.
         predictions: their names.
-        state: names of the recurrent state's parts, or None.
-        zeros: what noise is where none is drawn, one array for each request.
+        state: names of recurrent state arrays, or None.
+        zeros: noise when none is drawn, one array for each request.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class ActSignature:
         self._size = 1
 
     def __call__(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state, if the model has one.
 
         Raises:
-            ValueError: another number of arrays, another shape or dtype.
+            ValueError: wrong number of arrays, shape or dtype.
         """
         arrays = [features] if type(features) is np.ndarray else leaves(features)
         if self._zeros:
@@ -159,16 +159,16 @@ class ActSignature:
         return predictions, dict(zip(self._state, outputs[len(self._predictions) :], strict=True))
 
     def _resize(self, arrays: Sequence[Array], size: int) -> None:
-        """Take another number of rows; refused before LiteRT is told, which would keep a shape that does not fit."""
+        """Change the number of rows; invalid shapes raise before LiteRT sees them, as it would keep them."""
         given, expected = [array.shape for array in arrays], [shape for shape, _ in self._signature.inputs]
         if not size or given != [(size, *shape[1:]) if shape[:1] == (-1,) else shape for shape in expected]:
             raise ValueError(
-                f"the program takes arrays {_told(expected)}, with one N of at least 1; got {_told(given)}"
+                f"the program takes arrays {_shapes(expected)}, with one N of at least 1; got {_shapes(given)}"
             )
-        self._size = 0  # of no use, should this fail
+        self._size = 0  # invalid if the following fails
         self._signature.resize([np.array(shape, np.int32) for shape in given])
         self._size = size
 
 
-def _told(shapes: Sequence[tuple[int, ...]]) -> str:
+def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
     return ", ".join(f"[{', '.join('N' if size < 0 else str(size) for size in shape)}]" for shape in shapes)

@@ -1,4 +1,4 @@
-"""Learning without TensorFlow: a program that ``Agent.compile`` wrote, run by LiteRT."""
+"""Learning without TensorFlow: runs a program of ``Agent.compile`` in LiteRT."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .lite_executor import LiteRTExecutor
 
 
 class Learner(LiteRTExecutor):
-    """A compiled program that acts and learns; its weights are inside.
+    """A compiled program that acts and learns, with its weights inside.
 
-    It computes, and no more: a :class:`~axonrl.estimators.stepper.Stepper` joins it with memory, exploration,
-    generators and schedule, and ``Agent(None, compiled=directory, memory=...)`` gives it the whole life of a run.
+    It only computes: a :class:`~axonrl.estimators.stepper.Stepper` adds memory, exploration, generators and schedule,
+    and ``Agent(None, compiled=directory, memory=...)`` a complete run.
 
     Example::
 
@@ -24,8 +24,8 @@ class Learner(LiteRTExecutor):
         result = learner.train(batch, {"global_step": 0, "global_timestep": 32, "progress": 0.0}, draws=[])
 
     Args:
-        program: what was compiled.
-        weights: what the variables are at first.
+        program: the compiled program.
+        weights: initial values of the variables.
     """
 
     def __init__(self, program: CompiledProgram, weights: Mapping[str, Array]) -> None:
@@ -33,19 +33,21 @@ class Learner(LiteRTExecutor):
         try:
             super().__init__(program, program.train, program.program(), weights)
         except (IndexError, KeyError, RuntimeError) as error:
-            raise ValueError(f"{program.directory / compiled.PROGRAM} is not what is described: {error!r}") from error
+            raise ValueError(
+                f"{program.directory / compiled.PROGRAM} does not match its description: {error!r}"
+            ) from error
 
     @classmethod
     def load(cls, directory: str | Path, seed: int | None = None) -> Learner:
-        """The program in a directory, with the initial weights of a run.
+        """Load the program in a directory, with the initial weights of a run.
 
         Args:
             directory: written by ``Agent.compile``.
-            seed: of the run; None for the one that it was compiled with.
+            seed: seed of the run; None for that of the compilation.
 
         Raises:
-            ValueError: a file is missing, damaged or of other versions (names it); there are no initial weights for
-                this seed (says for which there are).
+            ValueError: a file is missing, damaged or made by other versions (names it); there are no initial weights
+                for this seed (lists those there are).
         """
         program = compiled.read(directory)
         return cls(program, program.weights(program.seed if seed is None else seed))

@@ -1,4 +1,4 @@
-"""The LiteRT executor: acting and learning in one program that keeps the weights inside. Loads no TensorFlow."""
+"""The LiteRT executor: acts and learns in one program that contains the weights. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .modes import COUNTERS, ModelProgram, PredictMode, TrainMode
 
 
 class LiteRTExecutor:
-    """Runs a converted program. Several threads may call it: each call waits for the others.
+    """Runs a converted program. Thread-safe: calls wait for each other.
 
     Args:
-        program: what was converted.
+        program: the converted program.
         train: its TRAIN, or None to act only.
-        content: of the LiteRT file that was converted from PREDICT, from TRAIN, or from both.
-        weights: what the variables are at first.
+        content: the LiteRT file converted from PREDICT, from TRAIN, or from both.
+        weights: initial values of the variables.
 
     Raises:
-        ValueError: LiteRT does not take the program.
+        ValueError: LiteRT cannot load the program.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class LiteRTExecutor:
             self._counters, self._counter_arrays = tuple(counters.items()), tuple(counters.values())
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state, if the model has one.
 
         Raises:
-            ValueError: it only learns; another number of arrays, another shape or dtype.
+            ValueError: it only learns; wrong number of arrays, shape or dtype.
         """
         if self._act is None:
             raise ValueError(f"this executor of {self._name} only learns")
@@ -67,11 +67,11 @@ class LiteRTExecutor:
     def train(
         self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
     ) -> TrainResult:
-        """One training step on a batch of the traced shapes.
+        """Run one training step on a batch of the traced shapes.
 
         Raises:
-            ValueError: it only acts; an array of another shape or dtype, or a counter is missing (names the key);
-                another number of draws.
+            ValueError: it only acts; an array has a wrong shape or dtype, or a counter is missing (names the key);
+                wrong number of draws.
         """
         if self._train is None:
             raise ValueError(f"this executor of {self._name} only acts")
@@ -90,7 +90,7 @@ class LiteRTExecutor:
         try:
             scalars, *td_error = train(arrays)
         except ValueError:
-            self._batch.converted(batch)  # says which array has another shape
+            self._batch.converted(batch)  # names the array with a wrong shape
             if len(draws) != self._num_draws:
                 raise ValueError(
                     f"an update of {self._name} takes {self._num_draws} draws of noise, got {len(draws)}"
@@ -99,20 +99,20 @@ class LiteRTExecutor:
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
-        """Every variable by name, copied."""
+        """Copy every variable, by name."""
         with self._lock:
             return {} if self._get is None else dict(zip(self._specs, self._get([]), strict=True))
 
     def get_predict_weights(self) -> dict[str, Array]:
-        """The variables that PREDICT uses, by name, copied."""
+        """Copy the variables used by PREDICT, by name."""
         weights = self.get_weights()
         return {name: weights[name] for name in self._predict}
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set PREDICT's variables, or all; nothing is set where something does not fit.
+        """Set PREDICT's variables, or all; sets none if any does not fit.
 
         Raises:
-            ValueError: a name too many or too few, another shape or dtype; names it.
+            ValueError: a name is missing or unknown, or a shape or dtype is wrong; names it.
         """
         check_weights(self._name, weights, self._predict, self._specs)
         with self._lock:

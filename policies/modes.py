@@ -1,4 +1,4 @@
-"""What must be known of a model's modes to run them, whoever computes them. Loads no TensorFlow."""
+"""Modes of a model, as needed to run them in any executor. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..core.protocols import ArraySpec, Exploration, SpecTree
 from ..core.trace_inputs import Request
 
 COUNTERS: Final = {"global_step": np.int64, "global_timestep": np.int64, "progress": np.float32}
-"""What ``labels`` has beside the batch, in the order of a program's inputs, and its dtype."""
+"""Entries of ``labels`` beside the batch, in the order of a program's inputs, and their dtype."""
 
 
 class VariableSpec(NamedTuple):
-    """A variable; ``trainable`` tells whether it was created to be trained."""
+    """A variable; ``trainable`` tells whether it was created as trainable."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -25,10 +25,10 @@ class VariableSpec(NamedTuple):
 
 
 def relative_name(scope: str, name: str | None) -> str:
-    """The variable's path without the numbers that Keras and TensorFlow append: ``dense_3/kernel`` is ``dense/kernel``.
+    """The variable's path without numbers appended by Keras and TensorFlow: ``dense/kernel`` of ``dense_3/kernel``.
 
-    A second call of the same ``model_fn`` builds the same layers with higher numbers, so numbers say nothing. An
-    optimizer's slots carry their variable's path inside their name (``dense_3_kernel_momentum``).
+    A second call of the same ``model_fn`` builds the same layers with higher numbers, so they carry no information. An
+    optimizer's slots contain their variable's path in their name (``dense_3_kernel_momentum``).
     """
     path = f"{scope}/{name or 'Variable'}".strip("/")
     return re.sub(r"_\d+(?=_|/|$)", "", path)
@@ -36,16 +36,16 @@ def relative_name(scope: str, name: str | None) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictMode:
-    """PREDICT, which acts.
+    """The PREDICT mode, for acting.
 
     Args:
         outputs: the predictions of one row.
         exploration: the behaviour policy; None for the greedy one.
-        record: predictions, or extras of the exploration, that are stored with transitions.
+        record: predictions, or extras of the exploration, to store with transitions.
         state: the recurrent state of one row; None if the model has none.
-        noise: what behaviour draws in training; everywhere else it is zero.
-        evaluation_hooks: those of the spec.
-        not_exact: the stateful random ops it runs.
+        noise: for behaviour in training; zero everywhere else.
+        evaluation_hooks: the spec's.
+        not_exact: stateful random ops in use.
     """
 
     outputs: Mapping[str, ArraySpec]
@@ -59,19 +59,19 @@ class PredictMode:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainMode:
-    """TRAIN, which learns from a batch.
+    """The TRAIN mode, for learning from a batch.
 
     Args:
-        batch: with its batch axes.
-        metrics: names of the scalars that come after the loss.
-        noise: what every update draws.
-        reads: places of the inputs that it reads, among the arrays of the batch, ``COUNTERS``, the noise and the
+        batch: specs, with batch axes.
+        metrics: names of the scalars after the loss.
+        noise: drawn for every update.
+        reads: indices of the inputs that it reads, among the arrays of the batch, ``COUNTERS``, the noise and the
             numbers of the run's params.
-        params: the numbers of the run's params that are inputs (:mod:`axonrl.inputs`): their values, by name, in order.
+        params: numbers of the run's params that are inputs (:mod:`axonrl.inputs`): values by name, in order.
         has_td_error: does the spec have TD errors?
-        reads_progress: does it need to know how long the run is?
-        training_hooks: those of the spec.
-        not_exact: the stateful random ops it runs.
+        reads_progress: does it depend on the run's progress?
+        training_hooks: the spec's.
+        not_exact: stateful random ops in use.
     """
 
     batch: Mapping[str, SpecTree]
@@ -90,14 +90,14 @@ class ModelProgram(Protocol):
 
     @property
     def name(self) -> str:
-        """The ``model_fn``, for messages."""
+        """Name of the ``model_fn``, for messages."""
 
     @property
     def predict(self) -> PredictMode:
-        """What acts."""
+        """The acting mode."""
 
     def variables(self) -> Mapping[str, VariableSpec]:
-        """The variables in order, each under a unique name, which is the same in every process."""
+        """The variables in order, by unique names that are the same in every process."""
 
     def predict_variables(self) -> Mapping[str, VariableSpec]:
-        """Those that PREDICT created, which come first."""
+        """Variables created by PREDICT, which come first."""

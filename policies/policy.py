@@ -1,4 +1,4 @@
-"""Acting without TensorFlow: a policy that ``Agent.export`` wrote, run by LiteRT."""
+"""Acting without TensorFlow: runs a policy of ``Agent.export`` in LiteRT."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .weight_patches import FrozenProgram
 
 
 class Policy:
-    """An exported policy. Several threads may call it: each call is as if it were alone, and waits for the others.
+    """An exported policy. Thread-safe: calls are independent, and wait for each other.
 
-    :meth:`copy` gives a thread one of its own, which waits for nobody, and has recurrent state of its own.
+    :meth:`copy` makes an independent one for a thread, with its own recurrent state.
 
     Example::
 
@@ -35,7 +35,7 @@ class Policy:
         observation, _ = env.reset()
         observation, reward, *_ = env.step(policy.act(observation))
 
-    Made by :meth:`load`. ``description`` is what ``policy.json`` holds.
+    Made by :meth:`load`. ``description`` is the content of ``policy.json``.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class Policy:
         self._rng = np.random.default_rng(seed)
         self._explore: Exploration | None = None
         if description.exploration is not None:
-            with descriptions.concerning(description.path, "exploration"):
+            with descriptions.naming_field(description.path, "exploration"):
                 self._explore = from_description(description.exploration, description.action_space)
         self._names = sorted(description.predictions)
         self._state_names = None if description.state is None else sorted(description.state)
         self._state: list[Array] | None = None
-        with descriptions.concerning(description.path, "preprocessing"):
+        with descriptions.naming_field(description.path, "preprocessing"):
             self._preprocess = make_preprocessing(description.everything.get("preprocessing"))
         self._observations = ObservationsIn(description.observation, description.is_dict, description.normalization)
-        with descriptions.concerning(description.path, "predictions"):
+        with descriptions.naming_field(description.path, "predictions"):
             self._actions = actions_out(description.action_space, description.predictions)
         self._composite = "action" not in self._names
         self._greedy = 0 if self._composite else self._names.index("action")
@@ -73,21 +73,21 @@ class Policy:
         if self._frozen is None:
             self._use(LiteProgram(program, num_threads))
         elif self._frozen.with_weights(weights) != program:
-            raise ValueError("its weights are not where the description says")
+            raise ValueError("its weights do not match their placements in the description")
         self.set_weights(weights)
 
     @classmethod
     def load(cls, directory: str | Path, *, seed: int | None = None, num_threads: int = 1) -> Policy:
-        """The policy in a directory that ``Agent.export`` wrote.
+        """Load a policy written by ``Agent.export``.
 
         Args:
             directory: the directory.
-            seed: of the random numbers that exploring draws; None draws one.
-            num_threads: that LiteRT may use. What comes out does not depend on it; two make convolutions faster where
-                two processors are free, and everything else slower.
+            seed: for the random numbers of exploration; None draws one.
+            num_threads: for LiteRT; does not change results. Two make convolutions faster if two processors are free,
+                and everything else slower.
 
         Raises:
-            ValueError: a file is missing, damaged, or of another format version; names it, and what is wrong in it.
+            ValueError: a file is missing, damaged, or of another format version; names it, and the problem.
         """
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
             raise ValueError(f"num_threads must be an integer of at least 1, got {num_threads!r}")
@@ -97,26 +97,26 @@ class Policy:
             weights = load_safetensors(descriptions.read_part(described, "weights"))
             return cls(described, program, weights, seed=seed, num_threads=num_threads)
         except (SafetensorError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ValueError(f"the policy in {directory} cannot be used: {error}") from error
+            raise ValueError(f"cannot use the policy in {directory}: {error}") from error
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, observation: Any, explore: bool = False, rng: np.random.Generator | None = None) -> Any:
-        """The action for an observation, or the actions for a batch; a recurrent model continues from its last state.
+        """Choose an action, or the actions for a batch; a recurrent model continues from its last state.
 
         Args:
-            observation: one observation as the environment returns it, or a batch of them [B, ...].
-            explore: take the behaviour policy's action, as it explored when it was exported, rather than the greedy
-                one.
-            rng: what exploring draws from; None for the policy's own generator.
+            observation: one observation as returned by the environment, or a batch of them [B, ...].
+            explore: use the behaviour policy, as it explored at the time of the export, rather than the greedy
+                action.
+            rng: generator for exploration; None for the policy's own.
 
         Returns:
-            What ``env.step`` takes: an integer scalar for a Discrete space, a dictionary or a tuple for a Dict or a
-            Tuple, else an array; of a batch, arrays [B, ...]. Actions of a Box are clipped to its bounds.
+            Actions for ``env.step``: an integer scalar for a Discrete space, a dictionary or tuple for a Dict or Tuple,
+            else an array; for a batch, arrays [B, ...]. Actions of a Box are clipped to its bounds.
 
         Raises:
-            ValueError: the observation's shape or dtype is another, or it has NaN or infinity; the behaviour policy
-                was not exported; the model's action is not one of the space.
+            ValueError: the observation has a wrong shape or dtype, or contains NaN or infinity; the behaviour policy
+                was not exported; the model's action is not in the space.
         """
         with self._lock:
             if self._preprocess is not None:
@@ -134,13 +134,13 @@ class Policy:
             return self._actions(greedy, single)
 
     def predict(self, observations: Any) -> dict[str, Any]:
-        """The model's predictions for a batch of observations; a recurrent model sees them as first ones.
+        """The model's predictions for a batch of observations; a recurrent model treats them as first ones.
 
         Args:
-            observations: a batch [B, ...], or one, which counts as a batch of one.
+            observations: a batch [B, ...], or one, which is a batch of one.
 
         Returns:
-            Name to array [B, ...]; ``"action"`` is the greedy action, not clipped: for a Dict or a Tuple space a
+            Name to array [B, ...]; ``"action"`` is the greedy action, not clipped: for a Dict or Tuple space, a
             dictionary of arrays.
 
         Raises:
@@ -156,10 +156,10 @@ class Policy:
             return self._predictions()
 
     def copy(self, *, seed: int | None = None) -> Policy:
-        """The same policy, with a program, recurrent state and random numbers of its own: for another thread.
+        """Copy the policy, with separate program, recurrent state and random numbers, for another thread.
 
         Args:
-            seed: of the random numbers that exploring draws; None draws one.
+            seed: for the random numbers of exploration; None draws one.
         """
         with self._lock:
             weights, frozen = self.get_weights(), self._frozen
@@ -167,13 +167,13 @@ class Policy:
             return Policy(self._described, program, weights, seed=seed, num_threads=self._num_threads)
 
     def reset(self, mask: Any = None) -> None:
-        """Episodes begin: the recurrent state of a model that has one is zero again, and exploring begins anew.
+        """Begin episodes: reset the recurrent state, if there is one, and the exploration.
 
         Args:
-            mask: bool [B], which of the batch; None for all, also where the next batch has another size.
+            mask: bool [B], which rows of the batch; None for all, also if the next batch has another size.
 
         Raises:
-            ValueError: the mask's shape or dtype is another.
+            ValueError: the mask has a wrong shape or dtype.
         """
         with self._lock:
             self._reset(mask)
@@ -203,13 +203,13 @@ class Policy:
             return {name: array.copy() for name, array in self._weights.items()}
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Act with these weights from now on; nothing is set where something does not fit.
+        """Set the weights for acting; sets none if any does not fit.
 
         Args:
-            weights: all of them, by name; as ``get_weights`` returns them, or the Agent's.
+            weights: all of them, by name, as returned by ``get_weights``, here or of the Agent.
 
         Raises:
-            ValueError: a name too many or too few, another shape or dtype, NaN or infinity; names it.
+            ValueError: a name is missing or unknown, a shape or dtype is wrong, or there is NaN or infinity; names it.
         """
         given = {name: np.array(value) for name, value in weights.items()}
         expected = self._described.weights
@@ -228,10 +228,10 @@ class Policy:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _use(self, lite: LiteProgram) -> None:
-        """Run this program from now on; ``ValueError`` if it is not the one that was described."""
+        """Use this program from now on; ``ValueError`` if it does not match the description."""
         signatures = lite.signatures
         if "act" not in signatures or (self._described.weights and self._frozen is None and "set" not in signatures):
-            raise ValueError(f"its program has the signatures {', '.join(signatures)}, and no others")
+            raise ValueError(f"its program has only the signatures {', '.join(signatures)}")
         act = signatures["act"]
         state = self._described.state or {}
         inputs = [*self._observations.specs, *(state[name] for name in sorted(state))]
@@ -239,7 +239,7 @@ class Policy:
         _compare("takes", act.inputs, "observation.arrays and state", inputs)
         if len(act.outputs) != len(outputs):
             what = f"its program has {len(act.outputs)} outputs"
-            raise ValueError(f"{what}, where predictions and state of {descriptions.FILE} are {len(outputs)}")
+            raise ValueError(f"{what}, but {descriptions.FILE} has {len(outputs)} predictions and state arrays")
         self._run: Callable[[list[Array]], None] = act.run
         self._output: Callable[[int], Array] = act.output
         self._resize = act.resize
@@ -268,7 +268,7 @@ class Policy:
             self._state = _zeros(self._described.state or {}, size)
         elif len(self._state[0]) != size:
             raise ValueError(
-                f"the recurrent state is that of {len(self._state[0])} episodes, and {size} observations were given:"
+                f"the recurrent state is for {len(self._state[0])} episodes, but {size} observations were given:"
                 " call reset() first"
             )
         return [*features, *self._state]
@@ -296,4 +296,4 @@ def _compare(
     expected = [((-1, *spec.shape) if batched else spec.shape, spec.dtype) for spec in specs]
     if found != expected:
         listed = [", ".join(f"{dtype}{list(shape)}" for shape, dtype in one) for one in (found, expected)]
-        raise ValueError(f"its program {verb} {listed[0]}, where {field} of {descriptions.FILE} say {listed[1]}")
+        raise ValueError(f"its program {verb} {listed[0]}, but {field} of {descriptions.FILE} say {listed[1]}")

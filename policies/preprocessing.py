@@ -1,4 +1,4 @@
-"""What is done to observations before a policy sees them, by those who know it: resolved by name when it is used."""
+"""Preprocessing of observations for a policy, resolved by name on use."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Final
 from ..core.checks import did_you_mean
 
 MAKERS: Final = {"rlgraph": "axonrl.compat.rlgraph.processing.exported:make"}
-"""By the kind that ``policy.json`` names: a function from what it says besides to one of observations."""
+"""Makers by the kind in ``policy.json``: a function from its other entries to one of observations."""
 
 
 def make_preprocessing(described: Mapping[str, Any] | None) -> Callable[[Any], Any] | None:
-    """From what ``policy.json`` says to a function of one observation or a batch; None if nothing is done.
+    """Make a function of one observation, or a batch, from ``policy.json``; None without preprocessing.
 
     Raises:
-        ValueError: nobody here knows this kind.
+        ValueError: the kind is unknown.
     """
     if described is None:
         return None
     kind = described["kind"]
     if kind not in MAKERS:
-        raise ValueError(f"its preprocessing is of the unknown kind {kind!r}{did_you_mean(kind, MAKERS)}")
+        raise ValueError(f"its preprocessing has the unknown kind {kind!r}{did_you_mean(kind, MAKERS)}")
     module, _, name = MAKERS[kind].partition(":")
     made: Callable[[Any], Any] = getattr(importlib.import_module(module), name)(described)
     return made

@@ -1,4 +1,4 @@
-"""Why a program runs where it runs: codes for programs, one sentence for people. Loads no TensorFlow."""
+"""Reasons for the choice of executors: codes for programs, one sentence for people. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Reason:
     """Why an executor was chosen.
 
     Args:
-        code: one of this module's constants; what programs compare.
-        detail: the op, or what else people need to know; not for comparing.
+        code: one of this module's constants; for programs.
+        detail: the op, or other details for people; not for comparison.
     """
 
     code: str
@@ -59,12 +59,12 @@ class Choice:
 
 
 def from_record(value: Mapping[str, Any]) -> Reason:
-    """The reason in a ``run.json``."""
+    """Parse a reason of ``run.json``."""
     return Reason(str(value["code"]), str(value["detail"]))
 
 
 def sentence(runtimes: Mapping[str, str], why: Mapping[str, Reason]) -> str:
-    """Which executor runs what, and why.
+    """Say which executor runs what, and why.
 
     Args:
         runtimes: ``"litert"`` or ``"tensorflow"`` for ``"actor"``, ``"learner"`` or both.

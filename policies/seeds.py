@@ -1,4 +1,4 @@
-"""Initial weights for more seeds, from another process: this one loads no TensorFlow."""
+"""Initial weights for additional seeds, made by another process: this one loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ..core.errors import ArgumentError
 from . import compiled
 
 _MAX_SEED: Final = 2**63 - 1
-"""What ``RunConfig`` takes."""
+"""Maximum for ``RunConfig``."""
 
 
 def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
-    """Write initial weights for more seeds into a compiled program's directory, where there are none for them yet.
+    """Write initial weights for additional seeds into a compiled program's directory; existing ones are kept.
 
-    They are those that tracing gives, bit for bit. A process with TensorFlow runs the initialisers: some 4 s to begin
-    with, then milliseconds for each seed. Where the directory has no ``initial.pb``, because an initial value is drawn
-    in another way than by Keras' initialisers, it calls the ``model_fn`` by its name: up to a second for each seed.
+    They equal those of tracing, bit for bit. A process with TensorFlow runs the initialisers: some 4 s for the start,
+    then milliseconds per seed. If the directory has no ``initial.pb``, because an initial value is not drawn by Keras's
+    initialisers, it imports and calls the ``model_fn``: up to a second per seed.
 
     Several processes may do so at once.
 
     Args:
         directory: written by ``Agent.compile``.
-        seeds: of runs.
+        seeds: seeds of runs.
 
     Raises:
-        ValueError: the directory is damaged, a seed is no integer of at least 0, or the process failed; says why.
+        ValueError: the directory is damaged, a seed is not an integer of at least 0, or the process failed; says why.
     """
     missing = sorted({*checked_seeds(seeds)} - {*compiled.read(directory).seeds()})
     if not missing:
         return
-    # What can be imported here can be imported there: the model function may be the user's own.
+    # With the same import path, as the model function may be the user's own.
     code = f"import sys; sys.path[:] = {sys.path}; from axonrl.estimators.compilation import main; sys.exit(main())"
     task = json.dumps({"directory": str(directory), "seeds": missing})
     ran = subprocess.run([sys.executable, "-c", code], input=task, capture_output=True, text=True, check=False)
@@ -46,16 +46,18 @@ def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
 
 
 def checked_seeds(seeds: Iterable[int]) -> list[int]:
-    """Seeds of runs, sorted.
+    """Check and sort seeds of runs.
 
     Raises:
-        ArgumentError: they are not several, there are none, or one is not what ``RunConfig.seed`` takes.
+        ArgumentError: they are not a collection, there are none, or ``RunConfig.seed`` cannot take one.
     """
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
-        raise ArgumentError(f"seeds must be several integers, as [3] or range(8), got {seeds!r}", "seeds", seeds)
+        raise ArgumentError(
+            f"seeds must be a collection of integers, such as [3] or range(8), got {seeds!r}", "seeds", seeds
+        )
     checked = sorted({integer("seeds", seed, at_least=0) for seed in seeds})
     if not checked:
-        raise ArgumentError("seeds must name at least one seed, got none", "seeds", seeds)
+        raise ArgumentError("seeds must have at least one seed", "seeds", seeds)
     if checked[-1] > _MAX_SEED:
         raise ArgumentError(f"seeds must be at most 2**63 - 1, got {shortened(checked[-1])}", "seeds", seeds)
     return checked

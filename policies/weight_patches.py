@@ -1,8 +1,8 @@
-"""Programs whose weights are constants: they are changed by writing over the bytes of the LiteRT file.
+"""Programs with constant weights, which are changed by overwriting bytes of the LiteRT file.
 
-LiteRT is fastest where weights are constants, which no signature can set. Converting anew takes a second or more; to
-write over the bytes and to make a new interpreter takes milliseconds, and gives what a conversion would have given.
-Where the bytes are is found, and proved, when a program is converted (``frozen.py``). Loads no TensorFlow.
+LiteRT is fastest with constant weights, which no signature can set. Converting again takes a second or more;
+overwriting bytes and making a new interpreter takes milliseconds, with the same result as a conversion. The places
+are found and verified when a program is converted (``frozen.py``). Loads no TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .interpreter import ActSignature, LiteProgram
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """One place where a weight is in a file. A weight may have several.
+    """A place of a weight in a file. A weight may have several.
 
     Args:
-        name: the weight's.
+        name: name of the weight.
         offset: of its first byte.
-        permutation: of its axes; LiteRT keeps dense kernels as [out, in], convolutions as [out, height, width, in].
-        factor: by which it is multiplied, in its own dtype: a division of the inputs that was moved into the weight.
+        permutation: of its axes; LiteRT stores dense kernels as [out, in], convolutions as [out, height, width, in].
+        factor: multiplier, in the weight's dtype: a division of the inputs that was moved into the weight.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Placement:
     factor: float = 1.0
 
     def encode(self, weight: Array) -> bytes:
-        """What the file holds for this weight."""
+        """Bytes of this weight in the file."""
         array = weight.transpose(self.permutation)
         if self.factor != 1:
             array = array * array.dtype.type(self.factor)
@@ -44,18 +44,18 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True)
 class FrozenProgram:
-    """A LiteRT file with constant weights, and where these are.
+    """A LiteRT file with constant weights, and their places.
 
     Args:
-        content: of the file.
-        placements: of the weights that it depends on.
+        content: the file.
+        placements: of the weights it depends on.
     """
 
     content: bytes
     placements: tuple[Placement, ...]
 
     def with_weights(self, weights: Mapping[str, Array]) -> bytes:
-        """The content of the file with other weights, of the same names, shapes and dtypes."""
+        """Content of the file with other weights, of the same names, shapes and dtypes."""
         content = bytearray(self.content)
         for place in self.placements:
             encoded = place.encode(weights[place.name])
@@ -64,12 +64,12 @@ class FrozenProgram:
 
 
 class FrozenActor:
-    """Acts with a frozen program; pays where there are many actions between two changes of the weights.
+    """Acts with a frozen program; pays if there are many actions between changes of the weights.
 
     Args:
         program: the frozen program, with the signature ``act``.
-        predictions: names of what it predicts.
-        state: names of the recurrent state's parts, or None.
+        predictions: names of the predictions.
+        state: names of recurrent state arrays, or None.
         num_threads: for LiteRT.
     """
 
@@ -82,20 +82,20 @@ class FrozenActor:
         self._act: ActSignature | None = None
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Act with these weights from now on."""
+        """Set the weights for acting."""
         lite = LiteProgram(self._program.with_weights(weights), self._num_threads)
         self._act = ActSignature(lite.signatures["act"], *self._details)
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one.
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state, if the model has one.
 
-        There are no ``draws``: a frozen program takes no noise.
+        ``draws`` are not supported: a frozen program takes no noise.
 
         Raises:
             ValueError: it has no weights yet.
         """
         if self._act is None:
-            raise ValueError("set_weights comes before act")
+            raise ValueError("call set_weights before act")
         return self._act(features)
 
 
@@ -105,10 +105,10 @@ def to_json(placements: Iterable[Placement]) -> list[list[Any]]:
 
 
 def from_json(value: Iterable[Sequence[Any]]) -> tuple[Placement, ...]:
-    """The placements that :func:`to_json` described.
+    """Decode placements of :func:`to_json`.
 
     Raises:
-        TypeError, ValueError: it is no such description.
+        TypeError, ValueError: the value is invalid.
     """
     return tuple(
         Placement(str(name), int(offset), tuple(int(axis) for axis in permutation), float(factor))

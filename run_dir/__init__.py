@@ -1,1 +1,1 @@
-"""Runs: the run folder. Files that survive a crash, checkpoints, the run's record, converted programs, seeds."""
+"""The run folder: crash-safe files, checkpoints, the run's record, converted programs, seeds."""

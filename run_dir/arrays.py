@@ -1,9 +1,8 @@
-"""Arrays as safetensors files, and a state (nested mappings) as arrays and JSON.
+"""Arrays as safetensors files, and states (nested mappings) as arrays and JSON.
 
-Reading is left to the safetensors library, which checks the header. Writing is done here, because the library's
-``save_file`` stores the bytes of a non-contiguous array in the wrong order without a warning, hides the number of the
-operating system's error, and leaves a file with a random name behind when it is killed. The format: 8 bytes with the
-length of the header (little-endian), the header in JSON, the arrays one after the other.
+The safetensors library reads and checks files. Its ``save_file`` is not used, as it stores non-contiguous arrays in
+the wrong order without a warning, hides the operating system's error number, and leaves a randomly named file when
+killed. The format: 8 bytes with the length of the header (little-endian), the header in JSON, the arrays in order.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ _DTYPES: Final = {
 _METADATA: Final = "__metadata__"
 """The one name in a safetensors header that is not an array's."""
 
-# Marks in state.json: an object with one of these as its only key is not a mapping of the state. The state's own keys
-# that begin with "$" are written with another "$" before them.
+# Marks in state.json: an object whose only key is one of these is not a mapping of the state. In the state's own keys,
+# a leading "$" is doubled.
 _ARRAY, _SCALAR, _INT = "$array", "$scalar", "$int"
 
 
@@ -52,7 +51,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, 
     Args:
         path: the file.
         arrays: name to array, of a boolean, integer or floating dtype of at most 64 bits.
-        metadata: texts that are kept in the file's header.
+        metadata: texts for the file's header.
 
     Raises:
         ValueError: a dtype that safetensors and NumPy do not share, or metadata that is not text; names it.
@@ -68,7 +67,7 @@ def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         The arrays by name (in no particular order), writable and in this machine's byte order, and the metadata.
 
     Raises:
-        CheckpointError: it is missing, cannot be read, or is not a whole safetensors file; names it.
+        CheckpointError: it is missing, unreadable, or not a complete safetensors file; names it.
     """
     try:
         with safe_open(path, framework="np") as file:
@@ -80,9 +79,9 @@ def load_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 def encode_arrays(
     arrays: Mapping[str, Array | Stream], metadata: Mapping[str, str] | None = None
 ) -> Iterator[bytes | memoryview]:
-    """Arrays in the safetensors format, piece by piece: no array that is contiguous is copied, and no two at once.
+    """Encode arrays in the safetensors format, piece by piece; contiguous arrays are not copied, others one at a time.
 
-    A stream is read chunk by chunk, and never whole.
+    A chunked array is read by chunks.
 
     Raises:
         ValueError: as for :func:`save_arrays`, before the first piece.
@@ -97,7 +96,7 @@ def encode_arrays(
     for name in names:
         array = arrays[name]
         if name == _METADATA:
-            raise ValueError(f"an array cannot be named {name!r}, which safetensors keeps for itself")
+            raise ValueError(f"an array cannot be named {name!r}, which safetensors reserves")
         if array.dtype.name not in _DTYPES:
             raise ValueError(f"array {name!r} has the dtype {array.dtype}, expected one of {', '.join(_DTYPES)}")
         end = offset + array.nbytes
@@ -109,14 +108,14 @@ def encode_arrays(
 
 
 def split_state(state: State) -> tuple[dict[str, Array | Stream], dict[str, Any]]:
-    """Divide a state into arrays and a JSON value; :func:`join_state` is the inverse.
+    """Split a state into arrays and a JSON value; :func:`join_state` is the inverse.
 
-    An array is named by the keys that lead to it, quoted as in a URL and joined by ``/``. NumPy scalars are arrays
-    without axes, and come back as scalars: a Python float in their place would change the dtype of what is computed.
-    A stream stays one.
+    An array is named by its path of keys, quoted as in a URL and joined by ``/``. NumPy scalars become arrays without
+    axes, and come back as scalars, as a Python float would change dtypes of later computations. Chunked arrays stay
+    chunked.
 
     Raises:
-        ValueError: something that cannot be stored exactly; names where in the state it stands.
+        ValueError: a value cannot be stored exactly; names its place in the state.
     """
     if not isinstance(state, Mapping):
         raise ValueError(f"a state must be a mapping, got {type(state).__name__}")
@@ -125,7 +124,7 @@ def split_state(state: State) -> tuple[dict[str, Array | Stream], dict[str, Any]
 
 
 def join_state(arrays: Mapping[str, Any], tree: Any) -> Any:
-    """The state of which :func:`split_state` returned ``arrays`` and ``tree``.
+    """Join what :func:`split_state` returned.
 
     Raises:
         CheckpointError: an array is missing; names it.
@@ -157,10 +156,10 @@ def _encode_mapping(value: Mapping[Any, Any], path: str, prefix: str, arrays: di
 
 
 def _encode(value: Any, path: str, name: str, arrays: dict[str, Array | Stream] | None) -> Any:
-    """``value`` as JSON; arrays are put aside into ``arrays``, which is ``None`` inside lists."""
+    """Encode ``value`` as JSON; arrays are moved to ``arrays``, which is ``None`` inside lists."""
     kind = type(value)
     if kind is int:
-        # Python refuses to read decimal numbers of thousands of digits.
+        # Python limits the length of decimal numbers.
         return value if value.bit_length() <= 128 else {_INT: hex(value)}
     if value is None or kind in (bool, float, str):
         return value
@@ -168,14 +167,14 @@ def _encode(value: Any, path: str, name: str, arrays: dict[str, Array | Stream] 
         return [_encode(item, f"{path}[{i}]", name, None) for i, item in enumerate(value)]
     if isinstance(value, Mapping):
         return _encode_mapping(value, path, f"{name}/", arrays)
-    # Exact types: a masked array, say, would lose its mask.
+    # Exact types only: a masked array, for example, would lose its mask.
     if not (isinstance(value, np.generic) or kind in (np.ndarray, np.memmap, Stream)):
         raise ValueError(
             f"{path} is of type {kind.__name__}; a state holds mappings, NumPy arrays, None, bool, int, float, str"
             f" and lists of these values"
         )
     if arrays is None:
-        raise ValueError(f"{path} is a NumPy value inside a list; arrays stand in mappings only")
+        raise ValueError(f"{path} is a NumPy value inside a list; arrays are allowed in mappings only")
     if value.dtype.name not in _DTYPES:
         raise ValueError(f"{path} has the dtype {value.dtype}, expected one of {', '.join(_DTYPES)}")
     if name == _METADATA:
@@ -185,7 +184,7 @@ def _encode(value: Any, path: str, name: str, arrays: dict[str, Array | Stream] 
 
 
 def _pieces(array: Array | Stream) -> Iterator[memoryview]:
-    """The bytes of an array: C order, little-endian."""
+    """Yield the bytes of an array: C order, little-endian."""
     if isinstance(array, Stream):
         for chunk in array.chunks():
             yield from _pieces(chunk)

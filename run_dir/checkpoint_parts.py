@@ -1,8 +1,8 @@
-"""Parts: the files of a checkpoint that hold what its streams consist of, shared with the checkpoints before it.
+"""Parts: checkpoint files with the data of chunked arrays, shared with earlier checkpoints.
 
 A part is a safetensors file with stretches of series: the array ``<series>/<begin>`` holds the items ``begin``,
-``begin + 1``, ... of a series, whose items never change. So a checkpoint links the parts of the one before (as hard
-links: a part is gone with the last checkpoint that needs it) and writes one with what is new.
+``begin + 1``, ... of a series, whose items never change. So a checkpoint links the parts of the previous one (by hard
+links: a part disappears with the last checkpoint that needs it) and writes one part with new items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .arrays import encode_arrays
 from .files import FileRecord, write_file
 
 MOST_PARTS: Final = 16
-"""A checkpoint has at most so many: before there is one more, the newest ones are written again as one."""
+"""Maximum number of parts in a checkpoint; the newest ones are then rewritten as one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,23 +36,23 @@ class Stretch:
 
     @property
     def array(self) -> str:
-        """The name of the array."""
+        """Name of the array."""
         return f"{self.series}/{self.begin}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part that this process wrote or checked: where it is, its size and hash, and what it holds."""
+    """A part that this process wrote or checked: its path, size, hash and contents."""
 
     path: Path
     record: FileRecord
     stretches: tuple[Stretch, ...]
 
 
-class Needed:
-    """What streams consist of: series to begin and end of the items that are needed, and where to read them.
+class NeededItems:
+    """Items needed by chunked arrays: the range of items of each series, and where to read them.
 
-    Two streams may share items; what a stream needs of a series are consecutive items.
+    Several chunked arrays may share items; the items one needs of a series are consecutive.
     """
 
     def __init__(self, streams: Iterable[Stream]) -> None:
@@ -62,7 +62,7 @@ class Needed:
                 self._pieces.setdefault(piece.series, []).append((piece, stream.spec))
 
     def bytes_of(self, part: Part) -> int:
-        """Bytes of a part that are needed."""
+        """Number of needed bytes in a part."""
         return sum(
             max(min(stretch.end, piece.end) - max(stretch.begin, piece.begin), 0) * stretch.item_bytes
             for stretch in part.stretches
@@ -70,7 +70,7 @@ class Needed:
         )
 
     def beside(self, parts: Iterable[Part]) -> dict[str, Stream]:
-        """What these parts do not hold: an array for each stretch, by name."""
+        """Items missing in these parts: an array for each stretch, by name."""
         held: dict[str, list[Stretch]] = {}
         for part in parts:
             for stretch in part.stretches:
@@ -85,7 +85,7 @@ class Needed:
 
 
 def _gaps(piece: Piece, stretches: Iterable[Stretch]) -> Iterator[tuple[int, int]]:
-    """The items of a piece that are in none of these stretches, which are in order."""
+    """Items of a piece that are in none of these stretches, which are in order."""
     at = piece.begin
     for stretch in stretches:
         if stretch.begin >= piece.end:
@@ -98,21 +98,21 @@ def _gaps(piece: Piece, stretches: Iterable[Stretch]) -> Iterator[tuple[int, int
 
 
 def write_parts(folder: Path, index: int, streams: Mapping[str, Stream], before: Iterable[Part]) -> list[Part]:
-    """Put into the folder of a checkpoint what its streams consist of: links to earlier parts, and a new part.
+    """Write the chunked arrays of a checkpoint: link earlier parts, and write a new one.
 
     Args:
-        folder: the checkpoint's.
-        index: of the checkpoint: the new part is named by it.
-        streams: those of the state.
+        folder: the checkpoint's folder.
+        index: index of the checkpoint, used to name the new part.
+        streams: chunked arrays of the state.
         before: parts that may be linked, oldest first.
 
     Returns:
-        The parts of the checkpoint, oldest first, where they stand now.
+        The parts of the checkpoint, oldest first, at their new paths.
 
     Raises:
         OSError: the new part cannot be written.
     """
-    needed = Needed(streams.values())
+    needed = NeededItems(streams.values())
     linked = [part for part in before if needed.bytes_of(part)]
     linked = [new for part in _kept(needed, linked) if (new := _linked(part, folder)) is not None]
     missing = needed.beside(linked)
@@ -128,11 +128,11 @@ def write_parts(folder: Path, index: int, streams: Mapping[str, Stream], before:
     return [*linked, Part(path, record, tuple(stretches))]
 
 
-def _kept(needed: Needed, parts: list[Part]) -> list[Part]:
-    """The oldest of these parts, such that there is room for a new one.
+def _kept(needed: NeededItems, parts: list[Part]) -> list[Part]:
+    """Choose the oldest of these parts, such that there is room for a new one.
 
-    What is left out is written again: the newest part, and as long as that makes at least as much as the part before
-    holds, that one, too. So a byte is written again only when what is new has grown by as much, or sixteen saves later.
+    The others are rewritten: the newest part, and further ones while they are not larger than what follows. So a byte
+    is rewritten only when the new data has grown by as much, or sixteen saves later.
     """
     if len(parts) < MOST_PARTS:
         return parts
@@ -144,7 +144,7 @@ def _kept(needed: Needed, parts: list[Part]) -> list[Part]:
 
 
 def _linked(part: Part, folder: Path) -> Part | None:
-    """A part as a link in another folder; None where it is no longer as it was, or the file system has no links."""
+    """Link a part into another folder; None if it has changed, or the file system has no links."""
     path = folder / part.path.name
     try:
         if part.path.stat().st_size != part.record.size:
@@ -156,10 +156,10 @@ def _linked(part: Part, folder: Path) -> Part | None:
 
 
 def read_part(path: Path, record: FileRecord) -> tuple[Part, Any]:
-    """A part whose hash was checked, and the opened file.
+    """Check the hash of a part, and open it.
 
     Raises:
-        CheckpointError: it is no such file.
+        CheckpointError: it is not a valid part.
     """
     stretches = []
     try:
@@ -174,12 +174,12 @@ def read_part(path: Path, record: FileRecord) -> tuple[Part, Any]:
 
 
 def describe(stream: Stream) -> dict[str, Any]:
-    """A stream as JSON; :func:`found` is the inverse."""
+    """Describe a chunked array as JSON; :func:`found` is the inverse."""
     return {"dtype": stream.dtype.name, "shape": stream.spec.shape, "pieces": stream.series}
 
 
 def found(described: Mapping[str, Any], opened: Iterable[tuple[Part, Any]]) -> Stream:
-    """The stream that was described, read from opened parts when it is used.
+    """Restore a described chunked array, which reads opened parts on use.
 
     Raises:
         CheckpointError: an item is in none of them.

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder each, complete or not there, checked when they are read, and one writer at a time."""
+"""Checkpoints: one folder each, written atomically, verified when read, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .checkpoint_parts import Part, describe, found, read_part, write_parts
 from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
 
 BEGINNING: Final = 1
-"""Index of the first checkpoint of a run, which is written before its first timestep."""
+"""Index of the first checkpoint of a run, written before its first timestep."""
 _VERSION, _VERSION_WITH_PARTS = 1, 2
 _INLINE_BYTES: Final = 1 << 20
-"""Streams that are no more than this together are written as plain arrays: parts of their own would not pay."""
+"""Chunked arrays up to this total are written as plain arrays, as parts would not pay."""
 _MANIFEST: Final = "manifest.json"
 _ARRAYS: Final = "arrays.safetensors"
 _STATE: Final = "state.json"
 _STREAMS: Final = "$streams"
-"""The key of state.json, beside those of the state, under which it says what streams consist of."""
+"""Key of state.json, beside the state's own, for the description of chunked arrays."""
 _FOR_GOOD: Final = "kept_for_good"
 _SINCE: Final = "hours_since"
-"""Keys of a manifest: is the checkpoint kept for good, and when was the last such one written, or the first of all?"""
+"""Keys of a manifest: kept permanently? Time of the last such checkpoint, or of the first of all."""
 _FIELDS: Final = fields.fields(
     {
         "format_version": fields.whole(),
@@ -47,7 +47,7 @@ _FIELDS: Final = fields.fields(
     },
     {"counters": fields.each(fields.scalar), "about": fields.mapping, _FOR_GOOD: flag, _SINCE: fields.number},
 )
-"""What a manifest holds."""
+"""Contents of a manifest."""
 _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 
@@ -55,21 +55,21 @@ _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 class CheckpointStore:
     """The checkpoints of a run, in ``<model_dir>/checkpoints``.
 
-    A checkpoint is the folder ``checkpoint-<index>``; the index counts the saves of the run from 1 and is never used
-    again. It is written as a hidden folder, forced to the disk and renamed, so that a crash at any instant leaves the
-    checkpoints before it as they are. Inside: ``arrays.safetensors``, ``state.json``, and ``manifest.json`` with the
-    size and the SHA-256 of each file.
+    A checkpoint is the folder ``checkpoint-<index>``; the index counts the saves of the run from 1 and is never reused.
+    It is written as a hidden folder, synced to disk and renamed, so that a crash at any time leaves earlier checkpoints
+    intact. It contains ``arrays.safetensors``, ``state.json``, and ``manifest.json`` with the size and the SHA-256 of
+    each file.
 
-    The streams of a state (see :mod:`axonrl.core.chunked_arrays`) are in further files, its parts (see
-    :mod:`.checkpoint_parts`). Of what this store last wrote or read, a new checkpoint links the parts, and writes only
-    what is new. Each folder is whole by itself: it may be copied or removed without regard to the others.
+    Chunked arrays (see :mod:`axonrl.core.chunked_arrays`) are in further files, the parts (see
+    :mod:`.checkpoint_parts`). A new checkpoint links the parts that this store last wrote or read, and writes only new
+    items. Each folder is complete: it may be copied or removed independently of the others.
 
     Args:
         model_dir: the run's directory; created by the first writer.
-        keep_max: how many of the newest checkpoints are kept.
-        lock_name: of the file that is locked in ``model_dir``; writers that may be there at once have different ones.
-        keep_every_hours: keep for good each checkpoint that is written at least so many hours after the last one that
-            is, or after the first of all; None for none. What was kept so stays in every case.
+        keep_max: number of newest checkpoints to keep.
+        lock_name: file to lock in ``model_dir``; concurrent writers need different ones.
+        keep_every_hours: keep a checkpoint permanently if it is written at least this many hours after the last such
+            one, or after the first of all; None for none. Permanent ones are kept in any case.
         clock: returns seconds since the epoch; for tests.
 
     Raises:
@@ -94,18 +94,18 @@ class CheckpointStore:
         self._keep_every_hours = keep_every_hours
         self._clock = clock
         self._locked = False
-        self._parts: list[Part] = []  # of the checkpoint that this store wrote or read last
+        self._parts: list[Part] = []  # of the checkpoint that this store last wrote or read
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only writer, in this process and on this machine, while the context lasts. Readers need no lock.
+        """Be the only writer, in this process and on this machine, within the context. Readers need no lock.
 
         Raises:
-            CheckpointError: there is another writer (names its process, where known), or ``model_dir`` cannot be
-                written; at once, without waiting.
+            CheckpointError: there is another writer (names its process, if known), or ``model_dir`` cannot be written;
+                raised at once, without waiting.
         """
         lock = FileLock(self.model_dir / self._lock_name, thread_local=False)
-        # Not in the lock file itself, which other writers may truncate when they try to open it.
+        # Not in the lock file itself, which other writers may truncate on opening.
         holder = self.model_dir / f"{self._lock_name}.pid"
         try:
             make_folders(self.model_dir)
@@ -116,7 +116,7 @@ class CheckpointStore:
             raise CheckpointError(f"the model directory {self.model_dir} cannot be used: {error}") from error
         try:
             self._locked = True
-            with contextlib.suppress(OSError):  # it only serves the message above
+            with contextlib.suppress(OSError):  # only serves the message above
                 holder.write_text(str(os.getpid()))
             yield
         finally:
@@ -126,40 +126,42 @@ class CheckpointStore:
             lock.release()
 
     def newest(self) -> int | None:
-        """The index of the newest checkpoint by its name alone; ``None`` if there is none.
+        """Index of the newest checkpoint, by name only; ``None`` if there is none.
 
         Raises:
-            CheckpointError: the folder of the checkpoints cannot be read, or is a file.
+            CheckpointError: the checkpoints' folder cannot be read, or is a file.
         """
         return max(self._indices(), default=None)
 
     def kept(self) -> list[int]:
-        """The indices of all checkpoints by their names alone, the oldest first; errors as for :meth:`newest`."""
+        """Indices of all checkpoints, by name only, oldest first; errors as for :meth:`newest`."""
         return sorted(self._indices())
 
     def save(self, state: State, about: Mapping[str, Any] | None = None) -> Path:
-        """Write a checkpoint, then remove the oldest ones beyond ``keep_max``, but for those that are kept for good.
+        """Write a checkpoint, then remove the oldest ones beyond ``keep_max``, except permanent ones.
 
-        Takes the lock where it is not held.
+        Takes the lock if it is not held.
 
         Args:
-            state: strings to arrays, streams, JSON values or further such mappings; ``state["counters"]`` is also
-                shown in the manifest. Arrays may have any layout and byte order; they are read back contiguous and
+            state: maps strings to arrays, chunked arrays, JSON values or further mappings; ``state["counters"]`` is
+                also shown in the manifest. Arrays may have any layout and byte order; they are read back contiguous and
                 native.
-            about: JSON values that :meth:`about` reads without reading the state.
+            about: JSON values for :meth:`about`, which does not read the state.
 
         Returns:
-            The folder of the checkpoint, which is on the disk by now.
+            The folder of the checkpoint, synced to disk.
 
         Raises:
-            ValueError: something in the state cannot be stored exactly; names where it stands. Nothing is written.
-            CheckpointError: another writer, or the disk is full or cannot be written. The earlier checkpoints stay.
+            ValueError: a value cannot be stored exactly; names its place. Nothing is written.
+            CheckpointError: another writer, or the disk is full or not writable. Earlier checkpoints are unchanged.
         """
         arrays, tree = split_state(state)
         with contextlib.nullcontext() if self._locked else self.lock():
             newest = self.newest()
             folder = self._path((newest or 0) + 1)
-            shown = {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)}) | self._keeping()
+            shown = (
+                {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)}) | self._kept_for()
+            )
             try:
                 self._parts = self._write(folder, arrays, tree, shown)
             except OSError as error:
@@ -171,26 +173,26 @@ class CheckpointStore:
         return folder
 
     def load(self) -> tuple[int, State] | None:
-        """As :meth:`open`, with arrays in the place of streams."""
+        """Read the newest intact checkpoint, with arrays instead of chunked arrays; see :meth:`open`."""
         return self._newest_whole(streams=False)
 
     def open(self) -> tuple[int, State] | None:
-        """Read the newest checkpoint that is whole. Skipping a damaged one gives a ``UserWarning`` that names it.
+        """Read the newest intact checkpoint. Skipping a damaged one gives a ``UserWarning`` that names it.
 
         Returns:
-            Its index and its state; ``None`` if there are no checkpoints at all. The streams in it read from its
-            files, also once these are removed; they have been checked.
+            Its index and its state; ``None`` if there are no checkpoints at all. Chunked arrays read from its files,
+            even after these are removed; they have been verified.
 
         Raises:
-            CheckpointError: all of them are damaged (lists each with its damage), or they cannot be read.
+            CheckpointError: all are damaged (lists each with its damage), or they cannot be read.
         """
         return self._newest_whole(streams=True)
 
     def read(self, index: int) -> State:
-        """The state of this checkpoint, as :meth:`open` returns that of the newest.
+        """Read the state of a checkpoint, in the form of :meth:`open`.
 
         Raises:
-            CheckpointError: it is damaged, or not there; names it.
+            CheckpointError: it is damaged or missing; names it.
         """
         folder = self._path(index)
         try:
@@ -199,10 +201,10 @@ class CheckpointStore:
             raise CheckpointError(f"the checkpoint {folder} is damaged: {error}") from error
 
     def about(self, index: int) -> tuple[dict[str, Any], int]:
-        """What :meth:`save` was told about this checkpoint, and its bytes, as its manifest alone says.
+        """Read the ``about`` values of a checkpoint and its size in bytes, from its manifest only.
 
         Raises:
-            CheckpointError: the manifest is damaged, or not there.
+            CheckpointError: the manifest is damaged or missing.
         """
         path = self._path(index) / _MANIFEST
         manifest, records = _read_manifest(path, index)
@@ -216,7 +218,7 @@ class CheckpointStore:
             try:
                 state, parts = _read(folder, index, streams)
             except CheckpointError as error:
-                if os.path.lexists(folder):  # else a writer has just removed it: there are newer ones, look again
+                if os.path.lexists(folder):  # otherwise a writer has just removed it: look again for newer ones
                     damage[index] = str(error)
                 continue
             for other, what in damage.items():
@@ -246,7 +248,7 @@ class CheckpointStore:
         self, folder: Path, arrays: Mapping[str, Array | Stream], tree: dict[str, Any], shown: dict[str, Any]
     ) -> list[Part]:
         make_folders(self._folder)
-        for leftover in self._folder.glob(".checkpoint-*.tmp"):  # of dead writers: this one holds the lock
+        for leftover in self._folder.glob(".checkpoint-*.tmp"):  # from dead writers, as this one holds the lock
             shutil.rmtree(leftover, ignore_errors=True)
         temporary, index = _temporary(folder), int(folder.name.removeprefix("checkpoint-"))
         streams = _in_parts(arrays)
@@ -275,18 +277,18 @@ class CheckpointStore:
         sync_folder(self._folder)
         return [dataclasses.replace(part, path=folder / part.path.name) for part in parts]
 
-    def _keeping(self) -> dict[str, Any]:
-        """What the manifest of the next checkpoint says of how long it is kept."""
+    def _kept_for(self) -> dict[str, Any]:
+        """Manifest entries on how long the next checkpoint is kept."""
         if self._keep_every_hours is None:
             return {}
         now = self._clock()
-        said = (self._said(index) for index in sorted(self._indices(), reverse=True))
+        said = (self._manifest(index) for index in sorted(self._indices(), reverse=True))
         since = next((manifest[_SINCE] for manifest in said if _SINCE in manifest), now)
         for_good = now - since >= 3600 * self._keep_every_hours
         return {_FOR_GOOD: for_good, _SINCE: now if for_good else since}
 
-    def _said(self, index: int) -> Mapping[str, Any]:
-        """The manifest; empty where it is damaged."""
+    def _manifest(self, index: int) -> Mapping[str, Any]:
+        """Read the manifest; empty if it is damaged."""
         try:
             return _read_manifest(self._path(index) / _MANIFEST, index)[0]
         except CheckpointError:
@@ -295,10 +297,10 @@ class CheckpointStore:
     def _prune(self) -> None:
         for index in sorted(self._indices())[: -self.keep_max]:
             folder = self._path(index)
-            if self._said(index).get(_FOR_GOOD):
+            if self._manifest(index).get(_FOR_GOOD):
                 continue
             try:
-                # Renamed first: a half-removed folder is never taken for a checkpoint.
+                # Renamed first, so that a partly removed folder is never taken for a checkpoint.
                 remove(folder.rename(_temporary(folder)))
             except OSError as error:
                 warnings.warn(f"the old checkpoint {folder} cannot be removed: {error}", UserWarning, stacklevel=3)
@@ -316,7 +318,7 @@ def _holder(path: Path) -> str:
 
 
 def _counters(state: State) -> dict[str, Any]:
-    """The scalars under ``state["counters"]``, as JSON shows them."""
+    """The scalars under ``state["counters"]``, as JSON values."""
     counters = state.get("counters")
     if not isinstance(counters, Mapping):
         return {}
@@ -325,7 +327,7 @@ def _counters(state: State) -> dict[str, Any]:
 
 
 def _in_parts(arrays: Mapping[str, Array | Stream]) -> dict[str, Stream]:
-    """The streams that are written as parts; the others are written as arrays."""
+    """Chunked arrays to be written as parts; the others are written as arrays."""
     streams = {
         name: array
         for name, array in arrays.items()
@@ -335,7 +337,7 @@ def _in_parts(arrays: Mapping[str, Array | Stream]) -> dict[str, Stream]:
 
 
 def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
-    """The state in a checkpoint, with streams or with arrays, and its parts; ``CheckpointError`` if it is damaged."""
+    """Read the state of a checkpoint, with or without chunked arrays, and its parts; ``CheckpointError`` if damaged."""
     _, records = _read_manifest(folder / _MANIFEST, index)
     for name, record in records.items():
         check_file(folder / name, record)
@@ -351,7 +353,7 @@ def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
 
 
 def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, FileRecord]]:
-    """What it says, and what it says of the files."""
+    """Read a manifest: its contents, and the records of the files."""
     manifest = _read_json(path)
     if not isinstance(manifest, dict) or "format_version" not in manifest:
         raise CheckpointError(f"{path.name} has no format_version")
@@ -360,16 +362,16 @@ def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, Fi
         known = f"{_VERSION} and {_VERSION_WITH_PARTS}"
         raise CheckpointError(f"{path.name} has the format_version {version!r}: this version of axonrl reads {known}")
     if manifest.get("index") != index:
-        raise CheckpointError(f"{path.name} is that of checkpoint {manifest.get('index')!r} (index)")
+        raise CheckpointError(f"{path.name} belongs to checkpoint {manifest.get('index')!r} (index)")
     try:
         fields.check(path.name, manifest, _FIELDS)
     except ArgumentError as error:
         raise CheckpointError(str(error)) from error
     records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
     if missing := [name for name in (_ARRAYS, _STATE) if name not in records]:
-        raise CheckpointError(f"{path.name} does not give size and SHA-256 of {' and '.join(missing)}")
+        raise CheckpointError(f"{path.name} lacks size and SHA-256 of {' and '.join(missing)}")
     if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):
-        raise CheckpointError(f"{path.name} names other files than a checkpoint has: {', '.join(records)}")
+        raise CheckpointError(f"{path.name} names files that a checkpoint does not have: {', '.join(records)}")
     return manifest, records
 
 

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written whole or not at all, and synced to the disk."""
+"""Crash-safe files: written atomically and synced to disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 from ..core.errors import CheckpointError
 
 CHUNK_BYTES: Final = 1 << 24
-"""Bytes that are read or written at once."""
+"""Bytes read or written at once."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +29,13 @@ class FileRecord:
 
 
 def write_file(path: Path, pieces: Iterable[bytes | memoryview]) -> FileRecord:
-    """Write a file and wait until it is on the disk.
+    """Write a file and sync it to disk.
 
     Returns:
-        Its size and hash, taken from what was written.
+        Its size and hash, computed from the data written.
 
     Raises:
-        OSError: as the operating system reports it; the file may be incomplete.
+        OSError: from the operating system; the file may be incomplete.
     """
     size, digest = 0, hashlib.sha256()
     with path.open("wb") as file:
@@ -52,7 +52,7 @@ def check_file(path: Path, expected: FileRecord) -> None:
     """Compare a file with its record.
 
     Raises:
-        CheckpointError: it is missing, cannot be read, or its size or hash is another; names the file.
+        CheckpointError: it is missing, unreadable, or differs in size or hash; names the file.
     """
     try:
         size = path.stat().st_size
@@ -65,25 +65,25 @@ def check_file(path: Path, expected: FileRecord) -> None:
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read: {error.strerror}") from error
     if digest.hexdigest() != expected.sha256:
-        raise CheckpointError(f"{path.name} does not have the SHA-256 that was written")
+        raise CheckpointError(f"the SHA-256 of {path.name} has changed")
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    if os.name == "nt":  # Windows opens no folders, and keeps their entries by itself
+    """Sync the entries of a folder to disk."""
+    if os.name == "nt":  # Windows cannot open folders, and syncs them itself
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot do it
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync
             raise
     finally:
         os.close(descriptor)
 
 
 def make_folders(path: Path) -> None:
-    """Create a folder and its missing parents, and wait until their names are on the disk."""
+    """Create a folder and its missing parents, and sync them to disk."""
     if path.is_dir():
         return
     make_folders(path.parent)
@@ -92,9 +92,9 @@ def make_folders(path: Path) -> None:
 
 
 def why_unwritable(folder: Path) -> str:
-    """Why nothing can be written into a folder, or why it cannot be created; empty if it can. Nothing is left behind.
+    """Explain why a folder cannot be written to or created; empty if it can. Leaves nothing behind.
 
-    It is tried, because permissions do not tell: of a full disk, a read-only one, or who may do everything.
+    Tries it, as permissions do not tell for full or read-only disks, nor for root.
     """
     missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     there = missing[-1].parent if missing else folder
@@ -117,7 +117,7 @@ def why_unwritable(folder: Path) -> str:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link, or a folder with what is in it."""
+    """Remove a file, a link, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -126,12 +126,12 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place at the end; if the body fails, nothing has changed.
+    """Yield a temporary path beside ``path``, which replaces ``path`` at the end unless the body fails.
 
     Raises:
-        OSError: as the operating system reports it.
+        OSError: from the operating system.
     """
-    temporary = path.with_name(f".{path.name}.tmp")  # always the same: the leftover of a killed writer is overwritten
+    temporary = path.with_name(f".{path.name}.tmp")  # a fixed name, so that leftovers of killed writers are overwritten
     try:
         yield temporary
         temporary.replace(path)
@@ -143,10 +143,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, pieces: bytes | Iterable[bytes | memoryview]) -> None:
-    """Write a file, whole or not at all, and wait until it is on the disk. One writer at a time.
+    """Write a file atomically and sync it to disk. One writer at a time.
 
     Raises:
-        CheckpointError: the file cannot be written; names it. An earlier version stays as it was.
+        CheckpointError: the file cannot be written; names it. An earlier version is unchanged.
     """
     try:
         with replacing(path) as temporary:
@@ -162,7 +162,7 @@ def write_atomically(path: Path, pieces: bytes | Iterable[bytes | memoryview]) -
 def write_json_atomically(path: Path, value: Any) -> None:
     """Write a JSON file with :func:`write_atomically`.
 
-    NaN and the infinities are written as Python does, as ``NaN`` and ``Infinity``.
+    NaN and infinities are written like Python does, as ``NaN`` and ``Infinity``.
 
     Raises:
         ValueError: ``value`` is not a JSON value; names the file.

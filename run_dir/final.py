@@ -1,4 +1,4 @@
-"""The evaluation with which a run ended, as the journal of ``axonrl run`` has it among the run's results."""
+"""The final evaluation of a run, from the results in the journal of ``axonrl run``."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ SUCCEEDED: Final = "succeeded"
 _EXPERIMENT: Final = "experiment.yml"
 _PREFIX: Final = "final_"
 _TAIL: Final = 1 << 16
-"""Bytes at the end of a journal in which its last entries are looked for."""
+"""Bytes at the end of a journal that are searched for its last entries."""
 
 
 class FinalEvaluation(NamedTuple):
-    """``timesteps`` and ``updates`` are the run's when it ended."""
+    """A run's last evaluation; ``timesteps`` and ``updates`` are the run's at its end."""
 
     folder: Path
-    """The run's."""
+    """The run's results."""
     timesteps: int
     updates: int
     results: Mapping[str, Any]
-    """As ``Agent.evaluate`` returned them."""
+    """Results of ``Agent.evaluate``."""
 
     @property
     def episodes(self) -> int:
-        """How many it had."""
+        """Number of episodes."""
         return int(self.results["episodes"])
 
     @property
     def mean(self) -> float:
-        """Of their returns."""
+        """Mean return."""
         return float(self.results["episode_return_mean"])
 
     def is_of(self, policy: str, timesteps: int, updates: int) -> bool:
-        """Is it that of the policy of this name, which was the run's after so many timesteps and updates?"""
+        """Does it evaluate the policy of this name, saved after this many timesteps and updates?"""
         evaluated = _evaluated(self.folder)
-        if evaluated == "last":  # whatever it is called: a checkpoint's number, or "best" where the last was best
+        if evaluated == "last":  # also for a checkpoint's number, or "best" if the last was best
             return (timesteps, updates) == (self.timesteps, self.updates)
         return policy == evaluated
 
 
 def final_evaluation(folder: Path) -> FinalEvaluation | None:
-    """The evaluation with which the run in a folder ended; None if there was none, or training went on since."""
+    """Read a run's final evaluation; None if there was none, or training has continued since."""
     try:
         for entry in last_entries(folder):
             if entry.get("status", SUCCEEDED) != SUCCEEDED or "metrics" in entry or "cut" in entry:
                 return None
             if "outputs" in entry:
                 return _of(folder, entry["outputs"])
-    except (OSError, KeyError, TypeError, ValueError):  # no journal, or no such results in it
+    except (OSError, KeyError, TypeError, ValueError):  # no journal, or no such results
         pass
     return None
 
 
 def last_entries(folder: Path) -> Iterator[dict[str, Any]]:
-    """The last entries of a run's journal, the newest first; lines that a kill has cut short are left out.
+    """Yield the last entries of a run's journal, newest first, without lines cut short by a kill.
 
     Raises:
         OSError: there is no journal, or it cannot be read.
@@ -85,7 +85,7 @@ def _of(folder: Path, outputs: Mapping[str, Any]) -> FinalEvaluation | None:
 
 
 def _evaluated(folder: Path) -> str:
-    """Which policy is evaluated at the end, as the run's experiment says."""
+    """The policy evaluated at the end, from the run's experiment."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""Folders that are written whole or not at all, and over nothing but what was written so before."""
+"""Folders that are written atomically, and replace only folders of the same kind."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .files import FileRecord, make_folders, remove, sync_folder, why_unwritable
 
 
 def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
-    """The folder that will be written.
+    """Check and return the folder to write.
 
     Args:
-        directory: what the user gave.
-        what: is written, for messages: "an export".
-        names: of what it holds, the file that every such folder has first; a folder with others is left alone.
+        directory: the user's argument.
+        what: kind of the contents, for messages: "an export".
+        names: files of such folders, first the one that all have; a folder with other files is refused.
 
     Raises:
-        ArgumentError: it is no path, or there is something else.
+        ArgumentError: it is not a path, or holds something else.
     """
     if not isinstance(directory, str | os.PathLike) or not str(directory):
         raise ArgumentError(f"directory must be a path, got {directory!r}", "directory", directory)
-    target = Path(os.path.abspath(directory))  # noqa: PTH100 (".." is no name of a folder; links are refused below)
+    target = Path(os.path.abspath(directory))  # noqa: PTH100 (".." is not a folder's name; links are refused below)
     try:
         target.lstat()
     except FileNotFoundError:
         return target
-    except (OSError, ValueError) as error:  # too long, inside of a file, or with a null character
+    except (OSError, ValueError) as error:  # too long, inside a file, or with a null character
         where, why = shortened(str(target)), _reason(error)
         if isinstance(error, NotADirectoryError):
             where, why = str(target), why_unwritable(target.parent)
@@ -44,14 +44,14 @@ def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
     found, first = {path.name for path in target.iterdir()}, next(iter(names))
     if found and (first not in found or not found <= set(names)):
         others = ", ".join(sorted(found - set(names))[:3]) or ", ".join(sorted(found))
-        message = f"{target} holds something else than {what} ({others}): choose another directory"
+        message = f"{target} holds something other than {what} ({others}): choose another directory"
         raise ArgumentError(message, "directory", directory)
     return target
 
 
 @contextlib.contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of ``target`` at the end; if the body fails, nothing has changed.
+    """Yield a folder to write into, which replaces ``target`` at the end unless the body fails.
 
     Raises:
         CheckpointError: it cannot be written, or another process is writing it.
@@ -60,7 +60,7 @@ def staged(target: Path) -> Iterator[Path]:
     try:
         make_folders(target.parent)
         with only_writer(target.with_name(f".{target.name}.lock"), wait=False):
-            _put_back(before, target)  # of a writer that was killed, as what is removed here
+            _put_back(before, target)  # left by a killed writer, like the one removed here
             for left in (beside, before):
                 if left.exists():
                     remove(left)
@@ -84,39 +84,39 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def _reason(error: OSError | ValueError) -> str:
-    """What the operating system says, without its number."""
+    """The operating system's message, without its number."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _put_back(before: Path, target: Path) -> None:
-    """Where the last step failed, or was never made, the folder that was there before is there again."""
+    """Restore the previous folder if the last step failed or was never made."""
     if before.exists() and not target.exists():
         before.rename(target)
 
 
 @contextlib.contextmanager
 def only_writer(path: Path, *, wait: bool) -> Iterator[None]:
-    """Hold a lock file, which is there meanwhile: nobody else does, in any process of this machine.
+    """Hold a lock file, which exists only meanwhile; excludes all processes of this machine.
 
     Args:
-        path: of the lock file.
-        wait: for whoever holds it; else that is a ``Timeout``.
+        path: the lock file.
+        wait: wait for its holder; otherwise raise ``Timeout``.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the lock file cannot be written.
     """
     lock = FileLock(path, thread_local=False)
-    path.touch()  # which says why it cannot be written; to FileLock such a file is one that somebody else holds
+    path.touch()  # shows why it cannot be written, which FileLock takes for a held lock
     lock.acquire(blocking=wait)
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # Windows keeps what is open
+        with contextlib.suppress(OSError):  # Windows keeps open files
             path.unlink()
         lock.release()
 
 
 def written(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Write a file, and tell its name, its size and its SHA-256."""
+    """Write a file, and return its name, size and SHA-256."""
     record: FileRecord = write_file(path, pieces)
     return {"file": path.name, "size": record.size, "sha256": record.sha256}

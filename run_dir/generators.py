@@ -1,4 +1,4 @@
-"""Where randomness comes from: everything follows from the run's one seed."""
+"""Random numbers: all derive from the run's seed."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import secrets
 
 import numpy as np
 
-# The first word of a spawn key says what a stream is for; numbers must never change, or old runs would not resume.
+# The first word of a spawn key is the purpose of a stream; these numbers must never change, or old runs would not
+# resume.
 _EPISODES, _EVALUATION, _GENERATORS, _MODEL = 0, 1, 2, 3
 GENERATORS = ("exploration", "memory", "noise")
 
 
 def draw_seed() -> int:
-    """A fresh seed for a run that was given none."""
+    """Draw a seed for a run without one."""
     return secrets.randbits(32)
 
 
 def episode_seed(run_seed: int, environment: int, episode: int) -> int:
-    """Seed of ``env.reset`` for an environment's episode, in 0 .. 2**31 - 1 (all that every environment accepts)."""
+    """Seed of ``env.reset`` for an environment's episode, in 0 .. 2**31 - 1, which every environment accepts."""
     return _word(run_seed, _EPISODES, environment, episode)
 
 
 def evaluation_seed(seed: int, stream: int, episode: int) -> int:
     """Seed of an evaluation's episode.
 
-    Stream 0 is ``evaluate``, stream 1 evaluation during training: the policy that was selected by some episodes is
-    tested on others. Stream 2 is EVAL on batches of the memory; ``episode`` is ``global_timestep`` then. Stream 3 is
-    ``record``.
+    Stream 0 is ``evaluate``, stream 1 evaluation during training: a policy selected by some episodes is tested on
+    others. Stream 2 is EVAL on batches of the memory, with ``global_timestep`` as ``episode``. Stream 3 is ``record``.
     """
     return _word(seed, _EVALUATION, stream, episode)
 

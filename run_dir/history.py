@@ -1,4 +1,4 @@
-"""A run's episodes and evaluations as CSV files in its folder; ``axonrl.hooks.HistoryHook`` writes them."""
+"""CSV files of a run's episodes and evaluations, written by ``axonrl.hooks.HistoryHook``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EPISODES: Final = "episodes.csv"
 EVALUATIONS: Final = "evaluations.csv"
 EVAL: Final = "eval.csv"
 REPEAT: Final = "repeat"
-"""In place of a number of episodes: those with which the training evaluated a policy."""
+"""Stands for the episodes of the training's own evaluation of a policy."""
 GIVEN: Final = "given"
-"""The environment of an evaluation that was passed as an object."""
+"""Stands for an environment passed as an object."""
 _RESULTS: Final = (
     *("episode_return_mean", "episode_return_std", "episode_return_min", "episode_return_max"),
     *("episode_length_mean", "episodes"),
@@ -29,13 +29,13 @@ _LATER: Final[Mapping[str, Callable[[str], Any]]] = {
     **dict.fromkeys(("offline_steps", "global_step", "seed", "num_envs"), int),
     "environment": str,
 }
-"""The columns that files of earlier versions lack; they may be empty."""
+"""Columns that older files lack; may be empty."""
 _TAIL_BYTES: Final = 512
-"""More than the longest row of an episode."""
+"""Larger than any row of an episode."""
 
 
 class Episode(NamedTuple):
-    """A finished episode of training: ``global_timestep`` is where it ended, ``seconds`` its wall time."""
+    """A finished training episode: ``global_timestep`` is at its end, ``seconds`` its wall time."""
 
     episode: int
     global_timestep: int
@@ -45,7 +45,7 @@ class Episode(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """The columns of many episodes, each [E]."""
+    """Columns of many episodes, each [E]."""
 
     global_timestep: Array
     episode_return: Array
@@ -54,7 +54,7 @@ class Episodes(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """An evaluation during training; ``offline_steps`` counts the updates without timesteps before it."""
+    """An evaluation during training; ``offline_steps`` counts updates without timesteps before it."""
 
     global_timestep: int
     episode_return_mean: float
@@ -62,28 +62,28 @@ class Evaluation(NamedTuple):
     episode_length_mean: float
     episodes: int
     episode_return_min: float | None = None
-    """None in files of earlier versions."""
+    """None in older files."""
     episode_return_max: float | None = None
     offline_steps: int = 0
     global_step: int | None = None
-    """From here on: how to repeat it, see :class:`axonrl.hooks.events.EvaluationFacts`; None in earlier files."""
+    """From here on, how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`; None in older files."""
     seed: int | None = None
     num_envs: int | None = None
     environment: str | None = None
 
     @property
     def results(self) -> dict[str, Any]:
-        """What ``Agent.evaluate`` returns of the same episodes."""
+        """Results of ``Agent.evaluate`` for the same episodes."""
         return {name: getattr(self, name) for name in _RESULTS}
 
     @property
     def position(self) -> int:
-        """Timesteps, and updates without any."""
+        """Timesteps, plus updates without timesteps."""
         return self.global_timestep + self.offline_steps
 
 
 class Found(NamedTuple):
-    """A value that the model_fn's EVAL had in an evaluation: ``eval_loss`` or ``eval/<metric>``."""
+    """A value of the model_fn's EVAL in an evaluation: ``eval_loss`` or ``eval/<metric>``."""
 
     global_timestep: int
     name: str
@@ -92,7 +92,7 @@ class Found(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Timesteps, and updates without any."""
+        """Timesteps, plus updates without timesteps."""
         return self.global_timestep + self.offline_steps
 
 
@@ -100,7 +100,7 @@ _Row = TypeVar("_Row")
 
 
 def read_episodes(folder: Path) -> list[Episode]:
-    """The episodes in a run folder, in order.
+    """Read the episodes of a run folder, in order.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
@@ -109,7 +109,7 @@ def read_episodes(folder: Path) -> list[Episode]:
 
 
 def read_columns(folder: Path) -> Episodes:
-    """The episodes in a run folder, in order, as columns: several times as fast as :func:`read_episodes`.
+    """Read the episodes of a run folder, in order, as columns; several times as fast as :func:`read_episodes`.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
@@ -123,19 +123,19 @@ def read_columns(folder: Path) -> Episodes:
         return Episodes(*np.zeros((4, 0)))
     try:
         columns = np.loadtxt(rows, delimiter=",", ndmin=2, comments=None).T
-        whole = columns.shape == (len(Episode._fields), len(rows))  # it passes over empty lines
+        whole = columns.shape == (len(Episode._fields), len(rows))  # false if empty lines were skipped
         return Episodes(*columns[1:]) if whole else _columns(folder)
     except ValueError:
         return _columns(folder)
 
 
 def _columns(folder: Path) -> Episodes:
-    """Read row by row, which tells the line that is damaged."""
+    """Read row by row, to find the damaged line."""
     return Episodes(*np.array([row[1:] for row in read_episodes(folder)], np.float64).reshape(-1, 4).T)
 
 
 def read_evaluations(folder: Path) -> list[Evaluation]:
-    """The evaluations in a run folder, one for each position at which there were any: the last.
+    """Read the evaluations of a run folder: the last one at each position.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
@@ -144,7 +144,7 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
 
 
 def evaluations_of_policies(folder: Path) -> list[Evaluation]:
-    """The evaluations in a run folder, one for each policy, which position and update tell: the last.
+    """Read the evaluations of a run folder: the last one of each policy, identified by position and update.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
@@ -154,7 +154,7 @@ def evaluations_of_policies(folder: Path) -> list[Evaluation]:
 
 
 def read_eval(folder: Path) -> list[Found]:
-    """The EVAL values of a run, one row for each position and name: the last.
+    """Read the EVAL values of a run: the last one for each position and name.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
@@ -163,7 +163,7 @@ def read_eval(folder: Path) -> list[Found]:
 
 
 def last_episode(folder: Path) -> int | None:
-    """The number of the last whole row of ``episodes.csv``, read from its end; None if that cannot tell."""
+    """Number of the last complete row of ``episodes.csv``, read from its end; None if unknown."""
     try:
         with (folder / EPISODES).open("rb") as file:
             file.seek(-min(file.seek(0, os.SEEK_END), _TAIL_BYTES), os.SEEK_END)
@@ -180,7 +180,7 @@ def _read(path: Path, parse: Callable[[str], _Row]) -> list[_Row]:
         return []
     rows: list[_Row] = []
     try:
-        rows.extend(map(parse, lines[1:-1]))  # without the header, and without a line cut short by a kill
+        rows.extend(map(parse, lines[1:-1]))  # without the header, and a line cut short by a kill
     except ValueError as error:
         raise ValueError(f"{path}:{len(rows) + 2} is damaged: {error}") from error
     return rows
@@ -192,7 +192,7 @@ def _episode(line: str) -> Episode:
 
 
 def _evaluation(line: str) -> Evaluation:
-    timestep, mean, std, length, episodes, *rest = line.split(",")  # earlier versions have fewer columns
+    timestep, mean, std, length, episodes, *rest = line.split(",")  # older files have fewer columns
     later = {name: _LATER[name](text) for name, text in zip(_LATER, rest, strict=False) if text}
     return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), **later)
 
@@ -200,18 +200,18 @@ def _evaluation(line: str) -> Evaluation:
 def _found(line: str) -> Found:
     timestep, rest = line.split(",", 1)
     before, _, offline = rest.rpartition(",")
-    if not offline.isdecimal():  # as no value is written: the file is of an earlier version
+    if not offline.isdecimal():  # no value looks like this: an older file
         before, offline = rest, "0"
-    name, value = before.rsplit(",", 1)  # a metric's name is the user's
+    name, value = before.rsplit(",", 1)  # the user's metric names may contain commas
     return Found(int(timestep), name, float(value), int(offline))
 
 
 def rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
-    """Write a whole file, atomically."""
+    """Write a whole file atomically."""
     with replacing(path) as temporary:
         write_file(temporary, [(line_of(header) + "".join(map(line_of, rows))).encode()])
 
 
 def line_of(values: Iterable[object]) -> str:
-    """A row as a line of a file; None is empty."""
+    """Format a row as a line of a file; None is empty."""
     return ",".join("" if value is None else str(value) for value in values) + "\n"

@@ -1,7 +1,7 @@
-"""The values with which a program's variables begin, as a run records them: an edited program is noticed by them.
+"""Initial values of a program's variables, as recorded by a run, to detect an edited program.
 
-A checkpoint brings back what an optimizer keeps in variables, its learning rate too: ``Adam(1e-5)`` in the place of
-``Adam(1e-3)`` would change nothing, and nobody would be told.
+A checkpoint restores variables of the optimizer, including its learning rate: replacing ``Adam(1e-3)`` by
+``Adam(1e-5)`` would silently have no effect.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from ..core.protocols import Array
 
 _SHOWN: Final = 3
-"""Variables that are named; of more there is the number."""
+"""Number of variables to name; of further ones, only the count is given."""
 
 
 def digests(weights: Mapping[str, Array]) -> dict[str, Any]:
-    """Each variable's value, where it is one number; else a digest of its bytes."""
+    """Value of each variable with a single number; digest of the bytes of others."""
     return {name: _digest(np.asarray(value)) for name, value in weights.items()}
 
 
@@ -30,13 +30,13 @@ def _digest(value: Array) -> Any:
 
 
 def differences(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """What differs between the values that a run began with and the program's now, in words; None if nothing does."""
+    """Describe differences between the recorded and the current initial values; None if there are none."""
     names = [name for name in now if name in recorded and recorded[name] != now[name]]
     if not names:
         return None
-    told = [
-        name if isinstance(now[name], str) else f"{name}, {recorded[name]:g} then and {now[name]:g} now"
+    listed = [
+        name if isinstance(now[name], str) else f"{name}, {recorded[name]:g} before and {now[name]:g} now"
         for name in sorted(names, key=lambda name: isinstance(now[name], str))[:_SHOWN]
     ]
-    more = len(names) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
+    more = len(names) - len(listed)
+    return "; ".join(listed) + (f"; and {more} more" if more else "")

@@ -1,4 +1,4 @@
-"""The learning curve of a run: a picture of what the CSV files in its folder hold."""
+"""The learning curve of a run, plotted from its CSV files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .starts import read_starts
 
 CURVE: Final = "learning_curve.png"
 POINTS: Final = 201
-"""Of a smoothed curve."""
+"""Points of a smoothed curve."""
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9591c", "#6b7280"
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
@@ -39,19 +39,19 @@ STYLE: Final[dict[Any, Any]] = {
 
 
 class Caption(NamedTuple):
-    """What stands above a learning curve."""
+    """Title of a learning curve."""
 
     title: str
     subtitle: str
 
 
 def caption(folder: Path, name: str = "", seeds: str = "") -> Caption:
-    """Environment and algorithm; then the run's name, its seed, versions and the day on which it started.
+    """Environment and algorithm; then the run's name, seed, versions and start date.
 
     Args:
-        folder: the run folder; of several runs, the first one's.
-        name: of several runs.
-        seeds: theirs, in words.
+        folder: the run folder; the first one of several runs.
+        name: name of several runs.
+        seeds: their seeds, in words.
     """
     found = record.read(folder)
     started, *_ = [*read_starts(folder), {}]
@@ -68,26 +68,26 @@ def caption(folder: Path, name: str = "", seeds: str = "") -> Caption:
 
 
 def algorithm_of(model_fn: str | None) -> str:
-    """``"dqn"`` for ``"dqn"`` and ``"axonrl.models.dqn:model_fn"``; of a function of another name, that name."""
+    """``"dqn"`` for ``"dqn"`` and ``"axonrl.models.dqn:model_fn"``; the name of any other function."""
     module, _, function = (model_fn or "").rpartition(":")
     return module.rpartition(".")[2] if function == "model_fn" else function
 
 
 def learning_curve(folder: Path, final: Mapping[str, float] | None = None, policy: str = "last") -> Path:
-    """Plot the returns of a run over its timesteps, from the CSV files in its folder.
+    """Plot the returns of a run over its timesteps, from its CSV files.
 
-    Where it has none (``Agent.learn``), they are those of its evaluations, over its updates.
+    Without timesteps (``Agent.learn``), plot evaluations over updates.
 
     Args:
         folder: the run folder.
-        final: the final evaluation, as ``Agent.evaluate`` returned it, drawn as a line; None for none.
-        policy: the name of the policy that was evaluated finally.
+        final: results of the final evaluation, from ``Agent.evaluate``, drawn as a line; None for none.
+        policy: name of the policy in the final evaluation.
 
     Returns:
-        The picture, ``learning_curve.png``; ``learning_curve.svg`` is beside it.
+        The image, ``learning_curve.png``; ``learning_curve.svg`` is beside it.
 
     Raises:
-        CheckpointError: a record of the run is damaged, or the picture cannot be written; names it.
+        CheckpointError: a record of the run is damaged, or the image cannot be written; names it.
         ValueError: a CSV file is damaged; names the line.
     """
     with picture(folder / CURVE, caption(folder)) as axes:
@@ -97,21 +97,21 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
 
 @contextlib.contextmanager
 def picture(path: Path, above: Caption) -> Iterator[Any]:
-    """Matplotlib's axes to draw returns over timesteps into; at the end they are saved as PNG and SVG.
+    """Yield Matplotlib axes for returns over timesteps; save them as PNG and SVG at the end.
 
     Args:
-        path: of the PNG; the SVG is beside it.
-        above: what stands above.
+        path: path of the PNG; the SVG is beside it.
+        above: title.
 
     Raises:
-        CheckpointError: they cannot be written.
+        CheckpointError: a file cannot be written.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     title, subtitle = above
-    with mpl.rc_context(STYLE):  # pyplot keeps figures, and looks for a display
+    with mpl.rc_context(STYLE):  # pyplot would keep figures, and need a display
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
@@ -128,10 +128,8 @@ def picture(path: Path, above: Caption) -> Iterator[Any]:
                 with replacing(file) as temporary:
                     figure.savefig(temporary, format=file.suffix[1:])
             except OSError as error:
-                what = f"the picture {file} cannot be written: {error.strerror or error}"
-                raise CheckpointError(
-                    f"{what}. Draw it from a copy of {path.parent} that can be written to."
-                ) from error
+                what = f"the image {file} cannot be written: {error.strerror or error}"
+                raise CheckpointError(f"{what}. Use a writable copy of {path.parent}.") from error
             figure.set_layout_engine("none")  # once: it takes most of the time
 
 
@@ -169,7 +167,7 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
 
 
 def draws_updates(axes: Any, episodes: Sequence[Any], evaluations: Iterable[Evaluation]) -> bool:
-    """Whether there are updates on the axis, which says so: evaluations of a run that has had no timesteps."""
+    """Whether the axis shows updates, and is labelled so: for evaluations of a run without timesteps."""
     offline = not episodes and any(row.offline_steps for row in evaluations)
     if offline:
         axes.set_xlabel("updates")
@@ -177,7 +175,7 @@ def draws_updates(axes: Any, episodes: Sequence[Any], evaluations: Iterable[Eval
 
 
 def _bar(row: Evaluation) -> tuple[float, float]:
-    """How far a standard deviation reaches below and above the mean, without leaving the returns that occurred."""
+    """Lengths of the error bar below and above the mean, within the returns that occurred."""
     mean, low, high = row.episode_return_mean, row.episode_return_min, row.episode_return_max
     reach = row.episode_return_std
     return (  # a mean of equal returns may lie beyond them, by rounding
@@ -187,9 +185,9 @@ def _bar(row: Evaluation) -> tuple[float, float]:
 
 
 def smoothing_window(timesteps: int) -> int:
-    """About a 25th of a run: 1, 2 or 5 times a power of ten, so that runs of one length are smoothed alike.
+    """About a 25th of a run, as 1, 2 or 5 times a power of ten, so that runs of one length are smoothed alike.
 
-    Also if their last episodes ended a little before that length.
+    Robust to last episodes that ended a little earlier.
     """
     wanted = max(timesteps / 24, 1.0)
     power = 10 ** math.floor(math.log10(wanted))
@@ -197,15 +195,15 @@ def smoothing_window(timesteps: int) -> int:
 
 
 def smoothed(timesteps: Array, returns: Array, window: int) -> tuple[Array, Array, Array, Array]:
-    """Means of the episodes that ended within ``window`` timesteps, half of them before and half after.
+    """Mean returns of the episodes that ended within a centred window.
 
     Args:
-        timesteps: [E], where the episodes ended; increasing.
+        timesteps: [E], ends of the episodes; increasing.
         returns: [E].
-        window: timesteps.
+        window: width in timesteps.
 
     Returns:
-        the timesteps at which they are taken [P], where there are any episodes; mean, 10 % and 90 % quantile [P].
+        Timesteps with episodes in their window [P]; mean, 10 % and 90 % quantile [P].
     """
     grid = np.linspace(timesteps[0], timesteps[-1], POINTS)
     first = np.searchsorted(timesteps, grid - window / 2, "left")

@@ -1,4 +1,4 @@
-"""The learning curves of several runs in one picture, with their mean and how sure it is."""
+"""Learning curves of several runs in one plot, with their mean and its confidence interval."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CURVES: Final = "learning_curves.png"
 
 
 def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None:
-    """Plot the returns of runs that differ in their seeds over their timesteps, from the CSV files in their folders.
+    """Plot the returns over timesteps of runs with different seeds, from their CSV files.
 
-    Thin lines are the runs, smoothed; the thick one is their mean, with its 95 % interval, from where all of them have
-    ended an episode to where the first of them ends its last one. Evaluations that all of them have made at the same
-    timestep are drawn as their mean and its interval.
+    Thin lines are the smoothed runs; the thick one is their mean, with its 95 % interval, from where all have ended an
+    episode to where the first ends its last one. Evaluations at timesteps that all runs share are drawn as their mean
+    and its interval.
 
     Args:
         folders: the run folders, at least one.
-        path: of the PNG; an SVG is written beside it.
-        above: what stands above.
+        path: path of the PNG; an SVG is written beside it.
+        above: title.
 
     Raises:
         ValueError: a CSV file is damaged; names the line.
@@ -55,22 +55,22 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
 
 
 def window_means(rows: Sequence[Any], grid: Array, window: int) -> Array:
-    """Mean returns of the episodes that ended within ``window`` timesteps, half of them before and half after.
+    """Mean returns of the episodes that ended within a centred window.
 
     Args:
         rows: episodes.
-        grid: [P], the timesteps at which to take them.
-        window: timesteps.
+        grid: [P], timesteps of the window's centre.
+        window: width in timesteps.
 
     Returns:
-        [P]; NaN where there are no episodes.
+        [P]; NaN without episodes.
     """
     ends = np.array([row.global_timestep for row in rows])
     return window_means_of(ends, np.array([row.episode_return for row in rows]), grid, window)
 
 
 def window_means_of(ends: Array, returns: Array, grid: Array, window: int) -> Array:
-    """As :func:`window_means`, of the timesteps at which episodes ended [E], and their returns [E]."""
+    """Mean returns within a centred window, from the ends of episodes [E] and their returns [E]."""
     sums = np.concatenate([[0.0], np.cumsum(returns)])
     first = np.searchsorted(ends, grid - window / 2, "left")
     last = np.searchsorted(ends, grid + window / 2, "right")
@@ -79,9 +79,9 @@ def window_means_of(ends: Array, returns: Array, grid: Array, window: int) -> Ar
 
 
 def connected(grid: Array, curve: Array) -> Array:
-    """A curve [P] without the gaps that episodes longer than the window leave: straight lines are in their place.
+    """Close the gaps of a curve [P], left by episodes longer than the window, with straight lines.
 
-    Before the first value and after the last one it stays NaN.
+    It stays NaN before the first value and after the last one.
     """
     known = np.isfinite(curve)
     if not known.any():

@@ -1,4 +1,4 @@
-"""The model card of an export: what was trained, how well it does, and how to load it, as Markdown."""
+"""The model card of an export, as Markdown: training, performance, and usage."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .starts import read_starts
 from .statistics import interval
 
 EPISODES: Final = 100
-"""How many of the last episodes of training are summed up."""
+"""Number of last training episodes to summarize."""
 _NORMAL: Final = 1.959964
-"""The 97.5 % quantile of the normal distribution: of means, from their standard errors."""
+"""97.5 % quantile of the normal distribution, for intervals of means."""
 _TITLES: Final = {"litert": "the LiteRT policy", "onnx": "the ONNX model"}
 _VERSIONS: Final = ("python", "axonrl", "tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
 
 
 def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[str, Any] | None = None) -> str:
-    """Markdown.
+    """Write the model card as Markdown.
 
     Args:
-        described: what ``policy.json`` holds.
-        run: the run folder; None where there is none.
-        parity: what ``parity.json`` holds; None where there is none.
+        described: contents of ``policy.json``.
+        run: the run folder; None if there is none.
+        parity: contents of ``parity.json``; None if there is none.
 
     Raises:
         CheckpointError, ValueError: a file of the run folder is damaged.
     """
     found = None if run is None else record.read(run)
     environment = (found and found.environment) or {}
-    task = environment.get("id") or "an environment of the user's own"
+    task = environment.get("id") or "a user's own environment"
     algorithm = (found and algorithm_of(found.model_fn)) or described["model"]
     trained = described["trained"]
     facts = {
@@ -53,7 +53,7 @@ def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[s
         "recurrent": "yes: state goes in and comes out" if described["state"] else "no",
     }
     sections = (
-        [f"# {algorithm} on {task}", "", "A policy that axonrl trained and exported. It acts greedily."],
+        [f"# {algorithm} on {task}", "", "A policy trained and exported by axonrl. It acts greedily."],
         _table("", "", facts.items()),
         ["## Returns", "", *([] if run is None else _returns(run, described))],
         ["## How it was trained", "", *_provenance(run, found, described)],
@@ -74,11 +74,11 @@ def _wrapped(environment: Mapping[str, Any]) -> str:
 
 
 def _normalisation(described: Mapping[str, Any]) -> str:
-    """Where observations are normalised, for each file that acts."""
+    """Say where observations are normalised, for each exported file."""
     if not described["normalization"]:
         return "none"
-    litert = "`policy.tflite` takes normalised observations: `Policy` normalises, with the statistics in `policy.json`"
-    onnx = "`policy.onnx` normalises inside, and takes what the environment returns"
+    litert = "`policy.tflite` takes normalised observations: `Policy` applies the statistics in `policy.json`"
+    onnx = "`policy.onnx` takes the environment's observations, and normalises them itself"
     found = [litert] if described["program"] is not None else []
     return "; ".join([*found, onnx] if described.get("onnx") is not None else found)
 
@@ -100,7 +100,7 @@ def _returns(run: Path, described: Mapping[str, Any]) -> Iterator[str]:
     final = final_evaluation(run)
     if final is not None and final.is_of(described["policy"], *at):
         found.insert(0, _evaluated("at the end of the run", final.results))
-    yield from found or ["No evaluation of this policy is recorded in its run."]
+    yield from found or ["The run has no recorded evaluation of this policy."]
     last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at[0]][-EPISODES:]
     if last:
         mean, low, high = interval(last)
@@ -125,7 +125,7 @@ def _provenance(run: Path | None, found: record.RunRecord | None, described: Map
         if start.get("git_commit"):
             yield f"Git commit `{start['git_commit']}`, started {start.get('started')}.\n"
     if len(starts) > 1:
-        yield f"It was started {len(starts)} times in all; later starts continued it.\n"
+        yield f"It was started {len(starts)} times; later starts resumed it.\n"
     if found is not None and found.params:
         yield from (*_table("parameter", "value", ((k, f"`{v}`") for k, v in found.params.items())), "")
     trained_with = {} if found is None else found.made_with
@@ -135,9 +135,14 @@ def _provenance(run: Path | None, found: record.RunRecord | None, described: Map
 
 def _usage(described: Mapping[str, Any]) -> Iterator[str]:
     if described["program"] is not None:
-        yield from ("", "LiteRT, with `numpy`, `ai-edge-litert` and `safetensors` beside axonrl:", "", "```python")
+        yield from (
+            "",
+            "LiteRT, with `numpy`, `ai-edge-litert` and `safetensors` in addition to axonrl:",
+            "",
+            "```python",
+        )
         yield from ("from axonrl.policies import Policy", "", 'policy = Policy.load("path/of/this/folder")')
-        yield from ("action = policy.act(observation)  # what env.step takes", "```")
+        yield from ("action = policy.act(observation)  # for env.step", "```")
     onnx = described.get("onnx")
     if onnx is None:
         return
@@ -146,7 +151,7 @@ def _usage(described: Mapping[str, Any]) -> Iterator[str]:
     given += [(f"state/{name}", "zeros where episodes begin, then next_state", spec) for name, spec in states.items()]
     yield from (
         "",
-        f"ONNX (opset {onnx['opset']}), with any ONNX runtime; the first axis of everything is the batch:",
+        f"ONNX (opset {onnx['opset']}), with any ONNX runtime; the first axis of all arrays is the batch:",
         "",
     )
     yield from ("```python", "import onnxruntime", "", 'session = onnxruntime.InferenceSession("policy.onnx")')
@@ -157,18 +162,18 @@ def _usage(described: Mapping[str, Any]) -> Iterator[str]:
         )
     yield from (
         "})",
-        'action = dict(zip(outputs, results))["action"]  # of a Dict or a Tuple space: "action/<part>"',
+        'action = dict(zip(outputs, results))["action"]  # for a Dict or Tuple space: "action/<part>"',
         "```",
     )
 
 
 def _limits(described: Mapping[str, Any], parity: Mapping[str, Any] | None) -> Iterator[str]:
-    yield "- It is greedy, and was trained in the environment above alone; elsewhere nothing is known of it."
-    yield "- Wrappers other than the normalisation of observations belong to the environment: give it what they return."
+    yield "- It is greedy, and was trained only in the environment above; its behaviour elsewhere is unknown."
+    yield "- Wrappers other than normalisation of observations belong to the environment: pass their output."
     if described["exploration_note"]:
         yield f"- It does not explore: {described['exploration_note']}."
     if described.get("onnx") is not None:
-        yield "- The ONNX model does not check observations: neither NaN, nor bounds, nor masks without a legal action."
+        yield "- The ONNX model does not check observations for NaN, bounds, or masks without a legal action."
     for name, one in ({} if parity is None else parity["formats"]).items():
         observations = sum(one["observations"].values())
         yield (

@@ -1,4 +1,4 @@
-"""Converted programs, kept in the run folder and in a folder that all runs share, so that they are converted once."""
+"""Cache of converted programs, in the run folder and in a folder shared by all runs."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from .record import FILE
 
 FOLDER = "litert"
 VARIABLE = "AXONRL_CACHE"
-"""Environment variable: the folder that all runs share; empty for none."""
+"""Environment variable: the shared folder; empty for none."""
 MAX_BYTES = 256 * 2**20
-"""Of the shared folder; the programs that were used longest ago are removed."""
+"""Maximum size of the shared folder; the least recently used programs are removed."""
 logger = logging.getLogger("axonrl")
 
 
 def shared_folder() -> Path | None:
-    """Where programs of all runs are kept: ``AXONRL_CACHE``, else ``axonrl`` in the user's cache; None for nowhere."""
+    """Folder of the shared cache: ``AXONRL_CACHE``, else ``axonrl`` in the user's cache; None for none."""
     given = os.environ.get(VARIABLE)
     if given is not None:
         return Path(given) if given else None
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "axonrl")
-    except RuntimeError:  # the user has no home
+    except RuntimeError:  # no home folder
         return None
 
 
 class ProgramCache:
-    """Keeps bytes by name, each with the key of what it was made from.
+    """Caches bytes by name, each with a key of its source.
 
     Args:
-        folder: where they are kept: in the run folder, once that holds a run.
+        folder: the run folder, used once it holds a run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class ProgramCache:
         self._made: dict[str, tuple[str, bytes]] = {}
 
     def __call__(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
-        """The content of this name and key, from the run folder or the shared one; else what ``make`` returns."""
+        """Content of this name and key, from the run folder or the shared one; otherwise made by ``make``."""
         path = self._path(name)
         content = _read(path, key) if path.exists() else None
         if content is None:
@@ -57,7 +57,7 @@ class ProgramCache:
         return content
 
     def keep(self) -> None:
-        """Write what was made; without a run, later: a model that is refused or untrained leaves nothing behind."""
+        """Write new content; without a run, later, so that a failed or untrained model leaves nothing behind."""
         if (self._folder.parent / FILE).exists():
             for name, (key, content) in self._made.items():
                 _write(self._path(name), key, content, logging.WARNING)
@@ -68,7 +68,7 @@ class ProgramCache:
 
 
 def shared(name: str, key: str, make: Callable[[], bytes]) -> bytes:
-    """The content of this name and key from the shared folder; else what ``make`` returns, which is put there."""
+    """Content of this name and key from the shared folder; otherwise made by ``make``, and stored there."""
     folder = shared_folder()
     if folder is None:
         return make()
@@ -86,7 +86,7 @@ def shared(name: str, key: str, make: Callable[[], bytes]) -> bytes:
 
 def _remove_oldest(folder: Path) -> None:
     total = 0
-    with contextlib.suppress(OSError):  # another process may remove files as well
+    with contextlib.suppress(OSError):  # another process may also remove files
         found = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in folder.glob("*.safetensors")]
         for _, size, path in sorted(found, reverse=True):
             total += size
@@ -99,13 +99,13 @@ def _read(path: Path, key: str) -> bytes | None:
         arrays, about = load_arrays(path)
         content = arrays["program"].tobytes()
     except (CheckpointError, KeyError) as error:
-        logger.warning("%s is damaged, and is made again: %s", path, error)
+        logger.warning("%s is damaged and will be converted again: %s", path, error)
         return None
     if about.get("key") != key:
-        logger.info("%s is of another model or of other versions, and is made again", path)
+        logger.info("%s is for another model or other versions and will be converted again", path)
         return None
     if about.get("sha256") != hashlib.sha256(content).hexdigest():
-        logger.warning("%s is damaged, and is made again: its content is not what was written", path)
+        logger.warning("%s is damaged and will be converted again: its content has changed", path)
         return None
     return content
 
@@ -115,5 +115,5 @@ def _write(path: Path, key: str, content: bytes, level: int) -> None:
     try:
         make_folders(path.parent)
         save_arrays(path, {"program": np.frombuffer(content, np.uint8)}, about)
-    except (CheckpointError, OSError) as error:  # it is only a saving of time
-        logger.log(level, "the converted program is not kept in %s: %s", path.parent, error)
+    except (CheckpointError, OSError) as error:  # only a cache
+        logger.log(level, "the converted program cannot be cached in %s: %s", path.parent, error)

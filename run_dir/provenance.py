@@ -1,4 +1,4 @@
-"""What a run computes with: the things that "exact" depends on."""
+"""Software and hardware of a run, on which exact resume depends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES: Final = ("tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert"
 
 
 def provenance() -> dict[str, str | int | None]:
-    """Versions (None for what is not installed), processor and number of threads, each under a short name."""
+    """Versions (None if not installed), processor and number of threads, by short name."""
     return {
         "python": platform.python_version(),
         "axonrl": __version__,
@@ -23,13 +23,13 @@ def provenance() -> dict[str, str | int | None]:
         "machine": platform.machine(),
         "processor": _processor(),
         "threads": processors(),
-        # TensorFlow's own switches that change bits: oneDNN's kernels, and threads fewer than the processors.
+        # TensorFlow's switches that change results: oneDNN kernels, and fewer threads than processors.
         **{name: os.environ.get(name) for name in ("TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS")},
     }
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is not as it was, as ``"tensorflow 2.21.0 -> 2.22.0"``."""
+    """List changes, such as ``"tensorflow 2.21.0 -> 2.22.0"``."""
     return [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
 
 
@@ -41,7 +41,7 @@ def _version(package: str) -> str | None:
 
 
 def _processor() -> str:
-    """The processor's name; Linux tells it in a file of its own."""
+    """Name of the processor; on Linux, from a separate file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -51,6 +51,6 @@ def _processor() -> str:
 
 
 def processors() -> int:
-    """The processors that this process may use, which is what the executors' threads follow."""
+    """Number of processors available to this process, which is the executors' number of threads."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""``run.json``: what a fresh process needs to know of a run beside its weights."""
+"""``run.json``: everything a fresh process needs to know about a run, besides its weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .files import write_json_atomically
 FILE = "run.json"
 FORMAT = 1
 REMEDY: Final = "Restore it from a copy, or train the run again in a new folder."
-"""What to do about a file of a run that is missing or damaged."""
+"""Remedy for a missing or damaged file of a run."""
 _PARTS: Final = ("actor", "learner")
 _RUNTIME: Final = fields.one_of("tensorflow", "litert")
 _NAMES: Final = fields.listed(fields.text)
@@ -62,13 +62,13 @@ _FIELDS: Final = fields.fields(
         "code": fields.optional(fields.each(fields.fields({"digest": fields.text}, {"unknown": _NAMES}))),
     },
 )
-"""What ``FILE`` holds."""
+"""Contents of ``FILE``."""
 logger = logging.getLogger("axonrl")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunRecord:
-    """What was written when a run began.
+    """The record written when a run begins.
 
     ``params`` are those that JSON can hold; ``unrecorded`` names the others, which must be passed again.
     """
@@ -81,29 +81,29 @@ class RunRecord:
     action_space: gymnasium.Space[Any]
     num_envs: int
     runtime: Mapping[str, str]
-    """The executors of the actor and of the learner, which the run keeps; ``runtime_why`` says why it has these."""
+    """Executors of the actor and of the learner, fixed for the run; ``runtime_why`` has the reasons."""
     runtime_why: Mapping[str, Mapping[str, str]]
     made_with: Mapping[str, Any]
     """Versions, machine and threads: see :func:`.provenance.provenance`."""
     not_exact: tuple[str, ...] = ()
     """Why this run does not resume exactly; empty if it does."""
     environment: Mapping[str, Any] | None = None
-    """The environment as in an experiment file: ``id``, ``kwargs``, ``wrappers``; None where it cannot be told so."""
+    """The environment as in an experiment file: ``id``, ``kwargs``, ``wrappers``; None if it cannot be described."""
     memory: Mapping[str, Any] | None = None
-    """The memory as in an experiment file: ``kind`` and its arguments; None where it cannot be told so."""
+    """The memory as in an experiment file: ``kind`` and its arguments; None if it cannot be described."""
     warm_start: Mapping[str, Any] | None = None
-    """Where initial weights came from, and which; None without a warm start."""
+    """Source and selection of initial weights; None without a warm start."""
     schedule: Mapping[str, int] | None = None
-    """``first_update`` and ``update_frequency``, by which it updates; None where they do not apply or are not known."""
+    """``first_update`` and ``update_frequency`` in use; None if they do not apply or are unknown."""
     limits: Mapping[str, int] | None = None
-    """Where the last session was to end: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
+    """Limits of the last session: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
     initial: Mapping[str, Any] | None = None
-    """With which values the program's variables began: see :mod:`.initial_values`."""
+    """Initial values of the program's variables: see :mod:`.initial_values`."""
     code: Mapping[str, Any] | None = None
     """Digests of the user's own ``model_fn`` and ``environment``: see :mod:`.sources`."""
 
     def write(self, model_dir: Path) -> None:
-        """Write it to ``model_dir``, atomically."""
+        """Write the record to ``model_dir``, atomically."""
         value = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         value["format"] = FORMAT
         value["observation_space"] = spaces.to_json(self.observation_space)
@@ -112,10 +112,10 @@ class RunRecord:
 
 
 def read(model_dir: Path) -> RunRecord | None:
-    """The record in ``model_dir``; None where there is none.
+    """Read the record in ``model_dir``; None if there is none.
 
     Raises:
-        CheckpointError: it cannot be read; names the file and what is wrong.
+        CheckpointError: it cannot be read; names the file and the problem.
     """
     path = model_dir / FILE
     try:
@@ -130,10 +130,10 @@ def read(model_dir: Path) -> RunRecord | None:
         raise CheckpointError(f"{path} is damaged: it holds a {type(value).__name__}, not a mapping. {REMEDY}")
     if value.get("format", FORMAT) != FORMAT:
         raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
-    if isinstance(value.get("runtime"), str):  # before there were two to choose from
+    if isinstance(value.get("runtime"), str):  # from when there was only one runtime
         value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
     why = value.get("runtime_why")
-    if isinstance(why, dict) and any(isinstance(one, str) for one in why.values()):  # before reasons had codes
+    if isinstance(why, dict) and any(isinstance(one, str) for one in why.values()):  # from when reasons had no codes
         value["runtime_why"] = {}
     try:
         fields.check("", value, _FIELDS)
@@ -147,7 +147,7 @@ def read(model_dir: Path) -> RunRecord | None:
 
 
 def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
-    """Split params into those that JSON holds, and the names of the others. Tuples will come back as lists."""
+    """Split params into JSON values, and the names of the others. Tuples become lists."""
     if params is None:
         return None, ()
     kept = {name: value for name, value in params.items() if is_json(value)}

@@ -1,7 +1,7 @@
-"""Comparing methods by few runs, on one task or several: Agarwal et al. 2021, arXiv:2108.13264.
+"""Comparison of methods by few runs, on one or several tasks: Agarwal et al. 2021, arXiv:2108.13264.
 
-A task's results are an array [runs]; methods may have different numbers of runs. The bootstrap is stratified: as many
-runs as a task has are drawn with replacement from that task's own.
+A task's results are an array [runs]; methods may have different numbers of runs. The bootstrap is stratified: each task
+is resampled from its own runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core.protocols import Array
 from .statistics import CONFIDENCE, RESAMPLES, Interval, interquartile_mean
 
 _SEED: Final = 0
-"""The same results always have the same interval."""
+"""Fixed, so that the same results always have the same interval."""
 
 
 def stratified_interval(
@@ -26,7 +26,7 @@ def stratified_interval(
     Results of different tasks must be on one scale.
 
     Args:
-        tasks: the results of the runs, at least one of each task.
+        tasks: results of each task's runs, at least one.
         statistic: of arrays [results, ...], over the first axis.
     """
     generator = np.random.Generator(np.random.PCG64(_SEED))
@@ -36,14 +36,14 @@ def stratified_interval(
 
 
 def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> Interval:
-    """How likely a run of the first method is better than one of the second, a mean over the tasks.
+    """Probability that a run of the first method is better than one of the second, averaged over tasks.
 
-    It is the share of all pairs of a run of each in which the first one's result is higher; equal results count half
-    (the U statistic of Mann and Whitney, divided by the number of pairs). With its 95 % interval, as above.
+    The share of all pairs of runs in which the first result is higher; ties count half (the U statistic of Mann and
+    Whitney, divided by the number of pairs). With its 95 % interval, as above.
 
     Args:
-        first: its results on each task, at least one.
-        second: the other method's, on the same tasks.
+        first: results of the first method on each task, at least one.
+        second: results of the second method on the same tasks.
     """
     generator = np.random.Generator(np.random.PCG64(_SEED))
     value, draws = 0.0, np.zeros(RESAMPLES)
@@ -57,7 +57,7 @@ def probability_of_improvement(first: Sequence[Sequence[float]], second: Sequenc
 
 
 def _counts(generator: np.random.Generator, runs: int) -> Array:
-    """How often each run is drawn, in each resample."""
+    """Number of times each run is drawn in each resample."""
     found: Array = generator.multinomial(runs, np.full(runs, 1 / runs), size=RESAMPLES).astype(np.float64)
     return found
 

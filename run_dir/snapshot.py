@@ -1,4 +1,4 @@
-"""PolicySnapshot: a policy as a value, whichever weights an executor has at the time."""
+"""PolicySnapshot: a policy as a value, independent of an executor's current weights."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _HEADER: Final = fields.fields({}, dict.fromkeys(_COUNTERS, fields.whole()), oth
 
 @dataclasses.dataclass(frozen=True)
 class PolicySnapshot:
-    """A policy at one moment of a training. Nobody else changes its arrays.
+    """A policy at one moment of a training; its arrays never change.
 
-    ``name`` is ``"last"``, the name of a kept policy (``"best"``), or ``"initial"`` for weights that no training has
-    changed. ``weights`` are PREDICT's variables by name. ``statistics`` are those of the training's normalising
-    wrappers; None where nothing was trained.
+    ``name`` is ``"last"``, the name of a kept policy (``"best"``), or ``"initial"`` for untrained weights. ``weights``
+    are PREDICT's variables by name. ``statistics`` are those of the training's normalising wrappers; None before
+    training.
     """
 
     name: str
@@ -47,7 +47,7 @@ class PolicySnapshot:
     counters: Counters
 
     def save(self, path: Path, info: Mapping[str, Any]) -> None:
-        """Write it as one safetensors file, atomically, with ``info`` (JSON values) in its header.
+        """Write the policy as one safetensors file, atomically, with ``info`` (JSON values) in its header.
 
         Raises:
             CheckpointError: it cannot be written.
@@ -62,7 +62,7 @@ class PolicySnapshot:
 
 
 def load_snapshot(name: str, path: Path) -> PolicySnapshot:
-    """What :meth:`PolicySnapshot.save` wrote.
+    """Read a file of :meth:`PolicySnapshot.save`.
 
     Raises:
         CheckpointError: it cannot be read.
@@ -80,10 +80,10 @@ def load_snapshot(name: str, path: Path) -> PolicySnapshot:
 
 
 def policies_in(folder: Path) -> list[str]:
-    """The names of the policies that a run folder may give: ``"last"``, and those that were kept."""
+    """Names of the policies in a run folder: ``"last"``, and kept ones."""
     return ["last", *sorted(path.stem for path in folder.glob("*.safetensors"))]
 
 
 def snapshot_of(name: str, checkpoint: Mapping[str, Any]) -> PolicySnapshot:
-    """The policy in the state of a checkpoint; its weights are those of the whole model."""
+    """Extract the policy from the state of a checkpoint; its weights are those of the whole model."""
     return PolicySnapshot(name, checkpoint["weights"], checkpoint["statistics"], Counters(**checkpoint["counters"]))

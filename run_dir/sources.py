@@ -1,4 +1,4 @@
-"""What a user's function or class is made of, as a run records it: an edited constant tells two runs apart."""
+"""Digests of a user's functions and classes, recorded by a run to detect edits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITHOUT_EFFECT: Final = (types.ModuleType, types.BuiltinFunctionType, types.Gen
 
 
 def recorded(model_fn: Any, env: Any) -> dict[str, Any]:
-    """The digests of a run's ``model_fn`` and of its ``environment``, where these are the user's own.
+    """Digests of a run's ``model_fn`` and ``environment``, if these are the user's own.
 
     Args:
         model_fn: a function, or None.
@@ -41,12 +41,12 @@ def recorded(model_fn: Any, env: Any) -> dict[str, Any]:
 
 
 def digest_of(made: Any) -> Mapping[str, Any]:
-    """A digest of the source of a function or a class, of what else of the user's it calls, and of constants in it.
+    """Digest the source of a function or class, including the user's code that it calls, and constants.
 
-    Comments and layout do not count, nor does what is installed: versions are recorded.
+    Comments, layout and installed packages do not count: versions are recorded separately.
 
     Returns:
-        ``digest``, and ``unknown`` where something may differ without being seen, such as an array in a closure: names.
+        ``digest``, and ``unknown``: names of values that may change unnoticed, such as an array in a closure.
     """
     found = _Sources()
     found.add(getattr(made, "__name__", type(made).__name__), made)
@@ -56,7 +56,7 @@ def digest_of(made: Any) -> Mapping[str, Any]:
 
 
 class _Sources:
-    """The source of each function and class, and the values of what they use by name."""
+    """Source of functions and classes, and values of the names they use."""
 
     def __init__(self) -> None:
         self.sources: dict[str, str] = {}
@@ -64,7 +64,7 @@ class _Sources:
         self.unknown: set[str] = set()
 
     def add(self, name: str, value: Any) -> None:
-        """Add what a name means; where it is a function or a class of the user's, also what that uses."""
+        """Add the value of a name; for a user's function or class, also what that uses."""
         if is_json(value):
             self.constants[name] = repr(value)
         elif isinstance(value, np.ndarray | np.generic):
@@ -88,7 +88,7 @@ class _Sources:
             return
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
-        except (OSError, TypeError, SyntaxError):  # typed into an interpreter, or a lambda amid an expression
+        except (OSError, TypeError, SyntaxError):  # typed into an interpreter, or a lambda within an expression
             self.sources[path] = ""
             self.unknown.add(path.partition(":")[2])
             return
@@ -104,7 +104,7 @@ class _Sources:
 
 
 def _is_own(value: Any) -> bool:
-    """Is this module, function or class neither installed nor ours?"""
+    """Is this module, function or class the user's, neither installed nor axonrl's?"""
     name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None) or ""
     file = getattr(sys.modules.get(name), "__file__", None)
     if name.partition(".")[0] == _OURS or file is None:
@@ -113,7 +113,7 @@ def _is_own(value: Any) -> bool:
 
 
 def _names_of(value: types.FunctionType | type) -> dict[str, Any]:
-    """What the names mean that a function, or a class and its methods, has from around itself."""
+    """Values of the outer names used by a function, or by a class and its methods."""
     if isinstance(value, type):
         around = vars(sys.modules[value.__module__])
         bases = {base.__name__: base for base in value.__bases__ if around.get(base.__name__) is base}
@@ -127,7 +127,7 @@ def _names_of(value: types.FunctionType | type) -> dict[str, Any]:
 
 
 def _globals_of(code: types.CodeType) -> Iterator[str]:
-    """The globals that it reads, also in functions within it: not all names, of which others are local."""
+    """Names of globals read by the code and by functions within it."""
     yield from (str(step.argval) for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL")
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -1,4 +1,4 @@
-"""``record.json``: each start of a run, with its command, versions and machine, and from which folder."""
+"""``record.json``: each start of a run, with command, versions, machine and current folder."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ENTRIES: Final = fields.listed(
         others=fields.anything,
     )
 )
-"""What ``RECORD`` holds; entries of earlier versions have less."""
+"""Contents of ``RECORD``; older entries have less."""
 _PROCESS: Final = uuid.uuid4().hex
-"""Of this process, so that it is recorded once however often it trains a run."""
+"""Id of this process, so that it is recorded once per run."""
 
 
 def add_start(
@@ -48,10 +48,10 @@ def add_start(
 
     Args:
         folder: the run folder.
-        seed: the run's.
-        command: the command line, one item for each argument; by default that of this process.
-        file: the experiment file or program; by default the program that this process runs.
-        included: the files that the experiment file includes, by absolute paths.
+        seed: seed of the run.
+        command: the command line, one item per argument; by default that of this process.
+        file: the experiment file or program; by default this process's program.
+        included: absolute paths of files included by the experiment file.
 
     Raises:
         CheckpointError: the record is damaged.
@@ -75,14 +75,14 @@ def add_start(
 
 
 def ensure_start(folder: Path, seed: int) -> None:
-    """Append an entry for this process, unless the last one is its own; errors as for :func:`add_start`."""
+    """Append an entry for this process, unless it is the last one already; errors as for :func:`add_start`."""
     starts = read_starts(folder)
     if not starts or starts[-1].get("process") != _PROCESS:
         add_start(folder, seed)
 
 
 def read_starts(folder: Path) -> list[dict[str, Any]]:
-    """The entries, oldest first; none where there is no record.
+    """Read the entries, oldest first; empty without a record.
 
     Raises:
         CheckpointError: the record is damaged; names the file.
@@ -103,14 +103,14 @@ def read_starts(folder: Path) -> list[dict[str, Any]]:
 
 
 def began_in(folder: Path) -> Path | None:
-    """The folder that was the current one when a run began: relative paths in what is recorded of it are below it.
+    """The current folder when a run began, to which recorded relative paths belong.
 
     Args:
         folder: the run folder.
 
     Returns:
-        None where they are below the current folder: the run has not begun, an earlier version of axonrl began it, the
-        folder is not there any more, or the run folder was moved, or copied, and probably what it names with it.
+        None if they belong to the current folder: the run has not begun, its record is older, that folder no longer
+        exists, or the run folder was moved or copied, probably with the files it names.
 
     Raises:
         CheckpointError: the record is damaged.
@@ -121,7 +121,7 @@ def began_in(folder: Path) -> Path | None:
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit that is checked out where ``folder`` lies, with ``-dirty`` if files are changed."""
+    """The commit checked out at ``folder``, with ``-dirty`` if files have changed."""
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)

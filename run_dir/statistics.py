@@ -1,4 +1,4 @@
-"""What the results of several runs say together, with how sure that is."""
+"""Statistics of the results of several runs, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..core.protocols import Array
 RESAMPLES: Final = 10_000
 CONFIDENCE: Final = 0.95
 ENOUGH: Final = 10
-"""Runs from which an interval by the bootstrap is about as wide as it should be."""
+"""Number of runs from which a bootstrap interval is about as wide as it should be."""
 _SEED: Final = 0
-"""The same results always have the same interval."""
+"""Fixed, so that the same results always have the same interval."""
 _VALUES_AT_ONCE: Final = 1 << 22
 
 
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
 
 def are_few(runs: int) -> bool:
-    """Are so many runs too few for :func:`interval`, which is too narrow then?"""
+    """Are there too few runs for :func:`interval`, which would be too narrow?"""
     return 0 < runs < ENOUGH
 
 
@@ -40,7 +40,7 @@ def mean(values: Array) -> Array:
 def interquartile_mean(values: Array) -> Array:
     """Means over the first axis without the lowest and the highest quarter of the values.
 
-    Of n values, n // 4 are left out on each side (Agarwal et al. 2021, arXiv:2108.13264, and its library rliable).
+    Of n values, n // 4 are dropped on each side (Agarwal et al. 2021, arXiv:2108.13264, and its library rliable).
     """
     ordered = np.sort(values, axis=0)
     cut = len(ordered) // 4
@@ -50,8 +50,8 @@ def interquartile_mean(values: Array) -> Array:
 def interval(values: Sequence[float] | Array, statistic: Callable[[Array], Array] = mean) -> Interval:
     """A statistic of the results of runs, with its 95 % interval by the percentile bootstrap over the runs.
 
-    10,000 times as many runs as there are are drawn from them with replacement, by a generator that is always the same.
-    The bounds are the 2.5 % and the 97.5 % quantile of the statistics of these draws. Of one run it has no width.
+    Draws 10,000 resamples of the same size, with replacement and a fixed generator; the bounds are the 2.5 % and 97.5 %
+    quantiles of their statistics. The interval of a single run has no width.
 
     Args:
         values: [runs].
@@ -62,7 +62,7 @@ def interval(values: Sequence[float] | Array, statistic: Callable[[Array], Array
 
 
 def intervals(values: Array, statistic: Callable[[Array], Array] = mean) -> tuple[Array, Array, Array]:
-    """As :func:`interval` for several results of each run, which are drawn together: values [runs, P] to three [P]."""
+    """Apply :func:`interval` to several results of each run, resampled together: values [runs, P] to three [P]."""
     generator = np.random.Generator(np.random.PCG64(_SEED))
     drawn = generator.integers(len(values), size=(len(values), RESAMPLES))
     at_once = max(1, _VALUES_AT_ONCE // drawn.size)

@@ -1,4 +1,4 @@
-"""Runtimes: tracing a ``model_fn`` (``tracing``), and executors for what was traced (``tensorflow``, ``litert``)."""
+"""Runtimes: traces a ``model_fn`` (``tracing``), and runs it (``tensorflow``, ``litert``)."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ __all__ = ["Policy"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Policy":  # where it was before there was a room of policies
+    if name == "Policy":  # its former place
         from ..policies.policy import Policy
 
         return Policy

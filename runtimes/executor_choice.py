@@ -1,7 +1,7 @@
-"""Which executor runs the actor and which the learner: a rule on ops and shapes, logged and recorded.
+"""Choice of executors for actor and learner: a rule on ops and shapes, logged and recorded.
 
-LiteRT runs small programs whose ops are on the list of ``litert/op_allowlist.py``, if they convert and a trial agrees
-with TensorFlow. TensorFlow runs everything else. Actor and learner are chosen separately.
+LiteRT runs small programs whose ops are in ``litert/op_allowlist.py``, if they convert and a trial agrees with
+TensorFlow. TensorFlow runs everything else. Actor and learner are chosen separately.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from .tracing.program import Predict, Program, Train
 from .trial import try_out
 
 _FORMAT: Final = "5"
-"""Version of the conversion. Raise it when the same functions convert to other programs."""
+"""Version of the conversion. Increase it when the same functions convert to other programs."""
 
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
-"""``cache(name, key, make)`` returns the cached content of this name and key, or else what ``make`` returns."""
+"""``cache(name, key, make)`` returns cached content for this name and key, or calls ``make``."""
 
 
 def choose(
     program: Program, train: Train | None, runtime: str, kept: Mapping[str, str] | None, cache: Cache
 ) -> tuple[Executor, Choice]:
-    """The executor for a traced ``model_fn``.
+    """Choose and make the executor of a traced ``model_fn``.
 
     Args:
-        program: what was traced.
+        program: the traced program.
         train: its TRAIN, or None to act only.
-        runtime: ``"auto"``, or the name of the one that shall run both.
-        kept: the executors with which the run started; they are used whatever the rule says.
-        cache: of converted programs.
+        runtime: ``"auto"``, or the name of the executor for both.
+        kept: the executors recorded at the run's start, which override the rule.
+        cache: for converted programs.
 
     Raises:
-        ValueError: LiteRT was requested by name, or the run started in it, and it cannot run the program; names the op.
+        ValueError: LiteRT was requested, or is recorded, and it cannot run the program; names the op.
     """
     parts: dict[str, Predict | Train] = {ACTOR: program.predict}
     if train is not None:
@@ -62,8 +62,8 @@ def choose(
     contents, failed = _converted(program, train, [part for part in parts if wanted[part] == LITERT], cache)
     if failed and kept is not None:
         raise ValueError(
-            f"This run of {program.name} started with its {' and '.join(failed)} in LiteRT, which cannot run it now:"
-            f" {_joined(failed)}. Resume it with the versions that it started with."
+            f"This run of {program.name} started with its {' and '.join(failed)} in LiteRT, which can no longer run it:"
+            f" {_joined(failed)}. Resume it with its original versions."
         )
     why.update(failed)
     choice = Choice({part: TENSORFLOW if part in failed else kind for part, kind in wanted.items()}, why)
@@ -77,7 +77,7 @@ def choose(
 
 
 def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
-    """What speaks against LiteRT before any conversion is tried; size does not if LiteRT was requested by name."""
+    """Reason against LiteRT before a conversion; size does not count if LiteRT was requested."""
     if traced.large is not None and not by_name:
         return Reason(reasons.LARGE, traced.large)
     unproven = op_allowlist.unproven(traced.function.graph)
@@ -87,7 +87,7 @@ def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
 def _converted(
     program: Program, train: Train | None, parts: Sequence[str], cache: Cache
 ) -> tuple[dict[tuple[str, ...], bytes], dict[str, Reason]]:
-    """One LiteRT program for all these parts, or one for each that converts alone; and why the others do not."""
+    """Convert all parts to one LiteRT program, or each that converts alone; also returns reasons for the others."""
     contents: dict[tuple[str, ...], bytes] = {}
     failed: dict[str, Reason] = {}
     try:

@@ -1,4 +1,4 @@
-"""Makes LiteRT programs that only act: with the weights as constants where that pays, else as variables."""
+"""LiteRT programs that only act: with constant weights if that is faster, otherwise with variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's own converter takes it from there, too
+from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's own converter uses it, too
     convert_variables_to_constants_v2,
 )
 
@@ -29,33 +29,33 @@ from .trial import try_out
 logger = logging.getLogger("axonrl")
 
 _FORMAT: Final = "frozen 2"
-"""Version of the cached content. Raise it when the same function freezes to another program."""
+"""Version of the cached content. Increase it when the same function freezes to another program."""
 _LENGTH: Final = 8
-"""Bytes of the length that comes first in what is kept."""
+"""Bytes of the length field at the start of the cached content."""
 
 
 def pays(predict: Predict) -> bool:
     """Do constant weights save more time than a new interpreter costs?
 
-    They do in large programs, above all convolutions, whose fast kernels in LiteRT take constants only.
+    They do for large programs, above all convolutions, whose fast LiteRT kernels require constants.
     """
     return predict.large is not None and op_allowlist.unproven(predict.function.graph) is None
 
 
 def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> FrozenProgram | bytes:
-    """PREDICT alone as a LiteRT program.
+    """PREDICT only, as a LiteRT program.
 
     Args:
         program: the traced ``model_fn``.
-        cache: where converted programs are kept.
-        noise: does it draw what behaviour draws in training? Then the weights are variables.
+        cache: for converted programs.
+        noise: does it take the noise of training? If so, weights are variables.
 
     Returns:
-        A frozen program where that pays and works; else the content of a file whose weights are set through the
+        A frozen program if that is faster and possible; otherwise the content of a file whose weights are set by the
         signature ``set``.
 
     Raises:
-        ValueError: LiteRT cannot run it; names the op.
+        ValueError: LiteRT cannot run it (names the op).
     """
     if not (noise and program.predict.noise):
         program = program.without_noise()
@@ -75,23 +75,23 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
 
 
 def freeze(program: Program, cache: Cache) -> FrozenProgram:
-    """PREDICT as a LiteRT program with constant weights, which are no particular ones.
+    """Convert PREDICT to a LiteRT program with arbitrary constant weights.
 
-    It is converted twice, with weights drawn at random. Those of the first conversion are looked for in its file;
-    written over with those of the second, it must be the second's, byte for byte.
+    It is converted twice, with random weights. The first ones are located in the first file; overwritten with the
+    second ones, it must equal the second file, byte for byte.
 
     Args:
         program: the traced ``model_fn``.
-        cache: where converted programs are kept.
+        cache: for converted programs.
 
     Raises:
-        ConversionError: it does not convert, or other weights cannot be written into it.
+        ConversionError: it does not convert, or its weights cannot be overwritten.
     """
     program = program.without_noise()
     variables = program.store.predict_variables()
     strange = [f"{name} {v.dtype.name}" for name, v in variables.items() if not v.dtype.is_floating]
     if strange:
-        raise ConversionError(f"weights that are no floats cannot be frozen: {', '.join(strange)}")
+        raise ConversionError(f"weights that are not floats cannot be frozen: {', '.join(strange)}")
     functions = {"act": program.predict.function}
     key = fingerprint(functions, list(variables.values()), _FORMAT, tf.__version__, version("ai-edge-litert"))
     return _unpack(cache("frozen-actor", key, lambda: _pack(_freeze(program))))
@@ -106,9 +106,9 @@ def _freeze(program: Program) -> FrozenProgram:
         found = {place.name for place in frozen.placements}
         lost = [name for name in variables if name not in found]
         raise ConversionError(
-            f"the converter computed with the weights, so that others cannot be written over them ({', '.join(lost)})"
+            f"the converter computed with the weights, so they cannot be overwritten ({', '.join(lost)})"
             if lost
-            else "with other weights the converter makes another program"
+            else "the converter makes another program for other weights"
         )
     now = {name: variable.numpy() for name, variable in variables.items()}
     try_out(program, None, frozen.with_weights(now))
@@ -116,7 +116,7 @@ def _freeze(program: Program) -> FrozenProgram:
 
 
 def _drawn(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
-    """Positive weights (one may be a variance), no two of them alike: biases that are all zero would share a place."""
+    """Random positive weights (one may be a variance), all different, as equal ones would share a place."""
     rng = np.random.default_rng(seed)
     return {name: rng.uniform(0.5, 1.5, v.shape).astype(v.dtype.as_numpy_dtype) for name, v in variables.items()}
 
@@ -124,15 +124,15 @@ def _drawn(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
 def with_weights(
     function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]
 ) -> Callable[..., list[tf.Tensor]]:
-    """What calls a traced function with other weights, to be traced itself; its variables stay as they are.
+    """Wrap a traced function to use other weights, for another trace; its variables are unchanged.
 
     Args:
-        function: traced.
-        variables: those of it that are replaced, by name.
-        weights: theirs instead.
+        function: the traced function.
+        variables: those to replace, by name.
+        weights: their replacements.
 
     Returns:
-        A function of the inputs, one by one or in any structure, that returns the outputs in order.
+        A function of the inputs, as arguments or in any structure, that returns the outputs in order.
     """
     others = {id(variable.handle): tf.Variable(weights[name]) for name, variable in variables.items()}
     captured = [others[id(c)].handle if id(c) in others else c for c in function.captured_inputs]
@@ -153,7 +153,7 @@ def with_weights(
 
 
 def _converted(function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]) -> bytes:
-    """A function converted with these weights as constants."""
+    """Convert a function with these weights as constants."""
     (arguments, _) = function.structured_input_signature
     with_others = with_weights(function, variables, weights)
     traced = tf.function(with_others, autograph=False).get_concrete_function(*arguments)
@@ -163,17 +163,17 @@ def _converted(function: Any, variables: Mapping[str, tf.Variable], weights: Map
 
 
 def _factors(function: Any) -> list[float]:
-    """By what weights may have been multiplied: the numbers in the graph, and one over each."""
+    """Possible multipliers of weights: the numbers in the graph, and their reciprocals."""
     constants = (tf.make_ndarray(n.attr["value"].tensor) for n in reached_nodes(function.graph) if n.op == "Const")
     numbers = {float(array) for array in constants if array.dtype.kind == "f" and array.size == 1}
     return [1.0, *sorted({factor for x in numbers if x for factor in (x, 1 / x)} - {1.0})]
 
 
 def _places(content: bytes, weights: Mapping[str, Array], factors: list[float]) -> Iterator[Placement]:
-    """Where the weights are in a file; no place for weights that it does not depend on."""
+    """Find the weights in a file; a weight that it does not depend on has no place."""
     for name, weight in weights.items():
         for factor in factors if weight.size else ():
-            places: dict[int, Placement] = {}  # orders of axes that are alike give one place
+            places: dict[int, Placement] = {}  # equivalent orders of axes share a place
             for permutation in itertools.permutations(range(weight.ndim)):
                 sought = Placement(name, 0, permutation, factor).encode(weight)
                 offset = content.find(sought)

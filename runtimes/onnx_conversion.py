@@ -1,4 +1,4 @@
-"""PREDICT as an ONNX model, from what the environment returns to what it takes."""
+"""PREDICT as an ONNX model, from raw observations to actions of the environment."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .frozen import with_weights
 from .tracing.program import Predict, Program
 
 OPSET: Final = 18
-"""Of ONNX's own operators, from 2022: tf2onnx writes none that is newer, and runtimes since then read it."""
+"""Opset of 2022: tf2onnx writes no newer ops, and all runtimes since then support it."""
 INPUT: Final = "observation"
 BATCH: Final = "batch"
-"""The name of the free axis."""
+"""Name of the free axis."""
 _OWN: Final = ("", "ai.onnx.ml")
 
 
 def input_name(part: str) -> str:
-    """The name of the model's input for a part of the observation; an array has the part ``""``."""
+    """Name of the model's input for a part of the observation; a single array is the part ``""``."""
     return f"{INPUT}/{part}" if part else INPUT
 
 
 def input_specs(parts: Sequence[Part]) -> dict[str, ArraySpec]:
-    """One row of each observation that the model takes, by the name of the part, in order.
+    """Specs of one row of each model input, by the name of the part, in order.
 
-    Where the policy normalises, it takes what the environment returns inside of that wrapper, as float32.
+    If the policy normalises, inputs are the observations inside that wrapper, as float32.
     """
     return {part.name: part.spec for part in sorted(parts, key=lambda part: part.name)}
 
@@ -44,21 +44,21 @@ def onnx_model(
     observation: tuple[Sequence[Part], Mapping[str, Normalization]],
     action_space: Mapping[str, Any],
 ) -> bytes:
-    """PREDICT with these weights, normalisation before it, and actions in the environment's units after it.
+    """Convert PREDICT with these weights; normalisation comes before it, and actions in the environment's units after.
 
     Args:
         program: the traced ``model_fn``; noise is zero.
-        weights: of PREDICT's variables.
-        observation: its arrays, and what is done to them first.
+        weights: PREDICT's variables.
+        observation: its arrays, and their preprocessing.
         action_space: attributes of the action space.
 
     Returns:
         The content of the file. Its inputs are ``observation`` (or ``observation/<part>``) and ``state/<name>``; its
-        outputs the predictions by name, with ``action`` in the dtype and the bounds of the space, and
+        outputs are the predictions by name, with ``action`` in the dtype and the bounds of the space, and
         ``next_state/<name>``.
 
     Raises:
-        ValueError: ONNX has no such op; names it.
+        ValueError: ONNX lacks an op; names it.
         ImportError: tf2onnx is not installed.
     """
     program = program.without_noise()
@@ -85,12 +85,12 @@ def onnx_model(
 
 
 def _output_names(predict: Predict) -> list[str]:
-    """In the order of the traced function."""
+    """Names of the outputs, in the order of the traced function."""
     return [*sorted(predict.outputs), *(f"next_state/{name}" for name in sorted(predict.state or {}))]
 
 
 def _normalized(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Tensor:
-    """The arithmetic of :class:`Normalization`, in the order in which NumPy does it and with its dtypes."""
+    """Apply a :class:`Normalization` with the same dtypes and order of operations as NumPy."""
     if normalization is None:
         return tensor
     mean, scale = normalization.mean, normalization.divisor
@@ -103,7 +103,7 @@ def _normalized(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Te
 
 
 def _finishing(name: str, action_space: Mapping[str, Any]) -> Callable[[tf.Tensor], tf.Tensor]:
-    """What is done to a prediction: the action gets the dtype and the bounds of its space."""
+    """Postprocessing of a prediction: the action gets the dtype and the bounds of its space."""
     if not action_names([name]):
         return lambda tensor: tensor
     space = action_space
@@ -118,7 +118,7 @@ def _finishing(name: str, action_space: Mapping[str, Any]) -> Callable[[tf.Tenso
 def _converted(act: Callable[..., Any], signature: Sequence[tf.TensorSpec], names: Sequence[str]) -> bytes:
     onnx, tf2onnx = importlib.import_module("onnx"), importlib.import_module("tf2onnx")
     before = logging.getLogger("tf2onnx").level
-    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # what it cannot write is said below
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # unsupported ops are reported below
     try:
         with stderr_aside():
             function = tf.function(act, autograph=False)
@@ -133,7 +133,7 @@ def _converted(act: Callable[..., Any], signature: Sequence[tf.TensorSpec], name
         }
     )
     if unknown:
-        raise ValueError(f"ONNX has no such op: {', '.join(unknown)}")
+        raise ValueError(f"ONNX lacks the ops: {', '.join(unknown)}")
     _rename(model.graph, {f"input_{place}": name for place, name in enumerate(names)})
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = BATCH
@@ -144,7 +144,7 @@ def _converted(act: Callable[..., Any], signature: Sequence[tf.TensorSpec], name
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
-    """A graph, and those inside of its nodes."""
+    """A graph, and those inside its nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

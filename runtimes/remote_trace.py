@@ -1,4 +1,4 @@
-"""Acting in another process that loads TensorFlow: the function is sent, and traced again there."""
+"""Acting in another process with TensorFlow, which receives the function and traces it again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .tracing.signature import BoundModelFn
 
 @dataclasses.dataclass(frozen=True)
 class Retraced:
-    """Makes an executor of a ``model_fn``; for models that LiteRT does not run. It is sent as the function's name.
+    """Makes an executor from a ``model_fn``, for models that LiteRT cannot run. The function is sent by name.
 
     Args:
         bound: the function with its params.
         observation: specs of one environment's observation.
-        seed: of the initial weights, which are replaced.
+        seed: of the initial weights, which will be replaced.
     """
 
     bound: BoundModelFn
@@ -27,7 +27,7 @@ class Retraced:
     seed: int
 
     def __call__(self, weights: Mapping[str, Array]) -> TensorFlowExecutor:
-        """What acts with these weights of PREDICT."""
+        """Make an executor with these weights of PREDICT."""
         load_tensorflow()
         executor = TensorFlowExecutor(Program(self.bound, self.observation, self.seed))
         executor.set_weights(weights)

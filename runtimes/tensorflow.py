@@ -1,4 +1,4 @@
-"""The TensorFlow executor: concrete functions, no retracing. And what runs EVAL, whatever executor a run has."""
+"""The TensorFlow executor: concrete functions, without retracing. Also runs EVAL for all executors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tracing.program import Eval, Program, Train
 from .tracing.read_params import OnlyRead
 
 _FEW: Final = 8
-"""Up to this many observations, the short way is faster even for a convolutional network, a single chain of ops."""
+"""Up to this many observations, the short way is faster even for a convolutional network."""
 _ON_THIS_THREAD: Final = "SINGLE_THREADED_EXECUTOR"
 
 
@@ -50,13 +50,13 @@ class TensorFlowExecutor:
 
     @functools.cached_property
     def _read_predict(self) -> _Call:
-        """Reads PREDICT's variables in one call: it may be made before every act, where another executor acts."""
+        """Read PREDICT's variables in one call: it may precede every act, if another executor acts."""
         variables = [self._variables[name] for name in self._predict]
         read = tf.function(lambda: [variable.read_value() for variable in variables], autograph=False)
         return _Call(read.get_concrete_function(), small=True)
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
-        """Predictions [N, ...] for a batch of observations, and the next recurrent state of a model that has one."""
+        """Predictions [N, ...] for a batch of observations, and the next recurrent state, if the model has one."""
         few = len(leaves(features)[0]) <= _FEW
         outputs = iter((self._act_on_few if few else self._act)(features, draws or self._zeros))
         predictions = with_parts({name: next(outputs) for name in self._predictions})
@@ -65,10 +65,10 @@ class TensorFlowExecutor:
     def train(
         self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
     ) -> TrainResult:
-        """One training step on a batch of the traced shapes.
+        """Run one training step on a batch of the traced shapes.
 
         Raises:
-            ValueError: it only acts, or an array of another shape or dtype; names the key.
+            ValueError: it only acts, or an array has a wrong shape or dtype; names the key.
         """
         if self._train is None or self._batch is None:
             raise ValueError(f"this executor of {self._name} only acts")
@@ -77,19 +77,19 @@ class TensorFlowExecutor:
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
-        """Every variable by name, copied."""
+        """Copy every variable, by name."""
         use_tensorflow()
         return {name: variable.numpy() for name, variable in self._variables.items()}
 
     def get_predict_weights(self) -> dict[str, Array]:
-        """The variables that PREDICT uses, by name, copied."""
+        """Copy the variables used by PREDICT, by name."""
         return dict(zip(self._predict, self._read_predict(), strict=True))
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set PREDICT's variables, or all; nothing is set where something does not fit.
+        """Set PREDICT's variables, or all; sets none if any does not fit.
 
         Raises:
-            ValueError: a name too many or too few, another shape or dtype; names it.
+            ValueError: a name is missing or unknown, or a shape or dtype is wrong; names it.
         """
         use_tensorflow()
         check_weights(self._name, weights, self._predict, self._specs)
@@ -98,7 +98,7 @@ class TensorFlowExecutor:
 
 
 class TensorFlowEval:
-    """Runs EVAL in TensorFlow, on the weights it is given, whichever executor holds them: EVAL is rare.
+    """Runs EVAL in TensorFlow with given weights, as it is rare, whichever executor the run uses.
 
     Args:
         program: the traced ``model_fn``.
@@ -112,30 +112,30 @@ class TensorFlowEval:
         self._batch = BatchBoundary(evaluation.batch)
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Evaluate these weights from now on: all of a run's, by name.
+        """Set the weights to evaluate: all of a run's, by name.
 
-        TensorFlow's own executors hold the same variables; a LiteRT executor keeps its weights inside, and
-        TensorFlow's variables are as they were when it was made.
+        TensorFlow executors share the variables; a LiteRT executor contains its weights, while TensorFlow's variables
+        stay as they were when it was made.
         """
         for name, variable in self._variables.items():
             variable.assign(weights[name])
 
     def __call__(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]) -> Array:
-        """The loss, then the eval metrics in the order of ``Eval.metrics``, float32 [1 + M]."""
+        """Return the loss, then the eval metrics in the order of ``Eval.metrics``, float32 [1 + M]."""
         numbers = {name: np.asarray(counters[name], dtype) for name, dtype in COUNTERS.items()}
         (scalars,) = self._run(self._batch.converted(batch), numbers, draws)
         return scalars
 
 
 class _Call:
-    """A concrete function that takes NumPy arrays and returns its outputs as a flat list of them.
+    """A concrete function from NumPy arrays to a flat list of outputs as arrays.
 
-    Most of a small function's time is the overhead of its call. One op that runs the function, given NumPy arrays,
-    takes a tenth of the Python path around a concrete function, with the same bits. It runs on the calling thread,
-    which is slower where a function is large enough to be run in parallel, and there are threads to do so.
+    The time of a small function is mostly the overhead of its call. One op that runs the function on NumPy arrays takes
+    a tenth of the Python path around a concrete function, with identical results. It runs on the calling thread, which
+    is slower for functions that are large enough to run in parallel.
 
-    Left to itself TensorFlow may still hand one op after the other from thread to thread, which took a Nature CNN up to
-    half as long again to act. The executor that does not cannot run loops.
+    TensorFlow's default executor may still pass each op to another thread, which made a Nature CNN act up to 50 %
+    slower. The executor that does not cannot run loops.
 
     Args:
         function: the concrete function.
@@ -155,7 +155,7 @@ class _Call:
         use_tensorflow()
         try:
             return [tensor.numpy() for tensor in self._outputs(inputs)]
-        except tf.errors.OpError as error:  # no frame of the model's function is left by now
+        except tf.errors.OpError as error:  # traceback frames of the model's function are lost by now
             place = graphs.place_of_failure(self._function.graph, error.message)
             if place is None:
                 raise
@@ -163,23 +163,23 @@ class _Call:
 
     def _outputs(self, inputs: Sequence[Any]) -> Any:
         if self._short:
-            # A tensor shares the memory of an array that it is made from, and a variable that of a tensor which is
-            # assigned to it: hence the copies.
+            # A tensor shares the memory of its array, and a variable that of an assigned tensor, so copies are
+            # needed.
             arguments = [*(array.copy() for array in leaves(inputs)), *self._captured]
             return tf.raw_ops.StatefulPartitionedCall(
                 args=arguments, Tout=self._dtypes, f=self._function, executor_type=self._executor
             )
-        # As it was traced: where there is no noise, a list of no draws, or no argument at all.
+        # As traced: without noise, a list of no draws, or no argument at all.
         arguments = tf.nest.pack_sequence_as(self._arguments, [tf.constant(array) for array in leaves(inputs)])
         return tf.nest.flatten(self._function(*arguments))
 
 
 def _with_constants(train: Train) -> Any:
-    """TRAIN's function of three arguments: TensorFlow runs a single run, and folds constants."""
+    """TRAIN's function with three arguments and its params as constants, which TensorFlow folds."""
     if not train.params and not isinstance(train.function, OnlyRead):
         return train.function
 
-    def call(*inputs: Any) -> Any:  # constants that are made outside of it would be inputs again
+    def call(*inputs: Any) -> Any:  # constants from outside would become inputs again
         last = [{name: tf.constant(value, tf.float32) for name, value in train.params.items()}] if train.params else []
         return train.function(*inputs, *last)
 
@@ -188,7 +188,7 @@ def _with_constants(train: Train) -> Any:
 
 
 def _has_one_thread() -> bool:
-    """Does TensorFlow use one thread? By its settings, else the environment, else the number of processors."""
+    """Does TensorFlow use one thread, by its settings, the environment, or the number of processors?"""
     inside = tf.config.threading.get_intra_op_parallelism_threads()
     between = tf.config.threading.get_inter_op_parallelism_threads()
     return _threads(inside, "TF_NUM_INTRAOP_THREADS") == _threads(between, "TF_NUM_INTEROP_THREADS") == 1

@@ -1,4 +1,4 @@
-"""The trial of a converted program: its results are compared with TensorFlow's once, after the conversion."""
+"""Trial of a converted program: its results are compared with TensorFlow's once, after the conversion."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .tensorflow import TensorFlowExecutor
 from .tracing.program import Program, Train
 
 _TOLERANCE: Final = 1e-2
-"""Relative. Rounding differs by 1e-6: this finds conversions that fail silently."""
+"""Relative tolerance. Rounding differs by 1e-6; silent conversion errors are larger."""
 _BYTES: Final = (255, 0)
-"""The largest byte of the made-up numbers: first for images, then one that is a valid index of an embedding."""
+"""Largest bytes in the trial inputs: for images first, then for indices of an embedding."""
 _UPDATES: Final = 2
-"""The second update shows what the first did to the variables."""
+"""The second update shows the effect of the first on the variables."""
 
 
 def try_out(program: Program, train: Train | None, content: bytes) -> None:
-    """Run both executors on made-up numbers. TensorFlow's variables are restored afterwards.
+    """Run both executors on trial inputs. TensorFlow's variables are restored afterwards.
 
     Args:
         program: the traced ``model_fn``.
-        train: its TRAIN, if that was converted.
-        content: of the LiteRT file.
+        train: its TRAIN, if converted.
+        content: the LiteRT file.
 
     Raises:
         ConversionError: LiteRT cannot run the program, or their results differ.
@@ -49,13 +49,13 @@ def try_out(program: Program, train: Train | None, content: bytes) -> None:
             theirs.set_weights(before)
             lite.set_weights({name: before[name] for name in lite.get_weights()})
     except (RuntimeError, ValueError) as error:
-        raise ConversionError(f"LiteRT cannot run what it was converted to: {error}"[:300]) from error
+        raise ConversionError(f"LiteRT cannot run the converted program: {error}"[:300]) from error
     finally:
         theirs.set_weights(before)
 
 
 def _compared(lite: LiteRTExecutor, theirs: Executor, program: Program, train: Train | None, byte: int) -> bool:
-    """Whether TensorFlow accepts the made-up numbers; if not, there is nothing to compare."""
+    """Whether TensorFlow accepts the trial inputs; if not, nothing was compared."""
     try:
         if lite.acts:
             _compare_actions(lite, theirs, program, byte)
@@ -75,7 +75,7 @@ def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: i
     expected, found = theirs.act(features, draws)[0], lite.act(features, draws)[0]
     for name, value in expected.items():
         for array, other in zip(leaves(value), leaves(found[name]), strict=True):
-            if array.dtype.kind == "f":  # the best of two equal actions may be either
+            if array.dtype.kind == "f":  # either of two equal actions may be the best
                 _compare(f"predictions[{name!r}]", other, array)
 
 
@@ -94,7 +94,7 @@ def _compare_updates(lite: Executor, theirs: Executor, program: Program, train: 
 
 
 def _near_zero(space: Any) -> Any:
-    """The valid integers nearest to zero of each array of a space, by name where it has several."""
+    """Valid integers nearest to zero for each array of a space; by name if it has several."""
     if space is None:
         return 0
     near = {leaf.name: np.clip(0, *(spaces.limits(leaf.space) or (0, 0))) for leaf in spaces.leaves(space)}
@@ -102,12 +102,12 @@ def _near_zero(space: Any) -> Any:
 
 
 def _made_up(specs: Any, near: Any, byte: int) -> Any:
-    """Inputs of a function: floats in [0, 1), bytes up to ``byte``, and other integers that are ``near`` zero.
+    """Trial inputs of a function: floats in [0, 1), bytes up to ``byte``, and other integers ``near`` zero.
 
     Args:
         specs: a tree of TensorFlow's specs.
-        near: integers, in such a tree as far as they are not zero.
-        byte: the largest.
+        near: integers, in the same structure where they are not zero.
+        byte: the largest byte.
     """
     rng = np.random.default_rng(0)
 

@@ -99,7 +99,7 @@ def by_the_process_of_a_seed(fails: Callable[[], object], capsys: pytest.Capture
 
 
 def by_an_actor(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
-    message = roles._tried(lambda _: fails(), None)
+    message = roles._result_or_raised(lambda _: fails(), None)
     assert isinstance(message, roles.Raised)
     return message.message
 

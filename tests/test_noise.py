@@ -193,4 +193,4 @@ def test_a_greedy_action_that_depends_on_noise_is_refused(predicting: Any, allow
     if allowed:
         assert trace().predict.noise == (Request("normal", (4, 1)),)
         return
-    raised(ValueError, trace, match=r"predictions\['action'\] depends on axonrl\.noise\. It is the greedy")
+    raised(ValueError, trace, match=r"predictions\['action'\] depends on axonrl\.noise\. The greedy")

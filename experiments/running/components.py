@@ -118,11 +118,11 @@ def _check_spread(experiment: ExperimentFile, memory: Any, document: Document) -
     """Refuse a memory that the actors of a cluster cannot fill, as the training itself would."""
     if experiment.distributed is None:
         return
-    from ...distributed.learner_memory import memory_for
+    from ...distributed.learner_memory import make_learner_memory
     from ...distributed.settings import Settings
 
     try:
-        memory_for(Settings(**experiment.distributed), memory)
+        make_learner_memory(Settings(**experiment.distributed), memory)
     except ArgumentError as error:
         section, _, name = error.argument.rpartition(".")
         at: Keys = ("distributed", name) if section else ("agent", "memory")

@@ -113,7 +113,7 @@ def _warnings(experiment: ExperimentFile, memory: Memory) -> list[dict[str, Any]
     found = [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)]
     if experiment.distributed is not None:
         settings = Settings(**experiment.distributed)
-        if (scarce := settings.scarcity(_shards(settings, memory), processors())) is not None:
+        if (scarce := settings.cpu_warning(_shards(settings, memory), processors())) is not None:
             found.append({"message": scarce})
     return found
 

@@ -1,1 +1,1 @@
-"""LiteRT: converts traced programs, rewrites what LiteRT does differently, and runs them."""
+"""LiteRT: converts traced programs, rewrites unsupported ops, and runs them."""

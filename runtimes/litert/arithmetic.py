@@ -1,6 +1,6 @@
-"""Functions that LiteRT has no kernel for, or one that is wrong in places, in terms of others that it does right.
+"""Replacements for ops that LiteRT lacks or computes wrongly, made of ops it computes correctly.
 
-Each says what is wrong with LiteRT's own. Those of gradients take what TensorFlow's ops of that name take.
+Each says what is wrong with LiteRT's op. Gradients take the arguments of TensorFlow's ops of the same name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 def relu_grad(gradient: Tensor, feature: Tensor) -> Tensor:
     """The gradient of relu; ``feature`` is its input or its output."""
-    return gradient * tf.cast(feature > 0, tf.float32)  # LiteRT's where goes element by element
+    return gradient * tf.cast(feature > 0, tf.float32)  # LiteRT's where is slow, element by element
 
 
 def relu6_grad(gradient: Tensor, feature: Tensor) -> Tensor:
@@ -45,22 +45,22 @@ def softsign_grad(gradient: Tensor, feature: Tensor) -> Tensor:
 
 
 def selu_grad(gradient: Tensor, output: Tensor) -> Tensor:
-    """The gradient of selu, from its output. The converter's is another one at 0."""
+    """The gradient of selu, from its output. The converter's differs at 0."""
     return tf.where(output < 0, gradient * (output + _SELU_SCALE_ALPHA), gradient * _SELU_SCALE)
 
 
 def sqrt_grad(output: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of the square root, from its output; 0 where ``gradient`` is, which the converter forgets."""
+    """The gradient of the square root, from its output; 0 where ``gradient`` is 0, unlike the converter's."""
     return tf.where(tf.equal(gradient, 0), tf.zeros_like(gradient), divided_by_root(0.5 * gradient, output))
 
 
 def reciprocal_grad(output: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of 1 / x, from its output; 0 where ``gradient`` is."""
+    """The gradient of 1 / x, from its output; 0 where ``gradient`` is 0."""
     return tf.where(tf.equal(gradient, 0), tf.zeros_like(gradient), -gradient * output * output)
 
 
 def rsqrt_grad(output: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of 1 / sqrt(x), from its output; 0 where ``gradient`` is."""
+    """The gradient of 1 / sqrt(x), from its output; 0 where ``gradient`` is 0."""
     return tf.where(tf.equal(gradient, 0), tf.zeros_like(gradient), -0.5 * gradient * output * output * output)
 
 
@@ -68,16 +68,16 @@ def strided_slice_grad(gradient: Tensor, shape: Sequence[int], kept: Sequence[sl
     """The gradient of a slice with unit strides: ``gradient`` in its place, zeros around it.
 
     Args:
-        gradient: of the slice, in any shape with its number of elements.
-        shape: of what was sliced.
-        kept: what the slice took, for each axis of ``shape``.
+        gradient: the slice's gradient, in any shape with its number of elements.
+        shape: shape before slicing.
+        kept: the slice along each axis of ``shape``.
     """
     gradient = tf.reshape(gradient, [part.stop - part.start for part in kept])
     return tf.pad(gradient, [(part.start, size - part.stop) for part, size in zip(kept, shape, strict=True)])
 
 
 def erf(x: Tensor) -> Tensor:
-    """The error function, as x P(x^2) / Q(x^2) on -4 .. 4; to 5e-7.
+    """The error function, as x P(x^2) / Q(x^2) on -4 .. 4, accurate to 5e-7.
 
     Source of the coefficients: the rational approximation that Eigen and XLA use for float32.
     """
@@ -89,7 +89,7 @@ def erf(x: Tensor) -> Tensor:
 
 
 def erfc(x: Tensor) -> Tensor:
-    """1 - erf(x); to 5e-7, which is what gelu needs."""
+    """1 - erf(x), accurate to 5e-7, as gelu needs."""
     return 1 - erf(x)
 
 
@@ -99,48 +99,48 @@ def atanh(x: Tensor) -> Tensor:
 
 
 def exp(x: Tensor) -> Tensor:
-    """The exponential function. LiteRT's makes 0 of NaN."""
+    """The exponential function. LiteRT's returns 0 for NaN."""
     return tf.where(tf.math.is_nan(x), x, tf.exp(x))
 
 
 def expm1(x: Tensor) -> Tensor:
-    """exp(x) - 1, near 0 too, where LiteRT's has no digits left."""
+    """exp(x) - 1, accurate near 0, unlike LiteRT's."""
     half = tf.tanh(0.5 * x)
     return tf.where(tf.abs(x) < 0.5, 2 * half / (1 - half), exp(x) - 1)
 
 
 def log(x: Tensor) -> Tensor:
-    """The natural logarithm. Near 1, LiteRT's has few digits left."""
+    """The natural logarithm, accurate near 1, unlike LiteRT's."""
     return tf.where(tf.abs(x - 1) < 0.3, _twice_artanh((x - 1) / (x + 1)), _log_of_any(x))
 
 
 def log1p(x: Tensor) -> Tensor:
-    """log(1 + x), near 0 too, where LiteRT's has no digits left."""
+    """log(1 + x), accurate near 0, unlike LiteRT's."""
     return tf.where(tf.abs(x) < 0.4, _twice_artanh(x / (2 + x)), _log_of_any(1 + x))
 
 
 def _log_of_any(x: Tensor) -> Tensor:
-    """On some processors, with AVX2 and no AVX-512, LiteRT's logarithm makes 88 of NaN and of infinity."""
+    """LiteRT's logarithm returns 88 for NaN and infinity on some processors, with AVX2 but no AVX-512."""
     return tf.where(tf.math.is_finite(x) | (x < 0), tf.math.log(x), x)
 
 
 def _twice_artanh(ratio: Tensor) -> Tensor:
-    """2 artanh(ratio) by its series, for numbers of at most 0.25."""
+    """2 artanh(ratio) by its series, for values up to 0.25."""
     return 2 * ratio * _horner((1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0), tf.square(ratio))
 
 
 def xlogy(x: Tensor, y: Tensor) -> Tensor:
-    """X log(y), and 0 where x is 0. The converter would take LiteRT's logarithm."""
+    """``x log(y)``, and 0 where x is 0. The converter would use LiteRT's logarithm."""
     return tf.where(tf.equal(x, 0), 0.0, x * log(y))
 
 
 def xlog1py(x: Tensor, y: Tensor) -> Tensor:
-    """X log(1 + y), and 0 where x is 0; as :func:`xlogy`."""
+    """``x log(1 + y)``, and 0 where x is 0; see :func:`xlogy`."""
     return tf.where(tf.equal(x, 0), 0.0, x * log1p(y))
 
 
 def floor_div(x: Tensor, y: Tensor) -> Tensor:
-    """The largest integer that is at most x / y. LiteRT's raises an error where y is 0."""
+    """The largest integer that is at most x / y. LiteRT's raises if y is 0."""
     return tf.floor(x / y)
 
 
@@ -150,17 +150,17 @@ def softplus(x: Tensor) -> Tensor:
 
 
 def selu(x: Tensor) -> Tensor:
-    """The scaled exponential linear unit. LiteRT's makes a number of NaN."""
+    """The scaled exponential linear unit. LiteRT's does not propagate NaN."""
     return tf.where(x < 0, _SELU_SCALE_ALPHA * (tf.exp(x) - 1), _SELU_SCALE * x)
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """1 / sqrt(x). LiteRT's makes NaN of 0."""
+    """1 / sqrt(x). LiteRT's returns NaN for 0."""
     return divided_by_root(1.0, tf.sqrt(x))
 
 
 def integer_power(x: Tensor, exponent: int) -> Tensor:
-    """``x`` to a power other than 0. LiteRT's makes the largest finite number of what is infinite."""
+    """``x`` to a power other than 0. LiteRT's returns the largest finite number for infinity."""
     power = x
     for bit in f"{abs(exponent):b}"[1:]:
         power = tf.square(power)
@@ -170,59 +170,59 @@ def integer_power(x: Tensor, exponent: int) -> Tensor:
 
 
 def divided_by_root(x: Tensor, root: Tensor) -> Tensor:
-    """``x`` divided by what is a square root, which the converter would make a product with LiteRT's rsqrt."""
+    """``x`` divided by a square root, which the converter would replace by a product with LiteRT's rsqrt."""
     return x / tf.nn.relu(root)
 
 
 def difference_to_itself(x: Tensor) -> Tensor:
-    """Of x and x: NaN where x is not finite. The converter makes it 0."""
+    """``x - x``: NaN where x is not finite. The converter's is always 0."""
     return tf.where(tf.math.is_finite(x), tf.zeros_like(x), np.nan)
 
 
 def is_inf(x: Tensor) -> Tensor:
-    """Is it infinite? The converter would compare with the largest finite number."""
+    """Is it infinite? The converter's would compare with the largest finite number."""
     return tf.logical_not(tf.logical_or(tf.math.is_finite(x), tf.math.is_nan(x)))
 
 
 def l2_loss(x: Tensor) -> Tensor:
-    """Half the sum of squares. The converter makes a product of it; see :func:`product_of_reads`."""
+    """Half the sum of squares. The converter replaces it by a product; see :func:`product_of_reads`."""
     return 0.5 * tf.reduce_sum(tf.square(x))
 
 
 def relu(x: Tensor) -> Tensor:
-    """Relu of a matrix product: the converter would make one op of both, which leaves relu out."""
+    """Relu of a matrix product: the converter would fuse both and lose relu."""
     return tf.where(x <= 0, tf.zeros_like(x), x)
 
 
 def relu6(x: Tensor) -> Tensor:
-    """Relu6; as :func:`relu`."""
+    """Relu6; see :func:`relu`."""
     return tf.where(x >= 6, 6 * tf.ones_like(x), relu(x))
 
 
 def maximum(x: Tensor, y: Tensor) -> Tensor:
-    """The larger one. LiteRT's may make a number of NaN, and the converter may take it for relu."""
+    """The maximum. LiteRT's may not propagate NaN, and the converter may take it for relu."""
     return tf.where((x >= y) | tf.math.is_nan(x), x, y)
 
 
 def minimum(x: Tensor, y: Tensor) -> Tensor:
-    """The smaller one; as :func:`maximum`."""
+    """The minimum; see :func:`maximum`."""
     return tf.where((x <= y) | tf.math.is_nan(x), x, y)
 
 
 def product_of_reads(x: Tensor, y: Tensor) -> Tensor:
-    """Of a variable and itself. LiteRT dies of some ops that are given a variable twice (its XNNPACK delegate does)."""
+    """Square of a variable. LiteRT's XNNPACK delegate crashes in some ops with a variable as both inputs."""
     return -(-x * y)
 
 
 def sum_of_reads(x: Tensor, y: Tensor) -> Tensor:
-    """Of a variable and itself; as :func:`product_of_reads`."""
+    """Sum of a variable and itself; see :func:`product_of_reads`."""
     return -(-x - y)
 
 
 def product_with_transposed(x: Tensor, y: Tensor) -> Tensor:
-    """The product of ``x`` [N, K] and ``y`` [M, K], transposed, as one of a batch of one: a sixth of a DQN's update.
+    """The product of ``x`` [N, K] and ``y`` [M, K] transposed, as a batch of one: saves a sixth of a DQN's update.
 
-    LiteRT has fast kernels for batched products with weights that change, not for the plain ones that this would be.
+    LiteRT has fast kernels for variable weights in batched products, but not in plain ones.
     """
     return tf.squeeze(tf.linalg.matmul(tf.expand_dims(x, 0), tf.expand_dims(y, 0), transpose_b=True), [0])
 

@@ -1,4 +1,4 @@
-"""From traced functions to one LiteRT program that keeps its variables inside."""
+"""Converts traced functions to one LiteRT program that contains their variables."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ConversionError(Exception):
     """LiteRT cannot run a program; the message names the ops or quotes the converter.
 
     Args:
-        message: what is wrong.
-        code: of :mod:`axonrl.policies.reasons`: not converted, or converted to something else.
+        message: the problem.
+        code: from :mod:`axonrl.policies.reasons`: not converted, or converted wrongly.
     """
 
     def __init__(self, message: str, code: str = reasons.NOT_CONVERTED) -> None:
@@ -47,16 +47,16 @@ class ConversionError(Exception):
 def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable]) -> bytes:
     """Convert functions that share variables.
 
-    The program has a signature for each function and, where there are variables, two more: ``set``, which must be
-    called before any other, and ``get``. The inputs of a signature are called ``x0, x1, ...`` and its outputs
-    ``y0, y1, ...``, in the order in which TensorFlow flattens the function's own.
+    The program has a signature for each function and, if there are variables, two more: ``set``, which must be
+    called before all others, and ``get``. Inputs of a signature are named ``x0, x1, ...`` and its outputs
+    ``y0, y1, ...``, in the order in which TensorFlow flattens the function's.
 
     Args:
         functions: concrete functions by name.
-        variables: all that they use, in the order of ``get`` and ``set``.
+        variables: all variables in use, in the order of ``get`` and ``set``.
 
     Returns:
-        the content of a LiteRT file.
+        The content of a LiteRT file.
 
     Raises:
         ConversionError: the converter failed, or made a different program.
@@ -73,7 +73,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
         _rewrite(Path(folder, "saved_model.pb"))
         try:
             content = _converted(folder, list(signatures))
-        except Exception as error:  # the converter raises what comes from MLIR, of several types
+        except Exception as error:  # MLIR errors have several types
             raise ConversionError(_reason(f"{error}\n{written()}")) from error
     content = with_own_handles(content)
     nodes = [node for function in functions.values() for node in graphs.reached_nodes(function.graph)]
@@ -83,7 +83,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
 
 
 def _flat(function: Function) -> Function:
-    """The same function with named inputs and outputs."""
+    """Wrap a function to name its inputs and outputs."""
     (arguments, _) = function.structured_input_signature
     specs = tf.nest.flatten(arguments)
 
@@ -96,7 +96,7 @@ def _flat(function: Function) -> Function:
 
 
 def _named(tensors: Sequence[Any]) -> dict[str, Any]:
-    # An identity each: a tensor that is two outputs, or an input, would lose a name.
+    # Identities keep both names of a tensor that is two outputs, or also an input.
     return {f"y{i}": tf.identity(tensor) for i, tensor in enumerate(tensors)}
 
 
@@ -115,9 +115,9 @@ def _setter(variables: Sequence[tf.Variable]) -> Function:
 
 
 def _converted(folder: str, signatures: list[str]) -> bytes:
-    """What TFLiteConverter makes of a SavedModel, without its description of how it was made.
+    """Convert a SavedModel like TFLiteConverter, without its metadata on the conversion.
 
-    The class loads the folder three times, collects garbage and parses the result three times: half of its time.
+    TFLiteConverter loads the folder three times, collects garbage and parses the result three times: half of its time.
     """
     content: bytes = convert_saved_model(
         saved_model_dir=folder,
@@ -140,7 +140,7 @@ def _rewrite(path: Path) -> None:
 
 
 def _has_largest(content: bytes) -> bool:
-    """Is the largest finite float32 among a file's constants? An infinite one becomes that."""
+    """Is the largest finite float32 among a file's constants? Infinity is converted to it."""
     model = schema.Model.GetRootAs(content)
     graphs_of_file = [model.Subgraphs(i) for i in range(model.SubgraphsLength())]
     tensors = [graph.Tensors(i) for graph in graphs_of_file for i in range(graph.TensorsLength())]
@@ -151,16 +151,16 @@ def _has_largest(content: bytes) -> bool:
 
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
-    """TensorFlow's remarks on how a converted program could not be trained further concern nobody here.
+    """Silence TensorFlow's warnings on further training of converted programs, which do not apply.
 
-    Where the root logger has no handler, absl gives it one that prints: from then on every line of every logger.
+    Without a handler on the root logger, absl would install one that prints every line of every logger.
     """
     root, nowhere = logging.getLogger(), logging.NullHandler()
     loggers = [logging.getLogger("absl"), tf.get_logger()]
     disabled = [logger.disabled for logger in loggers]
     root.addHandler(nowhere)
     for logger in loggers:
-        logger.disabled = True  # not its level, which absl sets back
+        logger.disabled = True  # rather than its level, which absl resets
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,9 +172,9 @@ def _silenced() -> Iterator[None]:
 
 
 def _reason(message: str) -> str:
-    """The ops that a converter's long message names, or its first line."""
+    """Extract the ops named in a converter's long message, or its first line."""
     if _LISTS in message:
-        return "LiteRT has no lists of tensors, which the gradient of a loop needs (unroll the loop)"
+        return "LiteRT lacks tensor lists, which the gradient of a loop needs (unroll the loop)"
     ops = {name for listed in _FLEX.findall(message) for name in re.findall(r"\w+", listed)} or set(
         _OP.findall(message)
     )

@@ -1,4 +1,4 @@
-"""From what was traced and converted to its executor."""
+"""Makes the executor of a converted program."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..tracing.program import Program, Train
 
 
 def lite_executor(program: Program, train: Train | None, content: bytes) -> LiteRTExecutor:
-    """Runs a converted program; the weights begin as TensorFlow's variables are.
+    """Make the executor; weights start with the values of TensorFlow's variables.
 
     Args:
         program: the traced ``model_fn``.
         train: its TRAIN, or None to act only.
-        content: of the LiteRT file that was converted from PREDICT, from TRAIN, or from both.
+        content: the LiteRT file converted from PREDICT, from TRAIN, or from both.
 
     Raises:
-        ValueError: LiteRT does not take the program.
+        ValueError: LiteRT cannot load the program.
     """
     use_tensorflow()
     weights = {name: variable.numpy() for name, variable in program.store.variables().items()}

@@ -1,4 +1,4 @@
-"""A digest of what traced functions compute: the same in every process, whatever their parts happen to be called."""
+"""Digest of what traced functions compute, equal in all processes, independent of names."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ..tracing import graphs
 from .conversion import ConversionError
 
 _NAMES = ("container", "debug_name", "shared_name")
-"""Attributes that only name things; those that begin with an underscore are hints."""
+"""Attributes that only carry names; those that begin with an underscore are hints."""
 
 
 def fingerprint(functions: Mapping[str, Any], variables: Sequence[Any], *more: str) -> str:
-    """Equal for functions that do the same with variables in the same places; different for all others.
+    """Digest functions: equal if they compute the same with variables in the same places, and different otherwise.
 
     Names do not count: a second model in the same process has layers and functions with higher numbers.
 
     Args:
         functions: concrete functions by name.
-        variables: all that they use.
-        more: what else the digest shall depend on.
+        variables: all variables in use.
+        more: further content of the digest.
 
     Returns:
         64 hexadecimal digits.
 
     Raises:
-        ConversionError: they use something else than variables and constants that was made outside of them.
+        ConversionError: they use outside objects other than variables and constants.
     """
     places = {id(variable.handle): f"variable {index}" for index, variable in enumerate(variables)}
     digest = hashlib.sha256(repr([*more, *((v.shape.as_list(), v.dtype.name) for v in variables)]).encode())
@@ -47,20 +47,21 @@ def fingerprint(functions: Mapping[str, Any], variables: Sequence[Any], *more: s
 
 
 def _constant(outside: Any) -> str:
-    """What a captured tensor is called that was made outside of the function: its contents.
+    """Label a captured tensor from outside the function by its contents.
 
     Raises:
+        ConversionError: it has no contents, for example a lookup table.
         ConversionError: it has none: it is a lookup table, say.
     """
     if not hasattr(outside, "numpy") or outside.dtype.name in ("resource", "variant"):
-        raise ConversionError(f"it uses a {outside.dtype.name} (a lookup table, say) that was made outside of model_fn")
+        raise ConversionError(f"it uses a {outside.dtype.name} (such as a lookup table) made outside model_fn")
     array = outside.numpy()
     content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
     return f"constant {outside.dtype.name}{array.shape} {hashlib.sha256(content).hexdigest()}"
 
 
 class _Digests:
-    """Digests of bodies of functions, which may call those of a FunctionDefLibrary."""
+    """Digests of function bodies, which may call functions of a FunctionDefLibrary."""
 
     def __init__(self, library: Any) -> None:
         self._functions = {function.signature.name: function for function in library.function}
@@ -69,13 +70,13 @@ class _Digests:
     def of(
         self, nodes: Iterable[Any], inputs: Mapping[str, str], outputs: Sequence[str], effects: Iterable[str]
     ) -> bytes:
-        """The digest of a body.
+        """Digest a body.
 
         Args:
             nodes: its NodeDefs.
-            inputs: what its inputs are called in the digest.
-            outputs: the tensors that it returns.
-            effects: nodes that run though nothing that is returned depends on them.
+            inputs: labels of its inputs in the digest.
+            outputs: tensors it returns.
+            effects: nodes that run although no output depends on them.
         """
         by_name = {node.name: node for node in nodes}
         found: list[Any] = []
@@ -89,7 +90,7 @@ class _Digests:
             if name not in reached or name in inputs:
                 continue
             sources = [_labelled(source, labels) for source in node.input]
-            # TensorFlow sorts by name what must be done before.
+            # TensorFlow sorts control inputs by name.
             sources.sort(key=lambda source: source if source.startswith("^") else "")
             digest.update(repr((labels[name], node.op, sources)).encode())
             for key in sorted(node.attr):

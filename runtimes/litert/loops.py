@@ -1,9 +1,9 @@
-"""Variables in the loops and branches of a LiteRT file: their handles are made inside, not passed in.
+"""Variables in loops and branches of a LiteRT file: makes their handles inside rather than passing them in.
 
-The converter hands the handle of every variable that a loop uses from one iteration to the next, and that of every
-variable that a branch uses to the branch. LiteRT takes the size of what is a handle to be unknown: in every iteration
-it plans the memory of the loop's body anew, which took as long as PPO's arithmetic, and that of a branch whenever it is
-taken. A handle is no more than a name, so the body may as well make its own.
+The converter passes the handle of every variable used in a loop from one iteration to the next, and that of every
+variable used in a branch to the branch. LiteRT assumes the size of a handle to be unknown: it plans the memory of the
+loop's body again in every iteration, which took as long as PPO's arithmetic, and that of a branch whenever it is taken.
+A handle is only a name, so the body can make its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import collections
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-import flatbuffers  # TensorFlow's dependency, for the very schema that is imported from it
+import flatbuffers  # TensorFlow's dependency, for the schema imported from it
 import numpy as np
 from tensorflow.lite.python import schema_py_generated as schema
 
@@ -26,17 +26,17 @@ Operator: TypeAlias = Any
 _IDENTIFIER: Final = b"TFL3"
 _KINDS: Final = ("WHILE", "IF")
 _ALIGNMENT: Final = 16
-"""Of constants in a file, in bytes: the schema asks for it, but Python's builder does not know."""
+"""Alignment of constants in a file, in bytes: required by the schema, but unknown to Python's builder."""
 
 
 def with_own_handles(content: bytes) -> bytes:
-    """The same program, whose loops and branches make the handles of their variables themselves.
+    """Make loops and branches create the handles of their variables.
 
     Args:
-        content: of a LiteRT file.
+        content: a LiteRT file.
 
     Returns:
-        the content as it is where no loop and no branch uses variables.
+        The content; unchanged if no loop and no branch uses variables.
     """
     if not _has_any(content):
         return content
@@ -45,12 +45,12 @@ def with_own_handles(content: bytes) -> bytes:
     uses = collections.Counter(index for one in outer for index in _inside(one))
     changed = False
     pending = [graph for index, graph in enumerate(model.subgraphs) if index not in uses]
-    while pending:  # from the outside in: what a body has made it hands to the loops inside of it
+    while pending:  # from the outside in: a body passes the handles it makes to inner loops
         graph = pending.pop()
         makers = {operator.outputs[0]: operator for operator in _operators(model, graph, "VAR_HANDLE")}
         for loop in _operators(model, graph, "WHILE"):
             if any(uses[index] > 1 for index in _inside(loop)):
-                continue  # loops that have a body in common may hand it handles of different variables
+                continue  # a shared body may get handles of different variables from each loop
             inner = [model.subgraphs[index] for index in _inside(loop)]
             changed |= _make_inside(graph, loop, inner, makers)
             pending += inner
@@ -68,7 +68,7 @@ def with_own_handles(content: bytes) -> bytes:
 
 
 def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mapping[int, Operator]) -> bool:
-    """Change a loop of ``graph``, given its condition and its body; False if no handle is passed to it."""
+    """Change a loop of ``graph``, given its condition and body; False if no handle is passed to it."""
     _, body = inner
     stays = body.inputs == body.outputs
     handed_in = [k for k, tensor in enumerate(loop.inputs) if tensor in makers and stays[k]]
@@ -83,7 +83,7 @@ def _make_inside(graph: Graph, loop: Operator, inner: list[Graph], makers: Mappi
 
 
 def _make_in_branches(branching: Operator, inner: list[Graph], makers: Mapping[int, Operator]) -> bool:
-    """The same for the branches of a conditional, whose first input says which one is taken."""
+    """Change the branches of a conditional, whose first input selects one."""
     handed_in = [k for k, tensor in enumerate(branching.inputs[1:]) if tensor in makers]
     for part in inner:
         _make_own(part, {k: makers[branching.inputs[1 + k]] for k in handed_in})
@@ -92,7 +92,7 @@ def _make_in_branches(branching: Operator, inner: list[Graph], makers: Mapping[i
 
 
 def _make_own(part: Graph, makers: Mapping[int, Operator]) -> None:
-    """Let a graph make what it uses of the inputs at these places, which are its inputs no more."""
+    """Make a graph create its inputs at these places itself, and drop them as inputs."""
     used = {tensor for operator in part.operators for tensor in operator.inputs}
     made = {part.inputs[k]: maker for k, maker in makers.items() if part.inputs[k] in used}
     part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
@@ -100,7 +100,7 @@ def _make_own(part: Graph, makers: Mapping[int, Operator]) -> None:
 
 
 def _copy(maker: Operator, output: int) -> Operator:
-    """An operator that makes the same handle in another tensor."""
+    """Copy an operator, to make the same handle in another tensor."""
     made = schema.OperatorT()
     made.opcodeIndex, made.inputs, made.outputs = maker.opcodeIndex, maker.inputs, np.array([output], np.int32)
     made.builtinOptionsType, made.builtinOptions = maker.builtinOptionsType, maker.builtinOptions
@@ -108,7 +108,7 @@ def _copy(maker: Operator, output: int) -> Operator:
 
 
 def _inside(operator: Operator) -> tuple[int, int]:
-    """The graphs of a loop's condition and body, or of a conditional's two branches."""
+    """Graphs of a loop's condition and body, or of a conditional's two branches."""
     options = operator.builtinOptions
     if isinstance(options, schema.IfOptionsT):
         return options.thenSubgraphIndex, options.elseSubgraphIndex

@@ -1,8 +1,8 @@
-"""The ops that LiteRT runs: those that a sweep over awkward numbers has shown to agree with TensorFlow.
+"""Ops that LiteRT may run: a sweep over difficult numbers has shown that they agree with TensorFlow.
 
 Everything else runs in TensorFlow. ``tests/runtimes/test_listing.py`` runs the sweep, forward and gradients, and fails
-where this list has an op or a type that it does not prove. An op of ``rewriting.REWRITES`` stands here in its rewritten
-form. To add an op: add its row to the sweep, then the op here.
+if this list has an op or a type that it does not prove. Ops of ``op_rewrites.REWRITES`` are listed in their rewritten
+form. To add an op, first add its row to the sweep.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ LISTED: Final[Mapping[str, tuple[str, ...]]] = {
     "Xlogy": (_F,),
     "ZerosLike": (_F, _I),
 }
-"""Op to the types for which it is proven; "" where it has no type of its own."""
+"""Op to the types for which it is proven; "" if it has no type of its own."""
 
 DOMAINS: Final[Mapping[str, tuple[float, float]]] = {
     "Exp": (-float("inf"), 88.0),
@@ -191,7 +191,7 @@ DOMAINS: Final[Mapping[str, tuple[float, float]]] = {
     "Sigmoid": (-float("inf"), 1e20),
     "Softplus": (-float("inf"), 1e20),
 }
-"""Op to the finite numbers for which it is proven, where that is not all of them; NaN and infinities always are."""
+"""Op to the finite numbers for which it is proven, if not all; NaN and infinities always are."""
 
 STRUCTURE: Final = frozenset(
     {
@@ -200,17 +200,17 @@ STRUCTURE: Final = frozenset(
         *("If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "While"),
     }
 )
-"""These compute nothing: they are proven for every type that the ops around them are."""
+"""Ops that do not compute: proven for every type that the ops around them are."""
 
 _ONLY_REWRITTEN: Final = frozenset({"StridedSliceGrad"})
-"""Proven where ``rewriting`` knows how: LiteRT has no kernel for the rest."""
+"""Proven if ``op_rewrites`` supports the case: LiteRT has no kernel for the rest."""
 _ASSIGNS: Final = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
 _DIES_OF_TWINS: Final = frozenset({"Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub", *_ASSIGNS})
-"""With a variable and itself as operands these end the process; others of this kind are rewritten."""
+"""Ops that crash the process with a variable as both operands; others of this kind are rewritten."""
 
 
 def unproven(graph: Any) -> str | None:
-    """What of a function's graph is not proven to agree in LiteRT; None if all of it is."""
+    """Find something in a function's graph that is not proven to agree in LiteRT; None if all of it is."""
     bodies = graphs.reached_bodies(graph)
     if graphs.has_infinity(node for body in bodies for node in body):
         return "an infinite constant"
@@ -224,7 +224,7 @@ def unproven(graph: Any) -> str | None:
 
 
 def type_of(node: Any) -> str:
-    """The type for which an op of a graph is listed: of what it computes with; of a cast, both."""
+    """Type under which an op of a graph is listed: its operands' type; for a cast, both types."""
     if node.op == "Cast":
         return f"{_type(node, 'SrcT')} to {_type(node, 'DstT')}"
     if node.op in ("All", "Any"):
@@ -233,7 +233,7 @@ def type_of(node: Any) -> str:
 
 
 def as_markdown() -> str:
-    """The list as ``docs/executors.md`` shows it."""
+    """The list as a table for ``docs/executors.md``."""
     by_types: dict[tuple[str, ...], list[str]] = {}
     for op, types in LISTED.items():
         by_types.setdefault(tuple(types), []).append(op)
@@ -259,7 +259,7 @@ def _unproven(node: Any, nodes: Mapping[str, Any]) -> str | None:
 
 
 def _takes_twins(node: Any, nodes: Mapping[str, Any]) -> bool:
-    """Are both inputs of a node read from the same variable, or is what it adds to a variable read from that?"""
+    """Are both inputs of a node read from the same variable, or does it add a variable's own value to it?"""
     names = [name.split(":")[0] for name in node.input if not name.startswith("^")]
     sources = [nodes.get(name) for name in names]
     read = [source.input[0] for source in sources if source is not None and source.op == "ReadVariableOp"]

@@ -1,7 +1,7 @@
-"""What LiteRT has no kernel for, or one that is wrong in places, as arithmetic that it does right.
+"""Rewrites ops that LiteRT lacks or computes wrongly as arithmetic it computes correctly.
 
-The saved graph is rewritten, not the user's code: so it does not matter whether a gradient was written with
-``tf.gradients`` or with a ``GradientTape``. Each op in the table becomes a call of a function traced from plain
+The saved graph is rewritten, not the user's code, so it does not matter whether a gradient was written with
+``tf.gradients`` or a ``GradientTape``. Each op in the table becomes a call of a function traced from plain
 TensorFlow, which the converter inlines.
 """
 
@@ -21,18 +21,18 @@ Tensor: TypeAlias = Any
 Node: TypeAlias = Any
 """A NodeDef."""
 Nodes: TypeAlias = Mapping[str, Node]
-"""Those of a function, by name."""
+"""Nodes of a function, by name."""
 
 _LEAKY_RELU_ALPHA = 0.2
-"""TensorFlow's default; a saved graph leaves defaults out."""
+"""TensorFlow's default; saved graphs omit defaults."""
 _LARGEST_EXPONENT = 64
-"""Beyond it, powers by repeated products would lose digits."""
+"""Limit of exponents: for larger ones, repeated products would lose digits."""
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile")
 
 
 class Replacement(NamedTuple):
-    """``function`` of those of a node's inputs that are ``kept``, in place of the node."""
+    """Replaces a node by ``function`` of its inputs ``kept``."""
 
     function: Callable[..., Tensor]
     kept: Sequence[str]
@@ -56,7 +56,7 @@ def _quotient(node: Node, nodes: Nodes) -> Replacement | None:
 def _power(node: Node, nodes: Nodes) -> Replacement | None:
     x, y = _inputs(node)
     exponent = _constant(nodes, y)
-    if exponent is None or exponent.shape:  # no scalar: the result might have another shape than x
+    if exponent is None or exponent.shape:  # not a scalar: the result's shape may differ from that of x
         return None
     if exponent == -0.5:
         return Replacement(arithmetic.rsqrt, [x])
@@ -84,7 +84,7 @@ def _of_product(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Repl
 
 
 def _may_be_product(name: str, nodes: Nodes) -> bool:
-    """May this be a product with a matrix that is no constant, once what changes nothing (+ 0, say) is left out?"""
+    """May this be a product with a non-constant matrix, once neutral ops (such as + 0) are removed?"""
     while True:
         node = nodes.get(_node_of(name))
         if node is None or node.op in _CALLS:
@@ -99,7 +99,7 @@ def _may_be_product(name: str, nodes: Nodes) -> bool:
 
 def _product(node: Node, nodes: Nodes) -> Replacement | None:
     x, y = _inputs(node)
-    # Asking for an attribute that is left out would put an empty one in.
+    # Reading an omitted attribute would insert an empty one.
     transposed = [name for name in ("transpose_a", "transpose_b") if name in node.attr and node.attr[name].b]
     if transposed != ["transpose_b"] or _constant(nodes, y) is not None:
         return None
@@ -123,9 +123,9 @@ def _strided_slice(node: Node, nodes: Nodes) -> Replacement | None:
 def _kept(
     shape: list[int], begin: list[int], end: list[int], strides: list[int], masks: dict[str, int]
 ) -> list[slice] | None:
-    """What a strided slice takes of each axis; None where its strides are not 1.
+    """Slices along each axis of a strided slice; None unless all strides are 1.
 
-    The masks have a bit for each item of the slice's specification, as NumPy writes it: ``x[..., 0, 1:, None]``.
+    The masks have a bit for each item of the specification, as written in NumPy: ``x[..., 0, 1:, None]``.
     """
     has = {name: lambda i, mask=mask: bool(mask >> i & 1) for name, mask in masks.items()}
     items = range(len(begin))
@@ -186,17 +186,17 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Xlog1py": _pointwise(arithmetic.xlog1py),
     "Xlogy": _pointwise(arithmetic.xlogy),
 }
-"""All have one output. A float64 one is left alone: what LiteRT lacks there is more than gradients."""
+"""All have one output. float64 is not rewritten, as LiteRT lacks more than gradients for it."""
 
 
 def replacement(node: Node, nodes: Nodes) -> Replacement | None:
-    """What a node is replaced by; None for one that stays."""
+    """Find the replacement of a node; None to keep it."""
     make = REWRITES.get(node.op)
     return make(node, nodes) if make is not None and _is_float32(node) else None
 
 
 def rewrite(library: Any) -> None:
-    """Replace what is in the table in every function of a FunctionDefLibrary, in place."""
+    """Replace nodes according to the table in every function of a FunctionDefLibrary, in place."""
     for function in list(library.function):
         nodes = {node.name: node for node in function.node_def}
         renamed: set[str] = set()
@@ -214,9 +214,9 @@ def rewrite(library: Any) -> None:
 
 
 def _traced(made: Replacement, name: str) -> Any:
-    """The FunctionDef of a replacement."""
+    """Trace a replacement to a FunctionDef."""
     specs = [tf.TensorSpec(None, tf.float32)] * len(made.kept)
-    # Of a partial, TensorFlow would look at its own arguments too.
+    # For a partial, TensorFlow would also inspect its own arguments.
     function = tf.function(lambda *inputs: made.function(*inputs), autograph=False)  # noqa: PLW0108
     definition = function.get_concrete_function(*specs).function_def
     definition.signature.name = name
@@ -237,7 +237,7 @@ def _call(node: Node, definition: Any, kept: Sequence[str]) -> None:
 def _is_float32(node: Node) -> bool:
     if "T" in node.attr:
         return bool(node.attr["T"].type == tf.float32.as_datatype_enum)
-    return bool(node.op == "LeakyReluGrad")  # the one whose type has a default, which a saved graph leaves out
+    return bool(node.op == "LeakyReluGrad")  # the only one with a default type, which saved graphs omit
 
 
 def _inputs(node: Node) -> list[str]:
@@ -245,7 +245,7 @@ def _inputs(node: Node) -> list[str]:
 
 
 def _output_of(name: str, renamed: set[str]) -> str:
-    """What the first output of a node is called (``node:backprops:0``) once it is a call."""
+    """Name of a node's first output (``node:backprops:0``) after it became a call."""
     node = _node_of(name)
     return f"{node}:output:0" if node in renamed and ":" in name else name
 
@@ -255,7 +255,7 @@ def _node_of(tensor: str) -> str:
 
 
 def _source(nodes: Nodes, name: str, past: Sequence[str] = ("Identity",)) -> Node | None:
-    """The node that an input comes from, past ops that pass it on."""
+    """The node that an input comes from, skipping ops that pass it on."""
     node = nodes.get(_node_of(name))
     while node is not None and node.op in past:
         node = nodes.get(_node_of(node.input[0]))
@@ -263,7 +263,7 @@ def _source(nodes: Nodes, name: str, past: Sequence[str] = ("Identity",)) -> Nod
 
 
 def _constant(nodes: Nodes, name: str) -> Array | None:
-    """The value of an input, if it is a constant, or the difference of two, as the gradient of a power takes it."""
+    """The value of an input that is a constant, or the difference of two, as in the gradient of a power."""
     node = _source(nodes, name)
     if node is None or node.op not in ("Const", "Sub"):
         return None

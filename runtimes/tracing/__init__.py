@@ -1,1 +1,1 @@
-"""Tracing: a ``model_fn`` is called while TensorFlow traces it, once for each mode, and never after that."""
+"""Tracing: a ``model_fn`` is called once for each mode while TensorFlow traces it, and never again."""

@@ -1,4 +1,4 @@
-"""Facts about a traced graph: the ops that a run reaches, whether it assigns variables, how much it computes."""
+"""Analysis of a traced graph: reached ops, assignments of variables, cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework.ops import gradient_registry  # the public interface cannot take out what is in it
+from tensorflow.python.framework.ops import gradient_registry  # the public interface cannot remove entries
 
 from ...core.errors import Frame, place_in
 
@@ -33,7 +33,7 @@ _STATEFUL_RANDOM = frozenset(
         "UniformCandidateSampler",
     }
 )
-"""Their generators are hidden, so no checkpoint can hold them; tf.random.Generator keeps its state in a variable."""
+"""Ops with hidden generators, which no checkpoint can hold; tf.random.Generator keeps its state in a variable."""
 
 _BRANCHING = ("Case", "If", "Merge", "StatelessCase", "StatelessIf", "StatelessWhile", "Switch", "While")
 _ASSIGNING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign")
@@ -42,30 +42,30 @@ _CONVOLUTIONS = ("Conv", "DepthwiseConv")
 
 
 def assigns(ops: Iterable[str]) -> bool:
-    """Does one of these types of op change a variable?"""
+    """Does one of these op types change a variable?"""
     return any(op.startswith(_ASSIGNING) for op in ops)
 
 
 def branches(ops: Iterable[str]) -> bool:
-    """Is one of these types of op a loop or a conditional?"""
+    """Is one of these op types a loop or a conditional?"""
     return not frozenset(ops).isdisjoint(_BRANCHING)
 
 
 def stateful_random_ops(ops: Iterable[str]) -> tuple[str, ...]:
-    """Those types of op that draw from a generator which no checkpoint can hold."""
+    """Op types that draw from a generator which no checkpoint can hold."""
     return tuple(sorted(_STATEFUL_RANDOM.intersection(ops)))
 
 
 def reached_nodes(graph: Any) -> list[Any]:
-    """The nodes (NodeDef) that a run of a function's graph reaches, in loops, branches and inner functions too.
+    """The nodes (NodeDef) that a run of a function's graph reaches, including loops, branches and inner functions.
 
-    What is in the graph and not reached does not count: the initial value of an existing variable, for instance.
+    Unreached nodes do not count, such as the initial value of an existing variable.
     """
     return [node for body in reached_bodies(graph) for node in body]
 
 
 def reached_bodies(graph: Any) -> list[list[Any]]:
-    """The nodes of :func:`reached_nodes`, one list for each function: names repeat between functions."""
+    """The nodes of :func:`reached_nodes`, one list per function, as names repeat between functions."""
     graph_def = graph.as_graph_def()
     library = {function.signature.name: function for function in graph_def.library.function}
     bodies: list[list[Any]] = [[]]
@@ -83,17 +83,17 @@ def reached_bodies(graph: Any) -> list[list[Any]]:
 
 
 def read_inputs(graph: Any) -> set[int]:
-    """Which inputs of a function's graph a run of it reads, by their place."""
+    """Indices of the inputs that a run of a function's graph reads."""
     read = {name.lstrip("^").partition(":")[0] for node in reached_nodes(graph) for name in node.input}
     read |= {tensor.op.name for tensor in graph.outputs}
     return {i for i, tensor in enumerate(graph.inputs) if tensor.op.name in read}
 
 
 def forget_custom_gradients(graph: Any) -> None:
-    """Drop the custom gradients of a graph that nobody will differentiate any more.
+    """Drop the custom gradients of a graph that will not be differentiated any more.
 
-    TensorFlow keeps them, and through them the graph, for the life of the process: two graphs for every traced
-    optimizer of Keras. Those of inner functions stay: such a function may be part of other graphs too.
+    TensorFlow keeps them, and so the graph, for the life of the process: two graphs for every traced Keras
+    optimizer. Those of inner functions stay, as other graphs may use them.
     """
     for op in graph.get_operations():
         name = op.node_def.attr["_gradient_op_type"].s.decode() if "_gradient_op_type" in op.node_def.attr else ""
@@ -101,7 +101,7 @@ def forget_custom_gradients(graph: Any) -> None:
 
 
 def inputs_of(graph: Any, tensor: Any) -> set[int]:
-    """Which inputs of a function's graph the value of one of its tensors depends on, by their place."""
+    """Indices of the inputs that a tensor of a function's graph depends on."""
     places = {id(tensor): place for place, tensor in enumerate(graph.inputs)}
     found: set[int] = set()
     todo, seen = [tensor], set[int]()
@@ -118,7 +118,7 @@ def inputs_of(graph: Any, tensor: Any) -> set[int]:
 
 
 def constants_assigned(function: Any) -> dict[int, Any]:
-    """The ops of a concrete function that assign constants, by ``id()`` of the variables' handles that it captures."""
+    """Ops of a concrete function that assign constants, by ``id()`` of the captured handles of variables."""
     handles = {inside.op.name: id(handle) for handle, inside in function.graph.captures}
     return {
         handles[op.inputs[0].op.name]: op
@@ -130,12 +130,12 @@ def constants_assigned(function: Any) -> dict[int, Any]:
 
 
 def place_of_op(op: Any) -> str | None:
-    """Where in a user's code an op of a graph was made, as :func:`axonrl.core.errors.place_of` has it."""
+    """Place in the user's code where an op was made; see :func:`axonrl.core.errors.place_of`."""
     return place_in(Frame(one.filename, one.lineno, one.name) for one in reversed(op.traceback))
 
 
 def place_of_failure(graph: Any, message: str) -> str | None:
-    """Where the op was made in which a run of a graph failed, by TensorFlow's message; a branch stands for its ops."""
+    """Place of the op in which a graph failed, from TensorFlow's message; a branch stands for its ops."""
     operations = {op.name: op for op in _operations(graph)}
     for name in reversed(re.findall(r"{{node ([^}]+)}}", message)):
         parts = name.split("/")
@@ -146,7 +146,7 @@ def place_of_failure(graph: Any, message: str) -> str | None:
 
 
 def _sources(tensor: Any) -> list[Any]:
-    """The inputs of an op that one of its outputs depends on; all of them where that is not known."""
+    """Inputs of an op that one of its outputs depends on; all of them if unknown."""
     op = tensor.op
     if op.type == "IdentityN":
         return [op.inputs[tensor.value_index]]
@@ -157,17 +157,17 @@ def _sources(tensor: Any) -> list[Any]:
 
 
 def reached_ops(nodes: Iterable[Any]) -> frozenset[str]:
-    """The types of op that nodes have."""
+    """Types of the nodes' ops."""
     return frozenset(node.op for node in nodes)
 
 
 def has_infinity(nodes: Iterable[Any]) -> bool:
-    """Is there an infinite number among the constants? LiteRT's converter makes it the largest finite one."""
+    """Is infinity among the constants? LiteRT's converter replaces it by the largest finite number."""
     return any(bool(np.isinf(constant).any()) for constant in _float_constants(nodes))
 
 
 def has_largest(nodes: Iterable[Any]) -> bool:
-    """Is the largest finite float32 among the constants, or the smallest?"""
+    """Is the largest or smallest finite float32 among the constants?"""
     largest = np.finfo(np.float32).max
     return any(bool((np.abs(constant) == largest).any()) for constant in _float_constants(nodes))
 
@@ -179,7 +179,7 @@ def _float_constants(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]:
-    """Add the nodes that lead to ``outputs`` to ``found``; returns the names of the functions that these call."""
+    """Add the nodes that lead to ``outputs`` to ``found``; returns the names of the functions they call."""
     by_name = {node.name: node for node in nodes}
     todo, called = list(outputs), set[str]()
     while todo:
@@ -194,26 +194,26 @@ def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]
 
 
 def computing(tensors: Iterable[tf.Tensor], whole: Any) -> Any:
-    """The part of a graph that computes these tensors of it; the whole and the part are GraphDefs."""
+    """Part of a graph that computes these of its tensors; both are GraphDefs."""
     nodes = list[Any]()
     calls = walk(whole.node, [tensor.op.name for tensor in tensors], nodes) - {""}
     part = tf.compat.v1.GraphDef(node=nodes, library=whole.library if calls else None, versions=whole.versions)
     for node in part.node:
-        node.attr.pop("_class", None)  # beside which other op it runs, which may be missing here
+        node.attr.pop("_class", None)  # colocation with another op, which may be missing here
     return part
 
 
 def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str | None:
-    """Why the arithmetic is what a run costs, rather than the overhead of its call; None if it is the call.
+    """Say why the arithmetic dominates the cost of a run; None if the overhead of its call does.
 
-    By ops and shapes alone: convolutions count as large, and so do matrix products of more than ``limit_mflop``
-    million operations together (axes of unknown size as 1; of a loop, in one round of it: what counts is how long the
-    single ops take).
+    By ops and shapes only: convolutions count as large, and so do matrix products of more than ``limit_mflop``
+    million operations together (axes of unknown size count as 1, loops as one iteration, as the duration of
+    single ops matters).
 
     Args:
         graph: a function's graph.
-        ops: those that it reaches.
-        limit_mflop: how much is small.
+        ops: the reached ops.
+        limit_mflop: limit for small programs.
     """
     convolutions = sorted(op for op in ops if op.startswith(_CONVOLUTIONS))
     if convolutions:
@@ -231,7 +231,7 @@ def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str
 
 
 def _operations(graph: Any) -> Iterator[Any]:
-    """The operations of a graph, and of the functions that these call: the bodies of loops, branches."""
+    """Operations of a graph, and of the functions they call: bodies of loops, branches."""
     for op in graph.get_operations():
         yield op
         for attribute in op.node_def.attr.values():

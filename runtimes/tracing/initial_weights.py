@@ -1,9 +1,9 @@
-"""Initial weights: what a ``model_fn``'s variables are at first, as a function of the run's seed.
+"""Initial weights of a ``model_fn``'s variables as a function of the run's seed.
 
-Two ways give the bits that tracing gives. :func:`initial_weights` calls the function once in each mode, in which it
-creates its variables, and leaves out everything else. :func:`initial_program` turns what that has computed into a graph
-of its own: Keras' initialisers draw with stateless ops whose seeds are constants, drawn from Python's generator, so the
-constants become inputs. A further seed then costs milliseconds, and nothing of the function is needed any more.
+There are two ways, bit-identical with tracing. :func:`initial_weights` calls the function once in each mode, creates
+its variables, and skips everything else. :func:`initial_program` turns these computations into a graph: Keras's
+initialisers draw with stateless ops whose seeds are constants, drawn from Python's generator, so the constants become
+inputs. A further seed then costs milliseconds, without the function.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .signature import BoundModelFn
 from .variables import VariableStore
 
 SEEDS: Final = "seeds"
-"""The input of the graph."""
+"""Input of the graph."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """One number drawn from Python's generator: the method of ``random.Random``, and its arguments."""
+    """A number drawn from Python's generator: the method of ``random.Random``, and its arguments."""
 
     method: str
     arguments: tuple[int, ...]
@@ -39,11 +39,11 @@ class Draw:
 
 @dataclasses.dataclass(frozen=True)
 class InitialProgram:
-    """The initial values of those variables that depend on the seed.
+    """The initial values of the variables that depend on the seed.
 
     Args:
-        graph: a serialised GraphDef. It takes ``SEEDS``, uint32: all draws of PREDICT, then all of TRAIN.
-        draws: of the two modes; each begins with a generator of the seed.
+        graph: a serialised GraphDef. Its input ``SEEDS``, uint32, has all draws of PREDICT, then all of TRAIN.
+        draws: of the two modes; each starts with a generator of the seed.
         outputs: name of each variable, and its tensor in the graph.
     """
 
@@ -52,7 +52,7 @@ class InitialProgram:
     outputs: Mapping[str, str]
 
     def function(self) -> Callable[[int], dict[str, Array]]:
-        """A function of the seed that :func:`initial_weights` takes; it returns these variables' values by name."""
+        """Make a function from a seed, as for :func:`initial_weights`, to these variables' values by name."""
         definition = tf.compat.v1.GraphDef.FromString(self.graph)
         wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
         tensors = [wrapped.graph.as_graph_element(output) for output in self.outputs.values()]
@@ -70,15 +70,15 @@ class InitialProgram:
 
 
 class InitialValues:
-    """What calling a ``model_fn`` creates, in each mode: variables by name, and how their values came about."""
+    """Variables that a ``model_fn`` creates in each mode, by name, and how their values are computed."""
 
     def __init__(self) -> None:
         self.weights: dict[str, Array] = {}
         self.draws: list[tuple[Draw, ...]] = []
         self.drawn: list[list[int]] = []
-        """The numbers of ``draws``."""
+        """The numbers drawn by ``draws``."""
         self.tensors: dict[str, tuple[int, tf.Tensor]] = {}
-        """The values as symbolic tensors, with the place of their mode."""
+        """The values as symbolic tensors, with the index of their mode."""
 
 
 def initial_weights(
@@ -88,20 +88,20 @@ def initial_weights(
     batch: Mapping[str, SpecTree],
     seed: int,
 ) -> InitialValues:
-    """The initial values that a :class:`.program.Program` of this seed has.
+    """Compute the initial values of a :class:`.program.Program` with this seed.
 
     Args:
         model_fn: the user's function, bound.
         observation: spec of one observation at the environment's boundary.
         state: the recurrent state of one row; None if the model has none.
-        batch: what TRAIN is traced for.
-        seed: of the program.
+        batch: the batch for tracing TRAIN.
+        seed: seed of the program.
 
     Returns:
         All variables of PREDICT and TRAIN in order, by the names of ``Program.variables``.
 
     Raises:
-        ValueError: the function breaks the contract.
+        ValueError: the function is invalid.
     """
     store, found = VariableStore(model_fn.name), InitialValues()
     features = tensor_specs(observation, batch_axes=(None,))
@@ -118,7 +118,7 @@ def initial_weights(
                 features, labels = as_labels(features)
                 labels.update(counters)
             zeros = supply_noise(lambda request: tf.zeros(request.shape, request.dtype))
-            with zeros, store.handing_over(mode) as tensors, seeded(seed), _recorded() as draws:
+            with zeros, store.reuse(mode) as tensors, seeded(seed), _recorded() as draws:
                 model_fn(features, labels, mode)
             found.draws.append(tuple(draw for draw, _ in draws))
             found.drawn.append([number for _, number in draws])
@@ -142,15 +142,15 @@ def initial_weights(
 
 
 def initial_program(found: InitialValues, other: Mapping[str, Array], other_seed: int) -> InitialProgram | None:
-    """The values as a program of the seed.
+    """Make a program of the seed.
 
     Args:
         found: the values of one seed.
-        other: those of another seed. Variables that are the same are the same for every seed.
-        other_seed: that seed; the program must give its values, too.
+        other: the values of another seed. Equal variables are taken to be the same for all seeds.
+        other_seed: the other seed; the program must reproduce its values, too.
 
     Returns:
-        None where the values depend on the seed in another way than through constants that are drawn as integers.
+        None if the values depend on the seed in any way other than constants drawn as integers.
     """
     differing = [name for name, array in found.weights.items() if array.tobytes() != other[name].tobytes()]
     if any(name not in found.tensors for name in differing):
@@ -189,7 +189,7 @@ def initial_program(found: InitialValues, other: Mapping[str, Array], other_seed
 
 
 def _seeds_in(definition: Any, drawn: Sequence[int]) -> dict[str, tuple[int, tf.DType]]:
-    """Constants of the form [seed, 0] where the seed was drawn: node to its place among the draws, and its dtype."""
+    """Constants [seed, 0] with a drawn seed: node to the index of the draw, and its dtype."""
     found: dict[str, tuple[int, tf.DType]] = {}
     for node in definition.node:
         if node.op != "Const":
@@ -202,7 +202,7 @@ def _seeds_in(definition: Any, drawn: Sequence[int]) -> dict[str, tuple[int, tf.
 
 @contextlib.contextmanager
 def _recorded() -> Iterator[list[tuple[Draw, int]]]:
-    """What is drawn meanwhile through these functions of the module ``random``."""
+    """Record draws from these functions of the module ``random`` within the context."""
     names, draws = ("randint", "getrandbits"), list[tuple[Draw, int]]()
     originals = {name: getattr(random, name) for name in names}
 

@@ -1,4 +1,4 @@
-"""What a ``model_fn`` returned, checked: the outputs of what is traced. Errors name the model and the field."""
+"""Validation of the outputs of a ``model_fn``. Errors name the model and the field."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LONGEST_NAME: Final = 100
 
 
 def tensors(model: str, field: str, values: Any) -> dict[str, Tensor]:
-    """What a spec has in a field, as tensors by name; ``ValueError`` if it is not that."""
+    """Convert a field of a spec to tensors by name; ``ValueError`` if it is invalid."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{model}: {field} must be a mapping of names to tensors, got {values!r:.200}")
     return {name: _tensor(model, f"{field}[{name!r}]", value) for name, value in values.items()}
 
 
 def predictions(model: str, values: Any) -> dict[str, Tensor]:
-    """A spec's predictions as tensors by name. The parts of a composite action are called ``action/<name>``."""
+    """Convert a spec's predictions to tensors by name. Parts of a composite action are named ``action/<name>``."""
     action = values.get("action") if isinstance(values, Mapping) else None
     if not isinstance(action, Mapping):
         return tensors(model, "predictions", values)
@@ -42,20 +42,20 @@ def _tensor(model: str, what: str, value: Any) -> Tensor:
 
 
 def row_specs(model: str, field: str, tensors: Mapping[str, Tensor]) -> dict[str, ArraySpec]:
-    """The specs of one row of tensors [B, ...]; ``ValueError`` if one has another kind of shape."""
+    """Specs of one row of tensors [B, ...]; ``ValueError`` for other shapes."""
     for name, tensor in tensors.items():
         if not tensor.shape.rank or tensor.shape[0] is not None or None in tensor.shape[1:]:
             raise ValueError(
-                f"{model}: {field}[{name!r}] must have the shape [B, ...], with a row for each observation and other"
+                f"{model}: {field}[{name!r}] must have shape [B, ...], with a row for each observation and other"
                 f" axes of known sizes, got {tensor.shape}"
             )
     return {name: ArraySpec(tuple(v.shape[1:]), v.dtype.as_numpy_dtype) for name, v in tensors.items()}
 
 
 def train_outputs(model: str, spec: EstimatorSpec, axes: tf.TensorShape) -> dict[str, Tensor]:
-    """What a run of TRAIN returns: ``scalars``, the loss and the metrics, and ``td_error`` where the spec has one.
+    """Outputs of TRAIN: ``scalars``, the loss and the metrics, and ``td_error`` if the spec has it.
 
-    ``axes`` are those of the batch: [B], or [T, N] of a rollout, whose rows a model may also have laid end to end.
+    ``axes`` are those of the batch: [B], or [T, N] for a rollout, whose rows a model may have flattened.
     """
     outputs = {"scalars": _scalars(model, spec.loss, "metrics", spec.metrics)}
     if spec.td_error is not None:
@@ -70,7 +70,7 @@ def train_outputs(model: str, spec: EstimatorSpec, axes: tf.TensorShape) -> dict
 
 
 def eval_outputs(model: str, spec: EstimatorSpec) -> dict[str, Tensor]:
-    """What a run of EVAL returns: ``scalars``, the loss, then the eval metrics."""
+    """Outputs of EVAL: ``scalars``, the loss, then the eval metrics."""
     return {"scalars": _scalars(model, spec.loss, "eval_metric_ops", spec.eval_metric_ops)}
 
 
@@ -90,7 +90,7 @@ def _scalars(model: str, loss: Any, field: str, values: Any) -> Tensor:
 
 
 def _check_name(model: str, field: str, name: Any) -> None:
-    """Refuse a metric's name that a summary, a CSV file or a file's path cannot carry."""
+    """Raise for a metric's name that a summary, a CSV file or a file's path cannot contain."""
     if (
         not isinstance(name, str)
         or not 0 < len(name) <= _LONGEST_NAME
@@ -106,10 +106,10 @@ def _check_name(model: str, field: str, name: Any) -> None:
 
 
 def check_next_state(model: str, declared: Mapping[str, ArraySpec], state: Mapping[str, Tensor]) -> None:
-    """Refuse a next recurrent state of other names, shapes or dtypes than the declared ones."""
+    """Raise if the next recurrent state differs from the declared names, shapes or dtypes."""
     found = row_specs(model, "state", state)
     if found != dict(declared):
         raise ValueError(
-            f"{model}: called with features['state'] it must return the next state, {dict(declared)} as it declared;"
+            f"{model}: called with features['state'] it must return the next state, as declared: {dict(declared)};"
             f" it returned {found}"
         )

@@ -1,8 +1,8 @@
-"""Tracing: a plain ``model_fn`` becomes graphs, once, and no executor ever calls it again.
+"""Tracing turns a ``model_fn`` into graphs once; no executor calls it again.
 
-PREDICT is traced first; the trace of TRAIN gets its variables (see ``variables.py``). EVAL is traced on request and
-gets those of both. Noise requested inside becomes further inputs. Invalid outputs (see ``outputs.py``) are refused
-before the first timestep.
+PREDICT is traced first; the trace of TRAIN uses its variables (see ``variables.py``). EVAL is traced on request and
+uses those of both. Requested noise becomes further inputs. Invalid outputs (see ``outputs.py``) raise before the
+first timestep.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Tree: TypeAlias = Any
 """A tensor, or a dictionary of tensors."""
 
 _GENERATORS = threading.RLock()
-"""Held while a trace uses the process's random generators: two Agents may be traced in two threads."""
+"""Held while a trace uses the process's random generators, as two threads may trace Agents."""
 _FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
 
 
@@ -44,7 +44,7 @@ class Predict(PredictMode):
     """The traced PREDICT mode.
 
     ``function(features)`` returns ``{"predictions": {...}}``, and ``"state"`` for a recurrent model; the batch axis of
-    ``features`` is free. Where the model requests noise it is ``function(features, draws)``. ``large`` says why the
+    ``features`` is free. If the model requests noise, it is ``function(features, draws)``. ``large`` says why the
     arithmetic costs more than the call; None if it does not.
     """
 
@@ -57,8 +57,8 @@ class Train(TrainMode):
     """The traced TRAIN mode.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}`` (the loss, then the metrics in the
-    order of ``metrics``), and ``"td_error"`` [B] where the spec has one. Where there are ``params``, it takes them as a
-    fourth argument. ``large`` as for :class:`Predict`.
+    order of ``metrics``), and ``"td_error"`` [B] if the spec has it. If there are ``params``, they are a fourth
+    argument. ``large`` as for :class:`Predict`.
     """
 
     function: Any
@@ -67,7 +67,7 @@ class Train(TrainMode):
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """The traced EVAL mode, which changes nothing.
+    """The traced EVAL mode, which has no side effects.
 
     ``function(batch, counters, noise)`` returns ``{"scalars": float32 [1 + M]}``: the loss, then the eval metrics in
     the order of ``metrics``.
@@ -82,7 +82,7 @@ class Eval:
 class Program:
     """A ``model_fn`` traced for an observation space: PREDICT at once, TRAIN when the batch is known, EVAL on demand.
 
-    TensorFlow's global seed, and Python's and NumPy's generators, are left as they were.
+    TensorFlow's global seed, and Python's and NumPy's generators, are left unchanged.
 
     Args:
         model_fn: the user's function, bound.
@@ -90,7 +90,7 @@ class Program:
         seed: seeds the initial values of the variables.
 
     Raises:
-        ValueError: the function breaks the contract.
+        ValueError: the function is invalid.
     """
 
     def __init__(self, model_fn: BoundModelFn, observation: SpecTree, seed: int) -> None:
@@ -104,12 +104,12 @@ class Program:
         self.store.end_predict()
 
     def trace_train(self, batch: Mapping[str, SpecTree]) -> Train:
-        """Trace TRAIN for batches of these specs (as sampled: with their batch axes).
+        """Trace TRAIN for batches of these specs (as sampled, with batch axes).
 
-        A second call starts over: the target network and the optimizer of the first one are dropped.
+        Calling it again starts over: the target network and the optimizer of the first trace are dropped.
 
         Raises:
-            ValueError: the function breaks the contract.
+            ValueError: the function is invalid.
         """
         if "observation" not in batch:
             raise ValueError(f"the memory's batches have no 'observation', only {', '.join(sorted(batch))}")
@@ -144,14 +144,14 @@ class Program:
         )
 
     def trace_eval(self) -> Eval:
-        """Trace EVAL for batches like TRAIN's, with the variables that PREDICT and TRAIN created.
+        """Trace EVAL for the same batches as TRAIN, with the variables of PREDICT and TRAIN.
 
         Raises:
-            ValueError: the function breaks the contract, assigns a variable, or needs one that TRAIN did not create.
+            ValueError: the function is invalid, assigns a variable, or needs one that TRAIN did not create.
             RuntimeError: TRAIN is not traced.
         """
         if self._batch is None:
-            raise RuntimeError(f"EVAL of {self.name} takes over TRAIN's variables and batches: trace TRAIN first")
+            raise RuntimeError(f"EVAL of {self.name} uses TRAIN's variables and batches: trace TRAIN first")
         function, spec, requests = self._trace_batch(self._batch, Modes.EVAL)
         ops = graphs.reached_ops(graphs.reached_nodes(function.graph))
         if graphs.assigns(ops):
@@ -162,7 +162,7 @@ class Program:
         return Eval(function=function, batch=self._batch, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
 
     def variables(self) -> dict[str, VariableSpec]:
-        """The variables in order, each under a unique name, which is the same in every process."""
+        """The variables in order, by unique names that are the same in every process."""
         return {
             name: VariableSpec(tuple(v.shape), np.dtype(v.dtype.as_numpy_dtype), bool(v.trainable))
             for name, v in self.store.variables().items()
@@ -170,15 +170,15 @@ class Program:
 
     @property
     def spaces(self) -> tuple[Any, Any]:
-        """Observation and action space of one environment; None where they are not known."""
+        """Observation and action space of one environment; None if unknown."""
         return self._model_fn.spaces
 
     def predict_variables(self) -> dict[str, VariableSpec]:
-        """Those that PREDICT created, which come first."""
+        """Variables created by PREDICT, which come first."""
         return dict(itertools.islice(self.variables().items(), self.store.num_predict))
 
     def without_noise(self) -> Program:
-        """The same program, whose PREDICT takes no noise: what it draws in training is zero."""
+        """The same program with zero noise in PREDICT."""
         function, requests = self.predict.function, self.predict.noise
         if not requests:
             return self
@@ -193,8 +193,8 @@ class Program:
         return program
 
     def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
-        """The one place where the user's function is called; always within a trace."""
-        variables = self.store.lending() if mode == Modes.EVAL else self.store.handing_over(mode)
+        """Call the user's function, within a trace; the only place that does."""
+        variables = self.store.reuse_in_eval() if mode == Modes.EVAL else self.store.reuse(mode)
         with variables, seeded(self._seed):
             spec = self._model_fn(features, labels, mode)
         graphs.forget_custom_gradients(tf.compat.v1.get_default_graph())
@@ -206,12 +206,12 @@ class Program:
         _make_generator_of_keras()
         function, spec, requests = self._predict_function(features, None, [])
         state = None
-        if "state" in function.structured_outputs:  # recurrent: what was traced is only the state's declaration
+        if "state" in function.structured_outputs:  # recurrent: only the declaration of the state was traced
             state = row_specs(self.name, "state", function.structured_outputs["state"])
             self.store = VariableStore(self.name)
             features = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
             function, spec, requests = self._predict_function(features, state, [])
-        if requests:  # known now: trace once more, with an input for each
+        if requests:  # requests are known now: trace again with an input for each
             function, spec, _ = self._predict_function(features, state, requests)
         self.store.check_used(Modes.PREDICT, function)
         outputs = row_specs(self.name, "predictions", function.structured_outputs["predictions"])
@@ -240,9 +240,9 @@ class Program:
     def _predict_function(
         self, features: Tree, state: Mapping[str, ArraySpec] | None, requests: Sequence[Request]
     ) -> tuple[Any, EstimatorSpec, list[Request]]:
-        """Trace PREDICT; where the recurrent ``state`` is among the features, the next one must have its specs."""
+        """Trace PREDICT; with a recurrent ``state`` among the features, the next one must match its specs."""
         specs: list[EstimatorSpec] = []
-        asked = _Asked(self.name, requests)
+        asked = _NoiseRequests(self.name, requests)
 
         def call(features: Tree, draws: Sequence[Tensor] = ()) -> dict[str, dict[str, Tensor]]:
             with asked.supplying(draws):
@@ -261,7 +261,7 @@ class Program:
         return function, specs[-1], asked.found
 
     def _refuse_noisy_action(self, function: Any, number: int) -> None:
-        """Evaluations and exports act greedily, so the greedy action must be the same in training."""
+        """Raise if the greedy action depends on noise, as evaluations and exports have none."""
         graph = function.graph
         last = len(graph.inputs) - len(function.captured_inputs)
         draws = set(range(last - number, last))
@@ -269,18 +269,18 @@ class Program:
         places = [names.index(name) for name in action_names(names)]
         if any(draws & graphs.inputs_of(graph, graph.outputs[place]) for place in places):
             raise ValueError(
-                f"{self.name}: predictions['action'] depends on axonrl.noise. It is the greedy action, which"
-                " evaluations and exports take without noise. Return the noisy action as another prediction, such as"
+                f"{self.name}: predictions['action'] depends on axonrl.noise. The greedy action must not:"
+                " evaluations and exports have no noise. Return the noisy action as another prediction, such as"
                 " predictions['noisy_action'], and let the spec's exploration choose it."
             )
 
     # -- TRAIN and EVAL -----------------------------------------------------------------------------------------------
 
     def _trace_batch(self, batch: Mapping[str, SpecTree], mode: str) -> tuple[Any, EstimatorSpec, Sequence[Request]]:
-        """Trace a mode that takes batches; returns its function, its spec and the noise that it requests."""
+        """Trace a mode that takes batches; returns its function, its spec and its noise requests."""
         _make_generator_of_keras()
         function, spec, requests = self._batch_function(batch, mode, [])
-        if requests:  # known now: trace once more, with an input for each
+        if requests:  # requests are known now: trace again with an input for each
             function, spec, _ = self._batch_function(batch, mode, requests)
         self.store.check_used(mode, function)
         return function, spec, requests
@@ -288,9 +288,9 @@ class Program:
     def _batch_function(
         self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[Request]
     ) -> tuple[Any, EstimatorSpec, list[Request]]:
-        """Trace a mode with an input for each of the noise ``requests``; also returns the noise it requested."""
+        """Trace a mode with an input for each of ``requests``; also returns the noise it requested."""
         specs: list[EstimatorSpec] = []
-        asked, numbers = _Asked(self.name, requests), self._model_fn.numbers
+        asked, numbers = _NoiseRequests(self.name, requests), self._model_fn.numbers
 
         def call(
             batch: Mapping[str, Tree],
@@ -316,8 +316,8 @@ class Program:
         return function, specs[-1], asked.found
 
 
-class _Asked:
-    """The noise that a call of a ``model_fn`` requests; ``known`` requests have inputs already."""
+class _NoiseRequests:
+    """Noise requested by a call of a ``model_fn``; ``known`` requests already have inputs."""
 
     def __init__(self, model: str, known: Sequence[Request]) -> None:
         self._model = model
@@ -326,7 +326,7 @@ class _Asked:
 
     @contextlib.contextmanager
     def supplying(self, draws: Sequence[Tensor]) -> Iterator[None]:
-        """Noise is one of ``draws``, or zeros in a trace that only counts the requests."""
+        """Supply ``draws`` as noise, or zeros in a trace that only counts requests."""
 
         def supply(request: Request) -> Tensor:
             self.found.append(request)
@@ -337,7 +337,7 @@ class _Asked:
             yield
 
     def check(self) -> None:
-        """``ValueError`` if the last call requested other noise than was known."""
+        """Raise ``ValueError`` if the last call requested noise other than ``known``."""
         if self._known and self.found != self._known:
             raise ValueError(
                 f"{self._model} must request the same noise at every call: first {self._known}, then {self.found}"
@@ -345,7 +345,7 @@ class _Asked:
 
 
 def _as_inputs(tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> contextlib.AbstractContextManager[None]:
-    """Inside, ``axonrl.inputs`` gives these tensors in place of the numbers that they stand for."""
+    """Within the context, ``axonrl.inputs`` returns these tensors in place of the numbers."""
 
     def supply(name: str, value: float) -> Any:
         return tensors[name] if name in tensors and numbers[name] == value else value
@@ -354,24 +354,24 @@ def _as_inputs(tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> c
 
 
 def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:
-    """TensorFlow's form of a spec, with ``batch_axes`` in front."""
+    """Convert a spec for TensorFlow, with ``batch_axes`` in front."""
     if isinstance(spec, ArraySpec):
         return tf.TensorSpec((*batch_axes, *spec.shape), spec.dtype)
     return {k: tensor_specs(v, batch_axes) for k, v in spec.items()}
 
 
 def as_features(tree: Tree) -> Tree:
-    """What a model sees: bits (bool, MultiBinary's int8) as float32; everything else as it is stored."""
+    """Convert features for a model: bits (bool, MultiBinary's int8) to float32; others are unchanged."""
     if isinstance(tree, Mapping):
         return {k: as_features(v) for k, v in tree.items()}
     return tf.cast(tree, tf.float32) if tree.dtype in (tf.bool, tf.int8) else tree
 
 
 def as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
-    """A batch as the contract's features and labels: in their types, and with recurrent state among the features."""
+    """Split a batch into features and labels, with their dtypes, and the recurrent state among the features."""
     labels = dict(batch)
     features = as_features(labels.pop("observation"))
-    if isinstance(labels.get("state"), Mapping):  # what a spec records under this name is one tensor
+    if isinstance(labels.get("state"), Mapping):  # a recorded value of this name would be a single tensor
         features = {"observation": features, "state": labels.pop("state")}
     for key, value in labels.items():
         if key == "next_observation":
@@ -382,8 +382,8 @@ def as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
 
 
 def _make_generator_of_keras() -> None:
-    """What ``keras.random`` draws from without a seed is the process's: no trace may make it, and call it its own."""
-    keras = sys.modules.get("keras")  # most of what TensorFlow takes to load: not where no model uses it
+    """Make the process-wide generator of ``keras.random`` now, so that no trace creates it as its own."""
+    keras = sys.modules.get("keras")  # importing Keras dominates TensorFlow's load time: skip it if no model uses it
     if keras is not None:
         with _GENERATORS:
             python = random.getstate()
@@ -393,10 +393,10 @@ def _make_generator_of_keras() -> None:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Within a trace, initial values follow ``seed``; the caller's random generators are left as they were.
+    """Within the trace, derive initial values from ``seed``; restores the caller's random generators.
 
-    Keras draws initialisers' seeds from Python's generator. TensorFlow's ops follow the seed of the graph that is
-    being traced, which is all that ``tf.random.set_seed`` sets here.
+    Keras draws initialisers' seeds from Python's generator. TensorFlow's ops use the seed of the traced graph, which is
+    all that ``tf.random.set_seed`` sets here.
     """
     with _GENERATORS:
         python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)

@@ -1,4 +1,4 @@
-"""TRAIN's function without the numbers of params that it does not read."""
+"""TRAIN's function without numbers of params that it does not read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import tensorflow as tf
 
 
 class OnlyRead:
-    """A concrete function with fewer inputs, for who calls, converts or compares it.
+    """A concrete function with fewer inputs, for calls, conversion or comparison.
 
-    So the program that a function is converted to, and its fingerprint, do not depend on numbers that it ignores.
+    Makes the converted program and its fingerprint independent of ignored numbers.
 
     Args:
-        function: a concrete function, whose last argument is a dictionary of float32 scalars.
+        function: a concrete function whose last argument is a dictionary of float32 scalars.
         numbers: their names.
-        read: names of those that it reads; where there are none, the last argument is left out.
+        read: names of those it reads; if none, the last argument is omitted.
     """
 
     def __init__(self, function: Any, numbers: Sequence[str], read: Collection[str]) -> None:
@@ -29,7 +29,7 @@ class OnlyRead:
         first = len(function.inputs) - len(function.captured_inputs) - len(numbers)
         unread = {first + place for place, name in enumerate(numbers) if name not in read}
         self.inputs = [tensor for place, tensor in enumerate(function.inputs) if place not in unread]
-        """Its tensors in the graph, and behind them what it captures."""
+        """Its tensors in the graph, followed by captured ones."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Call the function."""

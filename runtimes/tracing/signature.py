@@ -1,4 +1,4 @@
-"""How a ``model_fn`` is called: with the arguments it names."""
+"""Calls of a ``model_fn``, with the arguments it names."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ EXPECTED = "model_fn(features, labels, mode[, params[, config[, model_dir]]])"
 
 
 class BoundModelFn:
-    """A ``model_fn`` with its ``params``, ``config`` and ``model_dir`` filled in, as far as it names them.
+    """A ``model_fn`` bound to its ``params``, ``config`` and ``model_dir``, as far as it names them.
 
     Args:
         model_fn: the user's function.
-        params: its hyperparameters. None: the default that the function gives its ``params``, else an empty dict.
-        config: the run's configuration with the spaces.
+        params: its hyperparameters. None: the function's default for ``params``, else an empty dict.
+        config: the run's configuration, with the spaces.
         model_dir: the run's directory.
 
     Raises:
-        ValueError: the signature is not one of the contract's; names function and argument.
+        ValueError: the signature is invalid; names function and argument.
     """
 
     def __init__(
@@ -37,21 +37,21 @@ class BoundModelFn:
         self.name = describe(model_fn)
         names = check_signature(model_fn, params)
         self.spaces = config.observation_space, config.action_space
-        """Of one environment; None where they are not known."""
+        """Spaces of one environment; None if unknown."""
         given: dict[str, Any] = {"params": params or {}, "config": config, "model_dir": model_dir}
         self._fixed = {name: given[name] for name in names if name in given}
         self.numbers = numbers_of(params)
-        """Those of ``params``, which may be inputs of TRAIN."""
+        """Numbers of ``params``, which may be inputs of TRAIN."""
 
     def __call__(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        """Call the user's function and check what it returns.
+        """Call the user's function and check its result.
 
         Raises:
             ValueError: it does not return an EstimatorSpec of this mode.
         """
         fixed = dict(self._fixed)
         if "params" in fixed:
-            # A copy: the function is called several times, and may pop what it has read.
+            # A copy, as the function is called several times and may modify it.
             fixed["params"] = Hyperparameters(fixed["params"])
         if labels is not None:
             labels = Labels(labels)
@@ -61,8 +61,8 @@ class BoundModelFn:
             if error.name != "numpy":
                 raise
             raise ValueError(
-                f"{self.name} reads the value of a tensor (.numpy()), but it is traced: there are no values yet."
-                " Compute with TensorFlow's ops; hand out what you want to see as EstimatorSpec(metrics={...})"
+                f"{self.name} reads the value of a tensor (.numpy()), which has none during tracing."
+                " Compute with TensorFlow ops; return values to observe as EstimatorSpec(metrics={...})"
             ) from error
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"{self.name} must return an EstimatorSpec; in mode {mode!r} it returned {spec!r:.200}")
@@ -72,11 +72,11 @@ class BoundModelFn:
 
 
 class _Named(dict[str, Any]):
-    """What is handed over by name; a name that is missing is an error that suggests the nearest, and lists all."""
+    """A mapping whose errors for missing names suggest the nearest, and list all."""
 
     what = ""
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Names in other libraries, and what they are here."""
+    """Names in other libraries, mapped to ours."""
 
     def __missing__(self, key: str) -> Any:
         listed = ", ".join(sorted(map(str, self))) or "nothing"
@@ -103,13 +103,13 @@ class Hyperparameters(_Named):
 
 
 def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Names of the contract's arguments that ``model_fn`` takes.
+    """Names of the arguments that ``model_fn`` takes.
 
-    What a ``functools.partial`` has filled in stays as it is.
+    Arguments bound by a ``functools.partial`` are kept.
 
     Raises:
-        ValueError: it is not callable, lacks an argument, requires one that the contract has not, or takes no
-            ``params`` although some were given.
+        ValueError: it is not callable, lacks an argument, requires an unknown one, or takes no ``params`` although
+            some were given.
     """
     if not callable(model_fn):
         raise ValueError(f"model_fn must be a function {EXPECTED}, got {model_fn!r}")
@@ -123,19 +123,19 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
     try:
         parameters = dict(inspect.signature(model_fn).parameters)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} has no signature that could be read ({error}); expected {EXPECTED}") from error
+        raise ValueError(f"{name} has no readable signature ({error}); expected {EXPECTED}") from error
     filled = model_fn.keywords if isinstance(model_fn, functools.partial) else {}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     takes = {n for n in (*REQUIRED, *OPTIONAL) if (n in parameters or takes_any) and n not in filled}
     for argument in REQUIRED:
         if argument not in takes:
-            raise ValueError(f"{name} has no argument {argument!r} to be passed; expected {EXPECTED}")
+            raise ValueError(f"{name} lacks the argument {argument!r}; expected {EXPECTED}")
     for argument, parameter in parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise ValueError(f"{name}: argument {argument!r} is positional-only, but arguments are passed by name")
         variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         if not variadic and parameter.default is parameter.empty and argument not in takes:
-            raise ValueError(f"{name} requires an argument {argument!r} that nobody passes; expected {EXPECTED}")
+            raise ValueError(f"{name} requires an unknown argument {argument!r}; expected {EXPECTED}")
     if params is not None and "params" not in takes:
         raise ValueError(f"{name} takes no argument 'params', but params were given: {', '.join(map(str, params))}")
     if params is None and "params" in parameters and parameters["params"].default is not inspect.Parameter.empty:
@@ -144,7 +144,7 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
 
 
 def numbers_of(params: Mapping[str, Any] | None) -> dict[str, float]:
-    """The finite numbers among params, by name, in the order in which TensorFlow takes them."""
+    """Finite numbers among params, by name, in TensorFlow's order."""
     found = {} if params is None else {name: value for name, value in params.items() if _is_number(value)}
     return {name: float(found[name]) for name in sorted(found)}
 

@@ -1,4 +1,4 @@
-"""The variables of a traced ``model_fn``: created once, reused by every later trace in the order of creation."""
+"""Variables of a traced ``model_fn``: created once, reused by later traces in order of creation."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable asks the creators again
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable calls creators again
 
 from ...core.checks import physical_memory
 from ...core.protocols import Modes
 from ...policies.modes import relative_name
 from . import graphs
 
-_PRETRAINED: Final = "For weights of a saved Keras model there is Agent(..., warm_start='model.keras')"
+_PRETRAINED: Final = "To load a saved Keras model, use Agent(..., warm_start='model.keras')"
 
 
 class Described(NamedTuple):
-    """What identifies a variable; its name is relative to layers that Keras has numbered."""
+    """Identity of a variable; its name is relative to layers numbered by Keras."""
 
     name: str
     dtype: tf.DType
@@ -36,14 +36,14 @@ class Described(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A variable that is stored, and its relative name."""
+    """A stored variable and its relative name."""
 
     variable: tf.Variable
     name: str
 
     @property
     def described(self) -> Described:
-        """What a later trace must request."""
+        """Description that a later trace must match."""
         return Described(self.name, self.variable.dtype, self.variable.shape)
 
     def __str__(self) -> str:
@@ -51,43 +51,43 @@ class Entry:
 
 
 class VariableStore:
-    """Creates variables in the first trace of a mode and hands them over in all others.
+    """Creates variables in the first trace of a mode, and provides them to all others.
 
-    PREDICT is traced first; in each other mode the first variables created must be PREDICT's, in the same order.
+    PREDICT is traced first; in each other mode, the first variables created must be PREDICT's, in the same order.
 
     Args:
-        model_name: the ``model_fn``, for messages.
+        model_name: name of the ``model_fn``, for messages.
     """
 
     def __init__(self, model_name: str) -> None:
         self._model_name = model_name
         self._entries: list[Entry] = []
         self.num_predict = 0
-        """How many of them PREDICT created."""
+        """Number of variables created by PREDICT."""
 
     @contextlib.contextmanager
-    def handing_over(self, mode: str) -> Iterator[dict[int, tf.Tensor]]:
-        """One call of ``model_fn``: requested variables are the stored ones in order, then new ones.
+    def reuse(self, mode: str) -> Iterator[dict[int, tf.Tensor]]:
+        """Serve one call of ``model_fn``: requested variables are the stored ones in order, then new ones.
 
         Yields:
-            the initial values of new variables, as symbolic tensors: place to tensor.
+            The initial values of new variables, as symbolic tensors: index to tensor.
 
         Raises:
-            ValueError: a requested variable differs from the stored one at its place; or, at the end, a stored one
+            ValueError: a requested variable differs from the stored one at its index; or, at the end, a stored one
                 was not requested.
         """
         cursor, values, computed = 0, dict[int, tf.Tensor](), dict[int, tf.Tensor]()
         available, nbytes = physical_memory(), sum(_nbytes(entry.variable) for entry in self._entries)
 
         def refuse_too_large(kwargs: Any, value: tf.Tensor) -> None:
-            """Refuse, before it is allocated, a variable with which all are larger than the machine's memory."""
+            """Raise, before allocation, if the variables would exceed the machine's memory."""
             nonlocal nbytes
             if cursor < len(self._entries):
                 return
             nbytes += _nbytes(value)
             if available is not None and nbytes > available:
-                what = Described(_name_asked_for(kwargs), value.dtype, value.shape)
-                needs = f"its variables need {nbytes:,} bytes then, this machine has {available:,}: use smaller layers"
+                what = Described(_requested_name(kwargs), value.dtype, value.shape)
+                needs = f"its variables would need {nbytes:,} bytes, this machine has {available:,}: use smaller layers"
                 raise ValueError(f"{self._model_name} in mode {mode!r} creates {what}; {needs}")
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
@@ -99,7 +99,7 @@ class VariableStore:
                 kwargs["initial_value"] = function()
                 values[cursor] = function.outputs[0]
             if cursor < len(self._entries):
-                self._compare(mode, cursor, _asked_for(kwargs))
+                self._compare(mode, cursor, _requested(kwargs))
             elif tf.executing_eagerly():
                 self._entries.append(_made(kwargs, kwargs["initial_value"]))
             else:
@@ -116,10 +116,10 @@ class VariableStore:
         self._initialise(mode, computed)
 
     @contextlib.contextmanager
-    def lending(self) -> Iterator[None]:
-        """One call of ``model_fn`` in EVAL: requested variables are PREDICT's in their order, then TRAIN's by name.
+    def reuse_in_eval(self) -> Iterator[None]:
+        """Serve one call of ``model_fn`` in EVAL: requested variables are PREDICT's in order, then TRAIN's by name.
 
-        By name, because EVAL may leave out what only learning needs (an optimizer, say), and so has gaps in the order.
+        By name, as EVAL may omit what only learning needs (such as an optimizer), which leaves gaps in the order.
 
         Raises:
             ValueError: it requests a variable that does not exist, or an ambiguous one.
@@ -128,18 +128,18 @@ class VariableStore:
         stored = [str(entry) for entry in self._entries]
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-            wanted, number = str(_asked_for(kwargs)), len(lent)
+            wanted, number = str(_requested(kwargs)), len(lent)
             places = [number] if number < shared else [i for i in range(shared, len(stored)) if i not in lent]
             place = next((i for i in places if stored[i] == wanted), None)
             if place is None:
-                raise self._not_lent(wanted, number)
+                raise self._unknown_in_eval(wanted, number)
             lent.append(place)
             return self._entries[place].variable
 
         with tf.variable_creator_scope(creator):
             yield
         if len(lent) < shared:
-            raise self._not_lent("nothing more", len(lent))
+            raise self._unknown_in_eval("nothing more", len(lent))
         there = Counter(stored[shared:])
         for key, number in Counter(stored[i] for i in lent[shared:]).items():
             if number < there[key]:
@@ -150,39 +150,39 @@ class VariableStore:
                 )
 
     def end_predict(self) -> None:
-        """PREDICT is traced: the variables so far belong to it."""
+        """End PREDICT: the variables so far belong to it."""
         self.num_predict = len(self._entries)
 
     def forget_training(self) -> None:
-        """Forget the variables that other modes than PREDICT created."""
+        """Drop the variables created by modes other than PREDICT."""
         del self._entries[self.num_predict :]
 
     def check_used(self, mode: str, function: Any) -> None:
-        """Refuse a trace that uses a variable which no call of ``model_fn`` created, or that loads weights.
+        """Raise if a trace uses a variable that no call of ``model_fn`` created, or loads weights.
 
         Raises:
             ValueError: names the variable.
         """
         own = {id(entry.variable.handle) for entry in self._entries}
-        named = {id(variable.handle): variable.name for variable in function.variables}  # in no order
+        named = {id(variable.handle): variable.name for variable in function.variables}  # unordered
         for key in map(id, function.captured_inputs):
             if key in named and key not in own:
                 raise ValueError(
-                    f"{self._model_name} in mode {mode!r} uses the variable {named[key]} that it did not create:"
+                    f"{self._model_name} in mode {mode!r} uses the variable {named[key]}, which it did not create:"
                     f" {_advice(named[key])}"
                 )
         self._refuse_loading(mode, function)
 
     def variables(self) -> dict[str, tf.Variable]:
-        """The variables in order, each under a unique name, which is the same in every process."""
+        """The variables in order, by unique names that are the same in every process."""
         return {f"{index:04d}.{entry.name}": entry.variable for index, entry in enumerate(self._entries)}
 
     def predict_variables(self) -> dict[str, tf.Variable]:
-        """Those that PREDICT created, as in :meth:`variables`."""
+        """Variables created by PREDICT, as in :meth:`variables`."""
         return dict(itertools.islice(self.variables().items(), self.num_predict))
 
     def _initialise(self, mode: str, computed: Mapping[int, tf.Tensor]) -> None:
-        """Give new variables the values that the trace computes for them."""
+        """Set new variables to the values computed by the trace."""
         if not computed:
             return
         whole = next(iter(computed.values())).graph.as_graph_def()
@@ -200,8 +200,8 @@ class VariableStore:
         place = next(place for place in nodes if any(node.op == "Placeholder" for node in nodes[place]))
         raise ValueError(
             f"{self._model_name} in mode {mode!r} computes the initial value of {self._entries[place]} from its"
-            " features, its labels or another variable: compute it from constants and random numbers; to begin with"
-            " the values of another variable, give both layers initialisers of the same seed"
+            " features, its labels or another variable: compute it from constants and random numbers; to start with"
+            " the values of another variable, give both layers initialisers with the same seed"
         )
 
     def _compare(self, mode: str, index: int, wanted: Described) -> None:
@@ -222,24 +222,24 @@ class VariableStore:
             " online network before the target network); build layers inside model_fn"
         )
 
-    def _not_lent(self, wanted: str, index: int) -> ValueError:
+    def _unknown_in_eval(self, wanted: str, index: int) -> ValueError:
         if index < self.num_predict:
             return self._other_than_predict(Modes.EVAL, wanted, index)
         return ValueError(
             f"{self._model_name} in mode 'eval' creates {wanted}, which mode 'train' did not create: EVAL has the"
-            " variables that are trained and no others, so compute eval metrics from the batch (Keras' metrics keep"
-            " variables of their own)"
+            " variables of training and no others, so compute eval metrics from the batch (Keras metrics have"
+            " their own variables)"
         )
 
     def _refuse_loading(self, mode: str, function: Any) -> None:
-        """Weights that are assigned as constants come from a file: each run of the graph would assign them again."""
+        """Raise if constants are assigned to weights, as from a file: each run would assign them again."""
         entries = {id(entry.variable.handle): entry for entry in self._entries if entry.variable.shape.rank}
         for key, op in graphs.constants_assigned(function).items():
             if key in entries and entries[key].variable.trainable:
                 place = graphs.place_of_op(op)
                 raise ValueError(
                     f"{self._model_name} in mode {mode!r} loads weights into {entries[key]}"
-                    f"{'' if place is None else f' ({place})'}: what is traced would load them again at every"
+                    f"{'' if place is None else f' ({place})'}: the traced function would load them again at every"
                     f" {'update' if mode == Modes.TRAIN else 'call'}. {_PRETRAINED}"
                 )
 
@@ -262,15 +262,15 @@ def _nbytes(value: Any) -> int:
     return math.prod(size or 0 for size in sizes) * int(value.dtype.size)
 
 
-def _name_asked_for(kwargs: Mapping[str, Any]) -> str:
+def _requested_name(kwargs: Mapping[str, Any]) -> str:
     return relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
 
 
-def _asked_for(kwargs: Mapping[str, Any]) -> Described:
+def _requested(kwargs: Mapping[str, Any]) -> Described:
     """The variable that a creator's arguments describe."""
-    value = _value_of(kwargs)  # dead code in the trace; it only tells shape and dtype
+    value = _value_of(kwargs)  # dead code in the trace; only for shape and dtype
     shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
-    return Described(_name_asked_for(kwargs), value.dtype, shape)
+    return Described(_requested_name(kwargs), value.dtype, shape)
 
 
 def _value_of(kwargs: Mapping[str, Any]) -> tf.Tensor:
@@ -279,32 +279,32 @@ def _value_of(kwargs: Mapping[str, Any]) -> tf.Tensor:
 
 
 def _made(kwargs: Mapping[str, Any], initial: Any) -> Entry:
-    """A variable outside the trace, so that ``tf.function`` knows of none and traces once instead of twice."""
+    """Create a variable outside the trace, so that ``tf.function`` traces once instead of twice."""
     with tf.init_scope():
-        return Entry(ResourceVariable(**{**kwargs, "initial_value": initial}), _name_asked_for(kwargs))
+        return Entry(ResourceVariable(**{**kwargs, "initial_value": initial}), _requested_name(kwargs))
 
 
 def _zeros_like(value: tf.Tensor) -> tf.Tensor:
-    """Outside the trace; a shape that is not known there comes from features, which :meth:`_refuse_dependent` says."""
+    """Zeros outside the trace; a shape unknown there depends on features, and :meth:`_refuse_dependent` raises."""
     sizes = value.shape.as_list() if value.shape.rank else []
     return tf.zeros([size or 0 for size in sizes], value.dtype)
 
 
 def _seeded_function(initial: Callable[[], Any]) -> Any:
-    """An initial value that Keras computes outside the graph being traced, where TensorFlow's ops are not seeded.
+    """Seed an initial value that Keras computes outside the traced graph, where TensorFlow's ops have no seed.
 
     Python's generator is the trace's own.
     """
     seed = random.getrandbits(31)
 
     def compute() -> Any:
-        tf.random.set_seed(seed)  # of this function's graph
+        tf.random.set_seed(seed)  # seed of this function's graph
         return initial()
 
     return tf.function(compute, autograph=False).get_concrete_function()
 
 
 def _advice(variable_name: str) -> str:
-    if "seed_generator" in variable_name:  # Keras keeps one for all of keras.random that is given no seed
-        return "use axonrl.noise, or give keras.random a SeedGenerator that is made inside model_fn"
+    if "seed_generator" in variable_name:  # Keras has one for all unseeded use of keras.random
+        return "use axonrl.noise, or pass keras.random a SeedGenerator made inside model_fn"
     return f"build layers inside model_fn. {_PRETRAINED}"

@@ -98,7 +98,7 @@ def test_a_run_goes_from_one_process_to_clusters_and_back(
     two, three = (Cluster(**{**INLINE, "actors": actors}, replay_shards=4 - actors) for actors in (2, 3))
     seen = []
     for env, where, end in (
-        (make("CartPole-v1"), {}, 50),  # 10 timesteps of a rollout are left out
+        (make("CartPole-v1"), {}, 50),  # 10 timesteps of a partial rollout are dropped
         ("CartPole-v1", {"cluster": two}, 90),
         ("CartPole-v1", {"cluster": three}, 170),
         (make("CartPole-v1", 2), {}, 190),
@@ -110,10 +110,10 @@ def test_a_run_goes_from_one_process_to_clusters_and_back(
     assert agent.global_timestep == 190
     assert agent.global_step == (1 + (190 - 50) // 8 if replays else 1 + 1 + 2)
     told = [one["not_exact"][len(before["not_exact"]) :] for before, one in itertools.pairwise(seen)]
-    assert "had 1 environments until timestep 50, and goes on in 4" in told[0][0]
-    assert ("; 10 timesteps of a rollout are left out" in told[0][0]) != replays
+    assert "had 1 environments until timestep 50, and continues in 4" in told[0][0]
+    assert ("; 10 timesteps of a partial rollout are dropped" in told[0][0]) != replays
     assert "actors (2 -> 3)" in told[1][-1]
-    assert f"had {lanes[2]} environments until timestep 170, and goes on in 2" in told[2][0]
+    assert f"had {lanes[2]} environments until timestep 170, and continues in 2" in told[2][0]
     assert len(agent.memory) == (190 if replays else 20)
 
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from axonrl.core.protocols import ArraySpec
 from axonrl.distributed import roles
-from axonrl.distributed.actor import Collecting, Collector
+from axonrl.distributed.actor import ActorSpec, Collector
 from axonrl.distributed.environment_recipes import EnvironmentRecipe
 from axonrl.distributed.message_chunks import leaves_of, messages
 from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
@@ -55,9 +55,7 @@ class Linear:
 def collector(length: int, actor: int = 0, n_step: int | None = 3, time_limit: int = 32) -> Collector:
     recipe = EnvironmentRecipe("CartPole-v1", {"max_episode_steps": time_limit})
     program: Any = Linear()
-    made = Collecting(
-        actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step=n_step, discount=GAMMA
-    )
+    made = ActorSpec(actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step=n_step, discount=GAMMA)
     return Collector(made)
 
 

@@ -87,7 +87,7 @@ def test_other_spaces_are_refused_before_the_first_step(tmp_path: Path) -> None:
 
 def test_a_model_that_predicts_one_array_where_the_space_has_several(tmp_path: Path) -> None:
     env = Counting(action_space=spaces.Dict({"left": Discrete(2), "right": Discrete(3)}))
-    with pytest.raises(ValueError, match=r"needs the predictions action/left, action/right; there is action$"):
+    with pytest.raises(ValueError, match=r"needs the predictions action/left, action/right; got action$"):
         agent(tmp_path).train(env, timesteps=2)
 
 
@@ -186,7 +186,7 @@ def test_predictions_and_extras_are_recorded(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("entropy", r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)"),
-        ("discount", "names 'discount', which labels have anyway"),
+        ("discount", "names 'discount', which is already a key of labels"),
     ],
 )
 def test_what_cannot_be_recorded(name: str, message: str, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_an_update_that_rightly_changes_nothing_is_not_said(tmp_path: Path, capl
 
 def test_without_a_model_dir_a_temporary_one_is_said(caplog: pytest.LogCaptureFixture) -> None:
     one = Agent(linear_model, ReplayMemory(100, 4), config=RunConfig(seed=0))
-    assert caplog.messages == [f"no model_dir given: this run is kept in {one.model_dir}"]
+    assert caplog.messages == [f"no model_dir given: saving this run in {one.model_dir}"]
     one.train(Counting(), timesteps=4)
     assert saved(one.model_dir) == [(0, 0, 0), (4, 0, 1)]
     other = Agent(linear_model)
@@ -289,7 +289,7 @@ def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
     memory = ReplayMemory(100, 4)
     agent(tmp_path / "a", memory).train(Counting(), timesteps=4)
     with pytest.raises(
-        ValueError, match=r"cannot be copied \(it is already built\), .* every Agent needs a memory of its own"
+        ValueError, match=r"cannot be copied \(it is already built\) .* every Agent needs a new memory of its own"
     ):
         agent(tmp_path / "b", memory).train(Counting(), timesteps=4)
 

@@ -47,7 +47,7 @@ def test_an_environment_that_fails_in_mid_episode(
     with pytest.raises(kind, match=message) as caught:
         one.train(env(faulty), 8, max_timesteps=40, hooks=[notes])
     row, before = num_envs - 1, (AT - 1) * num_envs
-    where = rf"environment {row}: seed {faulty.seeds[3]}, episode 3, timestep 1 of it; global_timestep {before}\)"
+    where = rf"environment {row}: seed {faulty.seeds[3]}, episode 3, timestep 1; global_timestep {before}\)"
     caught.match(where)
     assert caught.value.environment == row  # type: ignore[attr-defined]
     assert notes.events[-1][:2] == ("end", before)
@@ -69,7 +69,7 @@ def test_an_environment_that_fails_in_reset(tmp_path: Path) -> None:
             return result
 
     env = Tired(LENGTH)
-    match = r"Tired\.reset raised RuntimeError: too tired \(environment 0: seed \d+, episode 2, timestep 0 of it; glob"
+    match = r"Tired\.reset raised RuntimeError: too tired \(environment 0: seed \d+, episode 2, timestep 0; glob"
     with pytest.raises(BrokenEnvironmentError, match=match):
         agent(tmp_path).train(env, timesteps=20)
     assert saved(tmp_path) == [(0, 0, 0)]

@@ -178,7 +178,7 @@ def test_acting_evaluating_and_exporting_are_those_of_the_function(
     for name, array in theirs.predict(observations).items():
         np.testing.assert_array_equal(ours.predict(observations)[name], array)
     assert result["exported"] == ["README.md", "parity.json", "policy.json", "policy.tflite", "weights.safetensors"]
-    with pytest.raises(ValueError, match="is compiled for LiteRT, and ONNX is made from the function"):
+    with pytest.raises(ValueError, match="is compiled for LiteRT, but ONNX needs the function"):
         ours.export(folder / "onnx", formats="onnx")
     policy, again = Policy.load(folder / "exported"), theirs.export(folder / "again")
     np.testing.assert_array_equal(policy.act(observations), theirs.act(observations))
@@ -297,10 +297,10 @@ def test_a_program_that_depends_on_the_seed_is_compiled_for_one(tmp_path: Path) 
         return linear_model(features * (1.0 + (config.seed or 0)), labels, mode)
 
     one = agent(tmp_path / "run", model=scaled)
-    with pytest.raises(ValueError, match=r"for several seeds: with seed 1 it is another program than with seed 0"):
+    with pytest.raises(ValueError, match=r"for several seeds: with seed 1 its program is not that of seed 0"):
         one.compile(tmp_path / "compiled", "CartPole-v1", seeds=[0, 4])
     one.compile(tmp_path / "compiled", "CartPole-v1")
-    with pytest.raises(ValueError, match=r"for its one seed alone, since model_fn depends on it"):
+    with pytest.raises(ValueError, match=r"for its own seed only, since model_fn depends on it"):
         add_seeds(tmp_path / "compiled", [4], scaled)
 
 
@@ -311,7 +311,7 @@ def test_a_function_that_has_changed_makes_no_more_seeds(compiled: dict[str, Pat
         tf.random.uniform(())  # the second random op is now the third
         return recurrent(features, labels, mode, params, config)
 
-    with pytest.raises(ValueError, match=r"does not give the initial weights of .* any more: .*scale is another"):
+    with pytest.raises(ValueError, match=r"no longer gives the initial weights of .*scale differs for"):
         add_seeds(compiled["recurrent"], [9], changed)
 
 
@@ -390,7 +390,7 @@ def _own_op(spec: EstimatorSpec) -> EstimatorSpec:
     ("change", "message"),
     [
         (_exploring(Undescribed(1.0)), r"exploration Undescribed cannot be described: it has no attribute 'secret'"),
-        (_exploring(Halving(3.0)), r"its exploration Halving, made again from its arguments, is another"),
+        (_exploring(Halving(3.0)), r"its exploration Halving, rebuilt from its arguments, differs"),
         (
             _exploring(EpsilonGreedy(lambda t, ops=None: 0.5, Discrete(2))),
             r"the exploration EpsilonGreedy cannot be described: its epsilon: .* not one of axonrl's",
@@ -431,7 +431,7 @@ def test_a_program_serves_other_values_of_what_may_follow_a_schedule(compiled: d
     assert child.train(given("other", **other), case.env, 160, case.schedule) == expected
     assert child.train(given("same"), case.env, 160, case.schedule) != expected
     for refused in ({"entropy_coefficient": 0.0}, {"gae_lambda": 0.8}):
-        with pytest.raises(ArgumentError, match="clip, entropy_coefficient, learning_rate may have another value"):
+        with pytest.raises(ArgumentError, match="clip, entropy_coefficient, learning_rate may have other values"):
             given("refused", **refused)
     again = Agent(None, memories.BatchMemory(32, 32), tmp_path / "other", _config(5), compiled=program)
     assert again.params is not None
@@ -451,7 +451,7 @@ def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[s
         given().train("Acrobot-v1", 40, max_timesteps=50)
     with pytest.raises(ArgumentError, match="was compiled with params"):
         given(params={"hidden": [5]})
-    with pytest.raises(ValueError, match="compiled for LiteRT, and runtime='tensorflow' was given"):
+    with pytest.raises(ValueError, match="compiled for LiteRT, but runtime='tensorflow' was given"):
         given(runtime="tensorflow").train("CartPole-v1", 40, max_timesteps=50)
     CASES["dqn"].agent(tmp_path / "other").check("Acrobot-v1", 40)
     with pytest.raises(ArgumentError, match=r"compiled for other spaces than those of the run in .*other"):
@@ -501,10 +501,10 @@ def _edited(**change: Any) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_edited(format_version=2), "program.json is of format version 2, and this version of axonrl reads 1"),
-        (_edited(made_with={"ai-edge-litert": "0.1"}), "program.json was compiled with ai-edge-litert 0.1, and this"),
-        (_edited(variables=[]), "seed-5.safetensors does not hold the variables"),
-        (lambda text: text.replace(b'"seed": 2', b'"seed": 3'), "program.json is damaged, or was edited"),
+        (_edited(format_version=2), "program.json has format version 2, but this version of axonrl reads 1"),
+        (_edited(made_with={"ai-edge-litert": "0.1"}), "program.json was compiled with ai-edge-litert 0.1; this is"),
+        (_edited(variables=[]), "seed-5.safetensors does not contain the variables"),
+        (lambda text: text.replace(b'"seed": 2', b'"seed": 3'), "program.json is damaged or was edited"),
         (lambda text: b"[" * 100_000, "program.json is not JSON"),
     ],
 )
@@ -523,13 +523,11 @@ def test_weights_of_another_seed_are_refused(copied: Path) -> None:
     shutil.copy(weights / "seed-2.safetensors", weights / "seed-007.safetensors")
     (weights / "seed-8.safetensors").symlink_to("nowhere")
     assert read(copied).seeds() == [2, 5, 9]
-    with pytest.raises(
-        ValueError, match=r"seed-9.safetensors holds the weights .* of another seed. Delete it, and .*add"
-    ):
+    with pytest.raises(ValueError, match=r"seed-9.safetensors belongs to .* another seed. Delete it, and .*add"):
         Learner.load(copied, seed=9)
     content = (weights / "seed-5.safetensors").read_bytes()
     (weights / "seed-5.safetensors").write_bytes(content.replace(b'"F32"', b'"I32"', 1))
-    with pytest.raises(ValueError, match=r"seed-5.safetensors does not hold the variables"):
+    with pytest.raises(ValueError, match=r"seed-5.safetensors does not contain the variables"):
         Learner.load(copied, seed=5)
 
 
@@ -537,7 +535,7 @@ def test_nothing_but_a_compiled_program_is_written_over(copied: Path, tmp_path: 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     one = agent(tmp_path / "run")
-    with pytest.raises(ValueError, match=r"holds something else than a compiled program \(notes.txt\)"):
+    with pytest.raises(ValueError, match=r"holds something other than a compiled program \(notes.txt\)"):
         one.compile(tmp_path / "mine", "CartPole-v1")
     spaces = Box(-np.inf, np.inf, (4,), np.float32), Discrete(2)
     assert one.compile(copied, spaces, ReplayMemory(100, 4)) == copied

@@ -128,7 +128,7 @@ def test_what_sampling_notes_on_a_memory_is_forgotten(tmp_path: Path) -> None:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [text for text in caplog.messages if text.startswith("EVAL is left out")]
+    return [text for text in caplog.messages if text.startswith("EVAL is skipped")]
 
 
 def test_a_memory_that_cannot_be_sampled_is_left_out_and_said_once(
@@ -139,7 +139,7 @@ def test_a_memory_that_cannot_be_sampled_is_left_out_and_said_once(
     agent(tmp_path, ReplayMemory(1000, 5), model_fn).train(Counting(4), 5, 2, timesteps=8, hooks=hooks)
     assert [loss is None for loss in sees.found("eval_loss")] == [True, True, False, False]
     assert sees.found("episodes") == [1, 1, 1, 1]
-    assert said(caplog) == ["EVAL is left out of the evaluation at timestep 2: the memory cannot be sampled then"]
+    assert said(caplog) == ["EVAL is skipped in the evaluation at timestep 2: the memory cannot be sampled"]
 
 
 def test_a_rollout_is_evaluated_when_it_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -149,6 +149,6 @@ def test_a_rollout_is_evaluated_when_it_is_full(tmp_path: Path, caplog: pytest.L
     assert sees.timesteps == [4, 8, 12, 16, 20, 24]
     assert [loss is None for loss in sees.found("eval_loss")] == [True, False] * 3
     assert said(caplog) == [
-        "EVAL is left out of the evaluation at timestep 4: the memory cannot be sampled then"
-        " (it is full at multiples of its size only)"
+        "EVAL is skipped in the evaluation at timestep 4: the memory cannot be sampled"
+        " (it is full only at multiples of its size)"
     ]

@@ -134,7 +134,7 @@ def test_the_summary_in_numbers() -> None:
 
 def test_an_error_says_in_which_episode() -> None:
     env = Faulty(RuntimeError("out of coal"), at=6, length=4)
-    match = r"Faulty\.step raised RuntimeError: out of coal \(environment 0: seed 8, episode 1, timestep 1 of it; 1 ep"
+    match = r"Faulty\.step raised RuntimeError: out of coal \(environment 0: seed 8, episode 1, timestep 1; 1 ep"
     with pytest.raises(BrokenEnvironmentError, match=match):
         run_episodes(greedy, open_environment(env), [7, 8], None, Watchers())
     # In a vector environment, too.
@@ -207,7 +207,7 @@ def test_policy_best(tmp_path: Path) -> None:
 def test_an_untrained_model_can_be_evaluated_and_then_trained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = agent(tmp_path / "a")
     assert one.evaluate(Counting(4), episodes=2)["episode_return_mean"] == 10.0
-    assert caplog.messages[-1] == f"nothing has been trained in {tmp_path / 'a'}: its initial weights are evaluated"
+    assert caplog.messages[-1] == f"no training in {tmp_path / 'a'}: evaluating its initial weights"
     raised(ValueError, one.export, tmp_path / "exported", match="export needs a trained run")
     assert not (tmp_path / "a").exists()
     one.predict(OBSERVATIONS)
@@ -244,7 +244,7 @@ def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
     assert agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)["episodes"] == 2
     assert notes.facts["end"][0].reason == "enough"
     hooks = [At("begin", 0, lambda session: session.request_stop("enough"))]
-    with pytest.raises(ValueError, match="a hook stopped the evaluation before the first episode had finished"):
+    with pytest.raises(ValueError, match="a hook stopped the evaluation before the first episode finished"):
         agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)
 
 
@@ -316,5 +316,5 @@ def test_another_model_does_not_fit(tmp_path: Path) -> None:
         bias = tf.Variable(tf.zeros(2), name="bias")
         return EstimatorSpec(mode, {**predictions, "biased": predictions["values"] + bias})
 
-    with pytest.raises(ValueError, match=r"does not fit .*other: missing are 0001\.bias; it has 0000\.weights"):
+    with pytest.raises(ValueError, match=r"does not fit .*other: it lacks 0001\.bias and has 0000\.weights"):
         agent(tmp_path, model=other).predict(OBSERVATIONS)

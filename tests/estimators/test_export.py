@@ -99,7 +99,7 @@ def test_an_export_acts_as_the_agent_predicts(tmp_path: Path) -> None:
     assert (name, one["observations"], one["tolerance"]) == ("litert", {"random": 256}, 1e-4)
     assert one["largest_difference"] <= 1e-6
     assert one["outputs"]["action"] == one["outputs"]["first action"] == {"equal": 256, "ties": 0}
-    assert compared["played_note"] == "episodes are played where an ONNX model is exported"
+    assert compared["played_note"] == "episodes are played only for ONNX exports"
     assert "- Compared with the agent on 256 observations, on the machine" in (directory / "README.md").read_text()
     assert [path.name for path in directory.parent.iterdir()] == ["exported"]
     policy, expected = Policy.load(directory), made.predict(OBSERVATIONS)
@@ -132,9 +132,7 @@ def test_of_a_recurrent_model_two_steps_are_compared(tmp_path: Path, monkeypatch
     assert outputs["first action"]["equal"] == outputs["second action"]["equal"] == 256
     made.set_weights({name: 9 * array for name, array in made.get_weights().items()})  # so that the state counts
     monkeypatch.setattr(Policy, "_with_state", lambda self, features: [*features, *zeros(self, len(features[0]))])
-    with pytest.raises(
-        ValueError, match="the LiteRT policy, second step, differs from the agent: action is another in"
-    ):
+    with pytest.raises(ValueError, match="the LiteRT policy, second step, differs from the agent: action differs in"):
         made.export(tmp_path / "other")
 
 
@@ -194,7 +192,7 @@ def test_an_export_is_replaced_and_anything_else_is_refused(tmp_path: Path) -> N
     assert described(target)["trained"]["global_timestep"] == 30
     (target / "notes.txt").write_text("mine")
     for directory, found in ((target, "notes.txt"), (tmp_path / "run", "checkpoints, .*")):
-        with pytest.raises(ValueError, match=rf"holds something else than an export \({found}\): choose another"):
+        with pytest.raises(ValueError, match=rf"holds something other than an export \({found}\): choose another"):
             made.export(directory)
     with pytest.raises(ValueError, match="directory must be a path, got None"):
         made.export(cast(Any, None))
@@ -285,8 +283,8 @@ def test_vector_environments_that_share_statistics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "why"),
     [
-        (lambda: copies(2), "each environment had its own"),
-        (lambda: normalizing(Counting(), plain_clip), "something else may have come after it"),
+        (lambda: copies(2), "each environment has its own"),
+        (lambda: normalizing(Counting(), plain_clip), "other wrappers may follow it"),
     ],
 )
 def test_what_an_actor_cannot_normalise_is_refused(tmp_path: Path, env: Any, why: str) -> None:
@@ -323,7 +321,7 @@ def test_weights_that_are_elsewhere_than_described_are_refused(tmp_path: Path) -
     about = described(directory)
     about["program"]["placements"][0][1] += 4
     (directory / "policy.json").write_text(json.dumps(about))
-    raised(ValueError, Policy.load, directory, match="its weights are not where the description says")
+    raised(ValueError, Policy.load, directory, match="its weights do not match their placements")
 
 
 @pytest.mark.usefixtures("traced_anew")

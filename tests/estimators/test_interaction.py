@@ -190,7 +190,7 @@ def test_an_answer_to_an_action_that_a_checkpoint_cut_is_ignored(tmp_path: Path)
         interaction.session.save_checkpoint()
         interaction.observe(1.0, False, False, np.ones(2), 1)
         assert len(memory.rows) == 0
-        with pytest.raises(ArgumentError, match="lane 1 has no action in flight"):
+        with pytest.raises(ArgumentError, match="lane 1 has no pending action"):
             interaction.observe(1.0, False, False, np.ones(2), 1)
         interaction.act(np.zeros(2), 1)
         interaction.observe(2.0, False, False, np.ones(2), 1)
@@ -200,10 +200,10 @@ def test_an_answer_to_an_action_that_a_checkpoint_cut_is_ignored(tmp_path: Path)
 def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
     with agent(tmp_path, ListMemory(2)).interact(*SPACES, lanes=2) as interaction:
         interaction.act(np.zeros(2), 1)
-        with pytest.raises(ArgumentError, match="lane 1 has an action in flight: observe") as error:
+        with pytest.raises(ArgumentError, match="lane 1 has a pending action: call observe") as error:
             interaction.act(np.zeros((2, 2)), lanes=[0, 1])
         assert (error.value.argument, error.value.value) == ("lane", 1)
-        with pytest.raises(ArgumentError, match="lane 0 has no action in flight: act") as error:
+        with pytest.raises(ArgumentError, match="lane 0 has no pending action: call act") as error:
             interaction.observe(0.0, False, False, np.zeros(2))
         assert (error.value.argument, error.value.value) == ("lane", 0)
 

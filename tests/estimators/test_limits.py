@@ -194,8 +194,8 @@ def test_a_due_update_that_cannot_sample_is_skipped_and_said_once(
     with caplog.at_level(logging.WARNING, logger="axonrl"):
         one.train(Counting(), first_update=10, update_frequency=2, timesteps=12, hooks=[notes])
     assert notes.update_timesteps == [48, 50, 52]  # due at 42, 44 and 46, too
-    assert [r.getMessage() for r in caplog.records if "skipped" in r.getMessage()] == [
-        "updates are due, but the memory cannot fill a batch yet; they are skipped"
+    assert [r.getMessage() for r in caplog.records if "skipping" in r.getMessage()] == [
+        "skipping due updates: the memory cannot fill a batch yet"
     ]
 
 

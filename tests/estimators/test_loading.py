@@ -83,7 +83,7 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
     fresh = agent(tmp_path / "fresh")
     calls = (fresh.learning_curve, lambda: fresh.act(np.zeros(2)), lambda: fresh.predict(np.zeros((1, 2))))
     for call in (*calls, lambda: fresh.set_weights({})):
-        raised(ValueError, call, match=r"run, and .* holds none")
+        raised(ValueError, call, match=r"run, but .* holds none")
 
 
 class Unnamed(ReplayMemory):

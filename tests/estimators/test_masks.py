@@ -70,7 +70,7 @@ def test_all_actions_are_legal_from_the_first_to_the_last(tmp_path: Path) -> Non
 
 
 def test_a_row_without_a_legal_action_is_named(tmp_path: Path) -> None:
-    message = r"environment {0} has a mask without a legal action \(environment {0}: .* timestep 4 of it; "
+    message = r"environment {0} has a mask without a legal action \(environment {0}: .* timestep 4; "
     with pytest.raises(BrokenEnvironmentError, match=message.format(0)):
         agent(tmp_path / "one").train(Clock(4), timesteps=50)
     copies = SyncVectorEnv([Clock, lambda: Clock(4), Clock], autoreset_mode=AutoresetMode.DISABLED)

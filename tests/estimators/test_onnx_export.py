@@ -64,7 +64,7 @@ def test_it_computes_with_the_weights_of_the_policy(tmp_path: Path) -> None:
     assert about["inputs"] == {"observation": {"shape": [2], "dtype": "float32"}}
     assert about["opset"] == 18
     compared = parity(directory)
-    assert compared["played_note"] == "the run's environment is an object, of which run.json has not all"
+    assert compared["played_note"] == "the run's environment is an object, which run.json cannot fully describe"
     assert list(compared["formats"]) == ["litert", "onnx"]
     for one in compared["formats"].values():
         assert (one["observations"], one["tolerance"]) == ({"random": 256}, 1e-4)
@@ -100,7 +100,7 @@ def test_observations_are_normalised_inside(tmp_path: Path) -> None:
     seen[:, 0] = 0
     expected = seen @ made.get_weights()["0000.weights"]
     np.testing.assert_allclose(session(directory)(observation=raw)["values"], expected, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"describes no LiteRT program, only policy\.onnx"):
+    with pytest.raises(ValueError, match=r"has no LiteRT program, only policy\.onnx"):
         Policy.load(directory)
 
 
@@ -204,7 +204,7 @@ def test_a_model_that_acts_otherwise_is_not_kept(tmp_path: Path, monkeypatch: An
     made.set_weights({"0000.weights": np.array([[1, -1], [1, -1]], np.float32)})
     opposite = {"action": lambda tensor: 1 - tf.cast(tensor, tf.int64), "values": tf.identity}
     monkeypatch.setattr(onnx_conversion, "_finishing", lambda name, space: opposite[name])
-    with pytest.raises(ValueError, match=r"action is another in 256 of 256 observations: [01] instead of [01] in"):
+    with pytest.raises(ValueError, match=r"action differs in 256 of 256 observations: [01] instead of [01] in"):
         made.export(tmp_path / "exported", formats="onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -219,7 +219,7 @@ def gamma_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
 
 
 def test_an_op_that_onnx_lacks_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"gamma_model cannot be exported to ONNX: ONNX has no such op: Igamma$"):
+    with pytest.raises(ValueError, match=r"gamma_model cannot be exported to ONNX: ONNX lacks the ops: Igamma$"):
         trained(tmp_path / "run", gamma_model).export(tmp_path / "exported", formats="onnx")
     assert not (tmp_path / "exported").exists()
 

@@ -87,7 +87,7 @@ def test_a_first_update_that_was_given_does_not_wait(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "frequency", "said"),
     [
-        (sac, {}, ["update_frequency is 10; SAC's paper learns in every timestep"]),
+        (sac, {}, ["update_frequency is 10; SAC's paper updates at every timestep"]),
         (ddpg, {"update_frequency": 1}, []),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_training_without_an_update_or_a_limit_is_said(tmp_path: Path, caplog:
     agent(tmp_path / "b", BatchMemory(32), model=_constant_model).train(Counting(), timesteps=31)
     assert caplog.messages == [
         "no update will be made: training ends at timestep 20, and the first update is at timestep 50",
-        "no update will be made: training ends at timestep 31, and the BatchMemory is full, and learned from, after 32",
+        "no update will be made: training ends at timestep 31, and the BatchMemory is first full after 32",
     ]
     caplog.clear()
 
@@ -114,7 +114,7 @@ def test_a_training_without_an_update_or_a_limit_is_said(tmp_path: Path, caplog:
             session.request_stop("enough")
 
     agent(tmp_path / "c").train(Counting(), hooks=[Stop()])
-    assert caplog.messages == ["no limit given: training goes on until Ctrl-C, or until a hook stops it"]
+    assert caplog.messages == ["no limit given: training continues until Ctrl-C, or until a hook stops it"]
 
 
 def _constant_model(features: Any, labels: Any, mode: str) -> Any:

@@ -298,7 +298,7 @@ def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, ca
     hooks = [At("begin", 0, failing("no")), At("end", 0, lambda session: session.save_checkpoint())]
     raised(RuntimeError, agent(tmp_path).train, Counting(), timesteps=5, hooks=hooks, match="no")
     assert saved(tmp_path) == [(0, 0, 0)]
-    assert "no checkpoint is written: the run has failed" in caplog.messages
+    assert "no checkpoint is saved: the run has failed" in caplog.messages
 
 
 def ctrl_c(session: Any) -> None:
@@ -375,7 +375,7 @@ def test_train_refuses_a_subclass_whose_episodes_it_would_not_run(tmp_path: Path
 
     one, env = Twice(linear_model, ReplayMemory(1000, 4), tmp_path, RunConfig(seed=0)), Counting(3)
     for asked in (one.train, one.check):
-        refused = raised(ArgumentError, asked, env, match=r"^train does not call Twice\.run_episode, .* Agent\.inter")
+        refused = raised(ArgumentError, asked, env, match=r"^train does not call Twice\.run_episode: .* Agent\.inter")
         assert refused.argument == "run_episode"
     assert not (tmp_path / "run.json").exists()
     with one.session(env) as session:  # a loop of one's own may call it
@@ -396,12 +396,12 @@ def test_run_episode_wants_its_session_and_its_environment(tmp_path: Path) -> No
     one, other, env = agent(tmp_path / "a"), agent(tmp_path / "b"), Counting()
     with one.session(env) as session, other.session(env) as foreign:
         for given in ((Counting(), session), (env, foreign)):
-            with pytest.raises(ValueError, match=r"run_episode needs the session that agent\.session"):
+            with pytest.raises(ValueError, match=r"run_episode needs a session opened by agent\.session"):
                 one.run_episode(*given)
         raised(ValueError, one.train, env, timesteps=1, match="this Agent has a session open already")
         with pytest.raises(ValueError, match=r"3 timesteps \(first_update\) cannot fill a batch of 4"):
             one.run_episode(env, session, first_update=3)
-    raised(ValueError, one.run_episode, env, session, match="run_episode needs the session")
+    raised(ValueError, one.run_episode, env, session, match="run_episode needs a session")
     both, third = vector(Counting(), Counting()), agent(tmp_path / "c")
     with third.session(both) as session, pytest.raises(ValueError, match="this session has 2"):
         third.run_episode(both, session)
@@ -454,7 +454,7 @@ def test_save_policy_keeps_the_actor_s_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["last", "../best"])
 def test_a_policy_has_a_plain_name(name: str, tmp_path: Path) -> None:
     hook = At("after_timestep", 2, lambda session: session.save_policy(name, {}))
-    with pytest.raises(ValueError, match="a policy's name must be a file name without a folder"):
+    with pytest.raises(ValueError, match="a policy's name must be a plain file name"):
         agent(tmp_path).train(Counting(4), timesteps=6, hooks=[hook])
 
 

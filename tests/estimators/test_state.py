@@ -106,7 +106,7 @@ def test_a_state_of_two_lanes_goes_on_in_three() -> None:
 
 def test_another_memory_or_model_is_refused() -> None:
     content = fresh().state_dict()
-    with pytest.raises(ValueError, match="the checkpoint holds a ReplayMemory, the Agent was given a BatchMemory"):
+    with pytest.raises(ValueError, match="the checkpoint holds a ReplayMemory, but the Agent has a BatchMemory"):
         fresh(memory=BatchMemory(4)).load_state_dict(content)
     with pytest.raises(ValueError, match="bias are only in the checkpoint, slot only in the model"):
         fresh(names=("kernel", "slot")).load_state_dict(content)

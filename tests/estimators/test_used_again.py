@@ -123,7 +123,7 @@ def test_what_another_agent_recorded_is_not_lost(tmp_path: Path) -> None:
 
 def test_the_environment_of_the_training_is_not_evaluated_in_behind_a_wrapper_either(tmp_path: Path) -> None:
     env = Counting(7)
-    message = "evaluate was given the environment that is being trained in"
+    message = "evaluate was given the training environment"
     with pytest.raises(ValueError, match=message):
         agent(tmp_path / "a").train(env, 4, 4, timesteps=8, hooks=[EvaluationHook(10, 1, env=TimeLimit(env, 3))])
     both = vector(env, Counting(7))
@@ -198,7 +198,7 @@ def test_ctrl_c_in_the_middle_of_a_timestep_is_said(tmp_path: Path, caplog: pyte
     with pytest.raises(KeyboardInterrupt):
         agent(tmp_path).train(Interrupted(), 4, 1, timesteps=40)
     assert saved(tmp_path) == [(0, 0, 0)]
-    assert caplog.messages[-1] == "interrupted in the middle of a timestep: what came after the last checkpoint is lost"
+    assert caplog.messages[-1] == "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
 
 
 @pytest.mark.usefixtures("traced_anew")

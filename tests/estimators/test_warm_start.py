@@ -108,7 +108,7 @@ def test_from_a_file_and_from_weights(source: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> None:
-    message = r"head/kernel is float32\[3, 2\] there and float32\[3, 5\] here"
+    message = r"head/kernel is float32\[3, 2\] in the source, float32\[3, 5\] in the run"
     caught = raised(ArgumentError, started, tmp_path, source, actions=5, match=message)
     assert caught.argument == "warm_start"
     assert str(caught).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
@@ -199,7 +199,7 @@ def test_statistics_of_normalising_wrappers_are_taken(tmp_path: Path, caplog: py
         bare = Agent(linear_model, ReplayMemory(100, 4), tmp_path / "bare", QUIET, warm_start=one.get_weights())
         caplog.clear()
         bare.check(make("Shifted-v0", wrappers=["normalize_observation"]), 8)
-        said = "warm start: the source has no statistics; those of normalize_observation begin anew"
+        said = "warm start: the source has no statistics; those of normalize_observation start over"
         assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [said]
     finally:
         del gymnasium.registry["Shifted-v0"]
@@ -287,18 +287,23 @@ DENSE = "online/dense/kernel, online/dense/bias"
 @pytest.mark.parametrize(
     ("file", "variables", "network", "message"),
     [
-        ("model.keras", ".*", {"units": 5}, r"online/head/kernel, .*: float32\[3, 2\] there and float32\[3, 5\] here"),
+        (
+            "model.keras",
+            ".*",
+            {"units": 5},
+            r"online/head/kernel, .*: float32\[3, 2\] in the file, float32\[3, 5\] in the run",
+        ),
         ("weights.h5", ".*", {"last": "q"}, "online/q/kernel, online/q/bias, target/q/kernel, .*: not in the file"),
-        ("weights.h5", ".*", {"last": "dense"}, f"{DENSE}, .*: 2 layers of this name there, and 3 here"),
+        ("weights.h5", ".*", {"last": "dense"}, f"{DENSE}, .*: 2 layers of this name in the file, 3 in the run"),
         ("model.weights.h5", ".*/batch.*|.*/dense/.*", {}, None),
         ("model.keras", "(?!.*/new/).*", {"last": "new"}, None),
-        ("small.weights.h5", "online/head/.*", {}, "online/head/kernel, .*: 1 variables in the layer there"),
+        ("small.weights.h5", "online/head/.*", {}, "online/head/kernel, .*: 1 variables in the file's layer"),
         ("more.weights.h5", ".*", {}, "has layers that the new run lacks: critic; the new run has .*online/dense/"),
-        ("order.weights.h5", "online/dense/.*", {}, "several layers of this name, whose order the file does not tell"),
+        ("order.weights.h5", "online/dense/.*", {}, "several layers of this name, in unknown order"),
         ("model.keras", "nothing", {}, "'nothing' takes nothing from .*; it has .*dense.*; the new run has .*dense"),
         ("nowhere.keras", ".*", {}, "nowhere.keras does not exist"),
-        ("damaged.keras", ".*", {}, "cannot be read as a file of Keras: File is not a zip file"),
-        ("damaged.h5", ".*", {}, "cannot be read as a file of Keras: .*file signature not found"),
+        ("damaged.keras", ".*", {}, "cannot be read as a Keras file: File is not a zip file"),
+        ("damaged.h5", ".*", {}, "cannot be read as a Keras file: .*file signature not found"),
     ],
 )
 def test_what_of_a_file_of_keras_does_not_fit_is_listed(

@@ -70,7 +70,7 @@ def test_more_actors_than_processors(
 ) -> None:
     monkeypatch.setattr(explain, "processors", lambda: 4)
     told = [one["message"] for one in explained(tmp_path, memory, cluster=cluster)["warnings"]]
-    they_share = f"actors and shards want {wanted} processors, and there are 4: they share them"
+    they_share = f"actors and shards want {wanted} processors but share 4"
     assert told == ([] if wanted is None else [they_share])
 
 

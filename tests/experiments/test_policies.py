@@ -167,7 +167,7 @@ def test_a_run_learns_from_the_file_resumes_and_goes_on_in_the_environment(
             "",
             "an export cannot be written to {0}/file/sub: {0}/file is not a folder. Choose another directory.",
         ),
-        ("run", "", "run holds something else than an export"),
+        ("run", "", "run holds something other than an export"),
         ("new", "[1]", "run.json is damaged: it holds a list, not a mapping. Restore it from a copy, or train the run"),
     ],
 )

@@ -113,7 +113,7 @@ async def _coroutine(session: Any, facts: Any) -> None: ...
 @pytest.mark.parametrize(
     ("hooks", "message"),
     [
-        ([object()], "object is not a hook: it has none of the events begin, before_episode"),
+        ([object()], "object is not a hook: it defines none of the events begin, before_episode"),
         ([Hook], r"got the class Hook, expected Hook\(\.\.\.\)"),
         (Hook(), "hooks must be a sequence of hooks, got <axonrl.hooks.hook.Hook"),
         ([types.SimpleNamespace(begin=3)], r"SimpleNamespace\.begin must be a method \(session, facts\), got 3"),

@@ -87,7 +87,7 @@ def test_a_video_that_cannot_be_written_does_not_end_the_run(session: Any, caplo
 
     session.record_video = fails
     run(VideoHook(5), session, range(1, 6))
-    assert caplog.messages == ["no video of timestep 5 was written: no space left"]
+    assert caplog.messages == ["cannot write the video of timestep 5: no space left"]
 
 
 def decoded(path: Path) -> tuple[Any, str]:
@@ -203,7 +203,7 @@ NO_PYGAME = gymnasium.error.DependencyNotInstalled("pygame is not installed")
         (Counting(), Rendered("rgb_array", np.zeros((4, 4))), "Rendered renders float64[4, 4], where an image uint8"),
         (Counting(), Fails(RuntimeError("no display")), "Fails cannot render rgb_array: RuntimeError: no display"),
         (Counting(), Fails(NO_PYGAME), "DependencyNotInstalled: pygame is not installed; pip install"),
-        (TRAINED, TRAINED, "the environment that is being trained in"),
+        (TRAINED, TRAINED, "the training environment"),
     ],
 )
 def test_environments_without_images(env: Any, recorded: Any, message: str, tmp_path: Path) -> None:

@@ -243,6 +243,6 @@ def test_a_model_without_td_errors_is_refused(tmp_path: Path) -> None:
         return dataclasses.replace(linear_model(features, labels, mode), td_error=None)
 
     memory = ReplayMemory(100, 8, sampler="prioritized")
-    with pytest.raises(ValueError, match="this ReplayMemory draws by TD errors, and the TRAIN spec has none"):
+    with pytest.raises(ValueError, match="this ReplayMemory samples by TD errors, but the TRAIN spec has none"):
         agent(tmp_path, memory, model_fn).train("CartPole-v1", 20, timesteps=40)
     assert list(tmp_path.glob("checkpoints/*")) == []

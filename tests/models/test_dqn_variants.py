@@ -118,5 +118,5 @@ def test_only_training_is_noisy_and_it_resumes_exactly(tmp_path: Path) -> None:
     assert {int(one.act(SEEN, explore=True)) for _ in range(40)} == {0, 1}
     policy = Policy.load(one.export(tmp_path / "exported"))
     assert policy.act(SEEN) == predicted["action"][0]
-    with pytest.raises(ValueError, match="Noisy explores by noise that the model draws while it trains"):
+    with pytest.raises(ValueError, match="Noisy explores by noise in the model during training"):
         policy.act(SEEN, explore=True)

@@ -68,7 +68,7 @@ def test_conversions_that_lose_nothing(key: str, value: Any, expected: Any) -> N
 )
 def test_numbers_that_do_not_fit_are_refused(key: str, value: Any) -> None:
     with pytest.raises(
-        ValueError, match=rf"^batch\['{key}'\] has numbers that \w+\[2\] cannot hold, got {value.dtype}\[2\]$"
+        ValueError, match=rf"^batch\['{key}'\] has values that \w+\[2\] cannot hold, got {value.dtype}\[2\]$"
     ):
         BatchBoundary(SPECS).arrays(batch(**{key: value}))
 

@@ -283,7 +283,7 @@ def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
     policy.reset(np.array([False, True]))
     assert policy.act(batch).tolist() == [2, 2]
     with pytest.raises(
-        ValueError, match=r"the recurrent state is that of 2 episodes, and 1 observations were given: call reset"
+        ValueError, match=r"the recurrent state is for 2 episodes, but 1 observations were given: call reset"
     ):
         policy.act(floats([1, 0]))
     raised(ValueError, policy.reset, [0, 1], match=r"mask must be bool \[2\], got int64 \[2\]")
@@ -306,7 +306,7 @@ def test_other_weights(box: Path) -> None:
     ("weights", "message"),
     [
         ({}, r"unknown \[\], missing \['0000.bias'\]"),
-        ({"0000.bias": np.zeros(2, np.float32)}, r"0000.bias of .* is float32\(\), given was float32\(2,\)"),
+        ({"0000.bias": np.zeros(2, np.float32)}, r"0000.bias of .* must be float32\(\), got float32\(2,\)"),
         ({"0000.bias": np.float32(np.nan)}, r"the weight 0000.bias of .* has NaN or infinity"),
     ],
 )
@@ -343,7 +343,7 @@ TWO = [dataclasses.replace(ACTION, name=name) for name in ("b", "a")]
     [
         ([ACTION], [0, -1], r"observation must be in 0 .. 8, got \[0, -1\]"),
         ([ACTION], 2**40, "observation has values that int32 cannot hold"),
-        (TWO, {"b": 1}, "observation must have the parts a, b, got b"),
+        (TWO, {"b": 1}, "observation must have the entries a, b, got b"),
         (TWO, {"a": 1, "b": [1, 0]}, r"differ in batch size .*: {'a': None, 'b': 2}"),
     ],
 )
@@ -366,8 +366,8 @@ def test_an_action_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         (Discrete(3, dtype=np.uint8), [1, 258], r"action \[1, 258\] is not in 0 .. 2"),
         (MultiBinary(2), [[1, 0], [256, 1]], r"is not in 0 .. 1"),
         (MultiDiscrete([3, 2], dtype=np.int8), [[1, 0], [NO_LEGAL_ACTION, 1]], "observation 1 has a mask without a"),
-        (Discrete(3), [0.0, 1.5], r"is float64 \[\], and the Discrete action space takes integers \[\]"),
-        (Box(-1, 1, (2,)), [[0, 1], [1, 1]], r"is int32 \[2\], and the Box action space takes floats \[2\]"),
+        (Discrete(3), [0.0, 1.5], r"is float64 \[\], but the Discrete action space takes integers \[\]"),
+        (Box(-1, 1, (2,)), [[0, 1], [1, 1]], r"is int32 \[2\], but the Box action space takes floats \[2\]"),
     ],
 )
 def test_no_cast_makes_an_action_of_what_is_none(space: Any, actions: Any, message: str) -> None:
@@ -398,7 +398,7 @@ def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, dama
     expected = {
         "missing": f"{path} cannot be read: No such file",
         "truncated": f"{path} is damaged: it has {len(content) // 2} bytes instead of {len(content)}",
-        "changed": f"{path} is damaged: it does not have the SHA-256",
+        "changed": f"{path} is damaged: its SHA-256 differs",
     }
     content[len(content) // 2] ^= 1
     path.unlink()
@@ -413,10 +413,10 @@ def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, dama
     ("text", "message"),
     [
         (None, "policy.json cannot be read .*: is this the right directory?"),
-        ("[]", "policy.json is something else: its format must be"),
+        ("[]", "policy.json is not of format"),
         (
             '{"format": "axonrl policy", "format_version": 2}',
-            "is of format version 2, and this version of axonrl reads 1",
+            "has format version 2, but this version of axonrl reads 1",
         ),
         (
             '{"format": "axonrl policy", "format_version": 1, "normalization_note": "each had its own"}',

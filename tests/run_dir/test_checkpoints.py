@@ -147,7 +147,7 @@ def of_another_version(path: Path) -> None:
 
 DAMAGE = [
     ("arrays.safetensors", truncate, r"arrays.safetensors has \d+ bytes instead of \d+"),
-    ("arrays.safetensors", flip, r"arrays.safetensors does not have the SHA-256 that was written"),
+    ("arrays.safetensors", flip, r"the SHA-256 of arrays.safetensors has changed"),
     ("state.json", Path.unlink, r"state.json cannot be read: No such file"),
     ("manifest.json", of_another_version, "has the format_version 3: this version of axonrl reads 1 and 2"),
     ("manifest.json", truncate, r"manifest.json is not JSON"),
@@ -210,7 +210,7 @@ def test_a_checkpoint_under_another_name_is_damaged(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     folder = store.save(counted(1))
     folder.rename(folder.with_name("checkpoint-00000005"))
-    raised(CheckpointError, store.load, match=r"checkpoint-00000005: manifest.json is that of checkpoint 1")
+    raised(CheckpointError, store.load, match=r"checkpoint-00000005: manifest.json belongs to checkpoint 1")
 
 
 def test_all_damaged_is_an_error_that_lists_each_with_its_damage(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_all_damaged_is_an_error_that_lists_each_with_its_damage(tmp_path: Path)
     caught = raised(CheckpointError, store.load)
     first, *lines = str(caught).split("\n")
     assert first == f"every checkpoint in {tmp_path / 'checkpoints'} is damaged:"
-    assert lines[0] == "  checkpoint-00000003: arrays.safetensors does not have the SHA-256 that was written"
+    assert lines[0] == "  checkpoint-00000003: the SHA-256 of arrays.safetensors has changed"
     assert lines[1] == "  checkpoint-00000002: manifest.json cannot be read: No such file or directory"
     assert lines[2].startswith("  checkpoint-00000001: state.json has ")
 

@@ -55,7 +55,7 @@ def test_the_picture(tmp_path: Path, episodes: int, evaluation: dict[str, float]
 def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     write(tmp_path, [1.0])
     (tmp_path / ".learning_curve.png.tmp").mkdir()  # whoever is root may write into any other folder
-    error = raised(CheckpointError, learning_curve, tmp_path, match=r"Draw it from a copy of .* that can be written to")
+    error = raised(CheckpointError, learning_curve, tmp_path, match=r"Use a writable copy of")
     assert f"{tmp_path / 'learning_curve.png'} cannot be written: Is a directory" in str(error)
 
 

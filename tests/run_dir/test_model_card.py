@@ -67,13 +67,13 @@ def test_the_evaluation_at_the_end_of_the_run_is_told_first(
     assert [line.startswith(at_the_end) for line in told] == [True, False][not is_told :]
     (tmp_path / EVALUATIONS).unlink()
     alone = model_card({**DESCRIBED, "policy": policy}, tmp_path)
-    assert ("No evaluation of this policy is recorded in its run." in alone) == (not is_told)
+    assert ("The run has no recorded evaluation of this policy." in alone) == (not is_told)
 
 
 def test_where_observations_are_normalised_is_told_of_each_file() -> None:
     onnx = {"opset": 18, "inputs": {"observation": {"shape": [2], "dtype": "float32"}}}
-    litert = "`policy.tflite` takes normalised observations: `Policy` normalises, with the statistics in `policy.json`"
-    inside = "`policy.onnx` normalises inside, and takes what the environment returns"
+    litert = "`policy.tflite` takes normalised observations: `Policy` applies the statistics in `policy.json`"
+    inside = "`policy.onnx` takes the environment's observations, and normalises them itself"
     normalises = {**DESCRIBED, "normalization": {"kind": "NormalizeObservation"}}
     for described, told in (
         ({**DESCRIBED, "onnx": onnx}, "none"),
@@ -98,7 +98,7 @@ def test_how_closely_each_file_acts_like_the_agent_is_told() -> None:
 def test_a_policy_without_a_run(tmp_path: Path) -> None:
     onnx = {"opset": 18, "inputs": {"observation/eye": {"shape": [2], "dtype": "uint8"}}}
     card = model_card({**DESCRIBED, "onnx": onnx, "program": None}, None)
-    assert card.startswith("# my.module:model on an environment of the user's own\n")
+    assert card.startswith("# my.module:model on a user's own environment\n")
     assert '"observation/eye": ...,  # batch of observations: uint8 [B, 2]' in card
     assert '"state/h": ...,  # zeros where episodes begin, then next_state: float32 [B, 8]' in card
     assert "| observations | Dict of eye: Box [2] uint8 |" in card

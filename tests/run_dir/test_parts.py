@@ -69,7 +69,7 @@ def test_items_that_no_part_holds(tmp_path: Path) -> None:
     raised(CheckpointError, store.open, match=r"no part holds the items 9 \.\. 9 of a")
     manifest["files"]["../other"] = manifest["files"]["state.json"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    raised(CheckpointError, store.open, match="names other files than a checkpoint has")
+    raised(CheckpointError, store.open, match="names files that a checkpoint does not have")
 
 
 def test_the_format_on_disk(tmp_path: Path) -> None:

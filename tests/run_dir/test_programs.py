@@ -69,7 +69,7 @@ def test_another_key_is_said_and_made_again(run: Path, caplog: pytest.LogCapture
     assert caplog.messages == []
     assert cache("actor", "new", returning(b"new one")) == b"new one"
     path = run / "litert" / "actor.safetensors"
-    assert caplog.messages == [f"{path} is of another model or of other versions, and is made again"]
+    assert caplog.messages == [f"{path} is for another model or other versions and will be converted again"]
     assert cache("actor", "new", never) == b"new one"
 
 
@@ -114,7 +114,7 @@ def test_no_flipped_bit_gives_another_program(
         assert found == (b"made again" if made else CONTENT)
         assert len(caplog.messages) == len(made)
         if place // 8 >= len(whole) - len(CONTENT):
-            assert caplog.messages == [f"{path} is damaged, and is made again: its content is not what was written"]
+            assert caplog.messages == [f"{path} is damaged and will be converted again: its content has changed"]
 
 
 @pytest.mark.parametrize("obstacle", ["a file for the folder", "a folder for the file", "disk full"])
@@ -130,7 +130,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     for _ in range(2):
         caplog.clear()
         assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
-        assert said(caplog, logging.WARNING)[-1].startswith("the converted program is not kept in ")
+        assert said(caplog, logging.WARNING)[-1].startswith("the converted program cannot be cached in ")
 
 
 def raising(error: Exception) -> Any:
@@ -273,8 +273,8 @@ def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setattr(programs, "save_arrays", raising(PermissionError(30, "Read-only file system")))
     assert agent(tmp_path).evaluate(Counting(), 2) == expected
-    assert [message for message in said(caplog, logging.WARNING) if "not kept" in message] == [
-        f"the converted program is not kept in {tmp_path / 'litert'}: [Errno 30] Read-only file system"
+    assert [message for message in said(caplog, logging.WARNING) if "cannot be cached" in message] == [
+        f"the converted program cannot be cached in {tmp_path / 'litert'}: [Errno 30] Read-only file system"
     ]
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -168,5 +168,5 @@ def test_what_is_refused(make: Any, message: str, trace: Make, batch_specs: Make
 
 def test_train_comes_first(trace: Make, batch_specs: Make) -> None:
     program = trace(online_and_target)
-    with pytest.raises(RuntimeError, match="takes over TRAIN's variables and batches: trace TRAIN first"):
+    with pytest.raises(RuntimeError, match="uses TRAIN's variables and batches: trace TRAIN first"):
         program.trace_eval()

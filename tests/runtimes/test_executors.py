@@ -150,10 +150,10 @@ GIVEN: dict[str, Any] = {"0.kernel": np.zeros((4, 8), np.float32), "1.count": np
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({**GIVEN, "9.other": 0}, "not the weights of it: unknown ['9.other'], missing []; it has 0.kernel, 1.count"),
+        ({**GIVEN, "9.other": 0}, "not the weights of it: unknown ['9.other'], missing []; expected 0.kernel, 1.count"),
         ({"1.count": GIVEN["1.count"]}, "unknown [], missing ['0.kernel']; it has"),
-        ({**GIVEN, "0.kernel": np.zeros((8, 4), np.float32)}, "of it is float32(4, 8), given was float32(8, 4)"),
-        ({**GIVEN, "1.count": np.zeros((), np.int32)}, "1.count of it is int64(), given was int32()"),
+        ({**GIVEN, "0.kernel": np.zeros((8, 4), np.float32)}, "of it must be float32(4, 8), got float32(8, 4)"),
+        ({**GIVEN, "1.count": np.zeros((), np.int32)}, "1.count of it must be int64(), got int32()"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(weights: dict[str, Any], message: str) -> None:
@@ -259,7 +259,7 @@ def test_weights_begin_as_tensorflows_are(trace: Make) -> None:
 def test_what_is_not_a_program_is_refused(damage: Make, trace: Make) -> None:
     program = trace(scaling)
     content = convert({"act": program.predict.function}, list(program.store.variables().values()))
-    with pytest.raises(ValueError, match="LiteRT does not take this program"):
+    with pytest.raises(ValueError, match="LiteRT cannot load this program"):
         lite_executor(program, None, damage(content))
 
 

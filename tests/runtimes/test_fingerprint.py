@@ -89,7 +89,7 @@ def test_what_was_made_outside_counts_by_its_contents() -> None:
 def test_a_table_from_outside_has_no_digest() -> None:
     keys = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1]), tf.constant([1, 0]))
     table: Any = tf.lookup.StaticHashTable(keys, 0)
-    message = r"uses a resource \(a lookup table, say\) that was made outside of model_fn"
+    message = r"uses a resource \(such as a lookup table\) made outside model_fn"
     with pytest.raises(ConversionError, match=message):
         digest(lambda x, v, w: table.lookup(tf.cast(x, tf.int32)))
 

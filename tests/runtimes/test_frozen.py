@@ -99,7 +99,7 @@ def test_a_weight_may_be_unused_or_used_twice(trace: Trace) -> None:
 
 
 def test_what_cannot_be_frozen_is_refused(trace: Trace) -> None:
-    with pytest.raises(ConversionError, match=r"no floats cannot be frozen: 0000.count int32"):
+    with pytest.raises(ConversionError, match=r"not floats cannot be frozen: 0000.count int32"):
         freeze(trace(counting), keeping)
 
 
@@ -115,7 +115,7 @@ def test_the_same_model_with_other_weights_needs_no_other_program(program: Progr
 
 def test_an_actor_without_weights_says_so(trace: Trace) -> None:
     actor = FrozenActor(freeze(trace(spare), keeping), ["action", "values"], None)
-    with pytest.raises(ValueError, match="set_weights comes before act"):
+    with pytest.raises(ValueError, match="call set_weights before act"):
         actor.act(np.ones((1, 4), np.float32))
 
 

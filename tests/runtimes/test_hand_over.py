@@ -75,7 +75,7 @@ def test_a_layer_in_a_closure(trace: Make, batch_specs: Make) -> None:
     message = "creates sgd/iteration int64() as its variable number 0, where mode 'predict' created own/kernel"
     with pytest.raises(ValueError, match=re.escape(message) + ".*build layers inside model_fn"):
         trace(model_fn).trace_train(batch_specs(8))
-    with pytest.raises(ValueError, match="in mode 'predict' uses the variable own/kernel:0 that it did not create"):
+    with pytest.raises(ValueError, match="in mode 'predict' uses the variable own/kernel:0, which it did not create"):
         trace(model_fn)  # it is built by now
 
 
@@ -86,7 +86,7 @@ def test_a_variable_created_outside(trace: Make) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         return predict(call(features))
 
-    with pytest.raises(ValueError, match="uses the variable outside:0 that it did not create: build layers inside"):
+    with pytest.raises(ValueError, match="uses the variable outside:0, which it did not create: build layers inside"):
         trace(model_fn)
 
 
@@ -130,7 +130,7 @@ def test_keras_random_numbers_without_a_generator_of_their_own(trace: Make) -> N
         return predict(features + keras.random.normal([4]))
 
     for _ in range(2):  # Keras keeps what the first trace made
-        with pytest.raises(ValueError, match=r"use axonrl\.noise, or give keras.random a SeedGenerator that is made"):
+        with pytest.raises(ValueError, match=r"use axonrl\.noise, or pass keras.random a SeedGenerator made"):
             trace(model_fn)
     keras.utils.clear_session()
 

@@ -68,13 +68,13 @@ def test_a_wrong_next_state_is_refused(following: Make, message: str, trace: Mak
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         trace(model_fn)
     declared = "{'h': ArraySpec(shape=(3,), dtype=dtype('float32'))}"
-    assert f"it must return the next state, {declared} as it declared; " in str(caught.value)
+    assert f"it must return the next state, as declared: {declared}; " in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (lambda x: {"h": tf.zeros([1, 3])}, "state['h'] must have the shape [B, ...]"),
+        (lambda x: {"h": tf.zeros([1, 3])}, "state['h'] must have shape [B, ...]"),
         (lambda x: {"h": None}, "state['h'] must be a tensor, got None"),
         (lambda x: [x], "state must be a mapping of names to tensors"),
     ],

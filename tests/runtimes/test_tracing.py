@@ -80,7 +80,7 @@ def test_variables_that_cannot_fit_are_refused(of_keras: bool, trace: Make, monk
         return predict(keras.layers.Dense(2)(features) if of_keras else linear(features)[1])
 
     monkeypatch.setattr("axonrl.runtimes.tracing.variables.physical_memory", lambda: 31)
-    with pytest.raises(ValueError, match=r"creates \S+ float32\(4, 2\); its variables need 32 bytes then, .* has 31: "):
+    with pytest.raises(ValueError, match=r"creates \S+ float32\(4, 2\); its variables would need 32 bytes, .* 31: "):
         trace(model_fn)
 
 
@@ -158,8 +158,8 @@ def test_what_train_must_not_return(returned: dict[str, Any], message: str, trac
             lambda x: {"action": {"a": x}, "action/a": x},
             "predictions has 'action/a', which is also a part of its 'action'",
         ),
-        (lambda x: {"action": x[0]}, "predictions['action'] must have the shape [B, ...]"),
-        (lambda x: {"action": tf.reshape(x, [tf.shape(x)[0], -1])}, "predictions['action'] must have the shape"),
+        (lambda x: {"action": x[0]}, "predictions['action'] must have shape [B, ...]"),
+        (lambda x: {"action": tf.reshape(x, [tf.shape(x)[0], -1])}, "predictions['action'] must have shape"),
         (lambda x: {"action": tf.numpy_function(lambda y: y, [x], tf.float32)}, "got <unknown>"),
     ],
 )

@@ -102,7 +102,7 @@ def test_what_tensorflow_itself_refuses_shows_nothing(made: Make) -> None:
 def test_what_only_litert_refuses_is_caught(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     program, train, content = made()
     monkeypatch.setattr("axonrl.policies.lite_executor.LiteRTExecutor.act", _refuse)
-    with pytest.raises(ConversionError, match=r"^LiteRT cannot run what it was converted to: no$"):
+    with pytest.raises(ConversionError, match=r"^LiteRT cannot run the converted program: no$"):
         try_out(program, train, content)
 
 
