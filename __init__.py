@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 # Absolute names only, and only inside functions: the repository root is this package, and a relative import executed
-# here breaks pytest's collection of a root that it takes for a plain folder.
+# here breaks pytest's collection, which takes the root for a plain folder.
 if TYPE_CHECKING:
     from axonrl import noise as noise
     from axonrl.core.protocols import EstimatorSpec as EstimatorSpec
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from axonrl.estimators.warm_start import WarmStart as WarmStart
     from axonrl.version import __version__ as __version__
 
-# An editable install finds the package by a link (setup.py). Its modules have their files' own paths all the same, for
-# tracebacks and breakpoints. Where pytest takes the root for a plain folder, there is no path.
+# An editable install finds the package through a link (setup.py). Resolve it, so that tracebacks and breakpoints show
+# the files' own paths. Where pytest takes the root for a plain folder, there is no path.
 if "__path__" in globals():
     __path__ = [os.path.realpath(folder) for folder in __path__]
 

@@ -1,4 +1,4 @@
-"""Errors that axonrl raises beside Python's own: what programs catch, and what their own parts raise."""
+"""Errors that axonrl raises beside Python's own, for programs to catch and for their own parts to raise."""
 
 from .core.errors import (
     ArgumentError,

@@ -1,6 +1,6 @@
 """Schedules: numbers that change with timesteps (exploration) or updates (learning rates).
 
-It takes a number or an array of them, and inside a traced ``model_fn`` a tensor::
+A schedule takes a number or an array, and inside a traced ``model_fn`` a tensor::
 
     schedule = Linear(start=1.0, stop=0.05, duration=10_000)
     schedule(5_000)                                                               # 0.525
@@ -9,8 +9,7 @@ It takes a number or an array of them, and inside a traced ``model_fn`` a tensor
 The host computes in float64, the graph in float32. Time ``t`` starts at 0 and counts timesteps or updates; so does
 ``duration``, which is at least 1. After ``duration`` a schedule stays at ``stop``. Invalid fields are ArgumentErrors.
 
-With ``over="run"`` time is the run's progress instead: the share of its limit that is reached, from 0 to 1, and so is
-``duration``::
+With ``over="run"`` both time and ``duration`` are shares of the run instead, from 0 to 1::
 
     Linear(start=1e-3, stop=0.0, duration=1.0, over="run")(labels["progress"])
 """

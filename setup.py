@@ -1,7 +1,7 @@
-"""How ``pip install --editable`` finds the package, which is the repository's root; all else is in setup.cfg.
+"""Make ``pip install --editable`` find the package, which is the repository's root; all else is in setup.cfg.
 
-For ``package_dir = axonrl = .`` setuptools installs an import hook, which type checkers and editors do not run. What
-they read is the path of a folder, so there is one that holds a link by the package's name: ``.build/axonrl -> ..``.
+For ``package_dir = axonrl = .`` setuptools installs an import hook, which type checkers and editors do not run. They
+read the path of a folder, so one holds a link with the package's name: ``.build/axonrl -> ..``.
 """
 
 import sys
@@ -11,7 +11,7 @@ from setuptools import setup
 
 
 def link() -> bool:
-    """Make the link; False where the system allows none, as Windows without its developer mode."""
+    """Make the link; False where the system allows none, such as Windows without developer mode."""
     path = Path(".build", "axonrl")
     try:
         path.parent.mkdir(exist_ok=True)

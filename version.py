@@ -1,3 +1,3 @@
-"""The version, alone in a file that setup.cfg can read without importing anything."""
+"""The version, in a file of its own that setup.cfg reads without importing anything."""
 
 __version__ = "0.1.0"

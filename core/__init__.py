@@ -1,1 +1,1 @@
-"""What every room imports: errors, checks, protocols, schedules, and the inputs of a trace. Loads no TensorFlow."""
+"""Shared by every room: errors, checks, protocols, schedules, and the inputs of a trace. Loads no TensorFlow."""

@@ -44,7 +44,7 @@ def _as_float(value: Real) -> float:
 
 
 def count(name: str, value: Any, *, at_most: int = INT64_MAX) -> int:
-    """An integer of at least 1, as :func:`integer` has it; ``1e4`` is one."""
+    """An integer of at least 1, by the rules of :func:`integer`; ``1e4`` is one."""
     return integer(name, value, at_least=1, at_most=at_most)
 
 
@@ -81,7 +81,7 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 
 
 def nearest(value: Any, choices: Iterable[str]) -> str | None:
-    """The choice most similar to a value, but rather one that begins with it; else the one that it is short for.
+    """The choice most similar to a value: preferably one that begins with it, else one that it abbreviates.
 
     Returns:
         None if none is near.
@@ -97,7 +97,7 @@ def _initials(name: str) -> str:
 
 
 def all_finite(array: Any) -> bool:
-    """Whether all numbers of a float array are finite. Searching for a zero byte beats ``all()`` on short arrays."""
+    """Whether all numbers of a float array are finite. A search for a zero byte beats ``all()`` on short arrays."""
     return 0 not in np.isfinite(array).tobytes()
 
 
@@ -110,16 +110,17 @@ def shortened(value: object) -> str:
 def _text(write: Any, value: object) -> str:
     try:
         text: str = write(value)
-    except Exception:  # an integer of more digits than Python writes, or an object of the user's
+    except Exception:  # an integer with more digits than Python writes, or a user's object
         kind = type(value).__name__
         text = f"{kind} of {value.bit_length():,} bits" if isinstance(value, int) else f"{kind} without a text"
     return text
 
 
 def plain(value: Any) -> Any:
-    """NumPy's numbers, truth values, texts and arrays as Python's values and lists, as JSON has them.
+    """Convert NumPy's numbers, booleans, strings and arrays to Python values and lists, for JSON.
 
-    Also inside of dictionaries, lists and tuples. Anything else, and what holds nothing of NumPy's, is the very object.
+    Dictionaries, lists and tuples are converted too. Anything else, or a container without NumPy values, is returned
+    itself.
     """
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if value.dtype.kind in "biufU" else value
@@ -133,7 +134,7 @@ def plain(value: Any) -> Any:
 
 
 def is_json(value: Any) -> bool:
-    """Does JSON hold this value, but for tuples as tuples?"""
+    """Whether JSON can hold this value; a tuple counts as a list."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_json(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -144,7 +145,7 @@ def is_json(value: Any) -> bool:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory that this machine has; None where the system does not say."""
+    """Bytes of this machine's memory; None where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

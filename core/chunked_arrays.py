@@ -1,7 +1,7 @@
-"""Streams: arrays that are saved and loaded piece by piece, so that a checkpoint writes only what is new.
+"""Streams: arrays that are saved and loaded piece by piece, so that a checkpoint writes only new items.
 
-A memory whose state is large hands over streams in the place of arrays (:func:`as_views`, :func:`kept`). What a name
-and a number stand for never changes: so what one checkpoint holds, the next one need not write again.
+A memory with a large state returns streams instead of arrays (:func:`as_views`, :func:`kept`). A series' name and an
+item's number never come to mean another item, so that a checkpoint need not repeat items of the one before.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _VIEWS: contextvars.ContextVar[bool] = contextvars.ContextVar("axonrl_views", de
 class Piece(NamedTuple):
     """The items ``begin`` .. ``end - 1`` of a series.
 
-    ``read(a, b)`` returns those of a .. b - 1, [b - a, ...]; a view or a copy. A series that has a name never holds
-    another item under the same number, in any process; without a name (``""``) nothing is known of it.
+    ``read(a, b)`` returns the items a .. b - 1, [b - a, ...]; a view or a copy. A series with a name never holds
+    another item under the same number, in any process; one without a name (``""``) gives no such promise.
     """
 
     series: str
@@ -38,7 +38,7 @@ class Stream:
 
     Args:
         spec: shape and dtype of an item.
-        pieces: what it consists of.
+        pieces: its items, in order.
     """
 
     def __init__(self, spec: ArraySpec, pieces: Iterable[Piece]) -> None:
@@ -73,7 +73,7 @@ class Stream:
 
     @property
     def series(self) -> list[tuple[str, int, int]]:
-        """Name, begin and end of what it consists of; pieces that continue each other count as one."""
+        """Name, begin and end of each series; adjacent pieces of one series count as one."""
         joined: list[tuple[str, int, int]] = []
         for series, begin, end, _ in self.pieces:
             if joined and joined[-1][0] == series and joined[-1][2] == begin:
@@ -111,7 +111,7 @@ class Stream:
 
 @contextlib.contextmanager
 def as_views() -> Iterator[None]:
-    """While this lasts, :func:`kept` copies nothing."""
+    """Make :func:`kept` return views instead of copies in this context."""
     token = _VIEWS.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Errors that axonrl raises on purpose, and how any error is told where nobody sees a traceback."""
+"""Errors that axonrl raises on purpose, and the message of any error where nobody sees a traceback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MissingKeyError(ArgumentError, KeyError):
 
 
 class NotCompilableError(ValueError):
-    """A model works, and ``Agent.compile`` cannot write it: it runs in TensorFlow alone. The message says why."""
+    """A valid model that ``Agent.compile`` cannot write: it runs in TensorFlow only. The message says why."""
 
 
 class _LocatedError(Exception):
@@ -55,7 +55,7 @@ class NonFiniteError(_LocatedError, ArithmeticError):
 
 
 class ClusterError(RuntimeError):
-    """A training on several processes cannot go on: actors fail, or nothing moves. The message says who waits."""
+    """A training on several processes cannot continue: actors fail, or nothing moves. The message names who waits."""
 
 
 class CheckpointError(RuntimeError):
@@ -63,9 +63,9 @@ class CheckpointError(RuntimeError):
 
 
 _EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, ClusterError, NonFiniteError)
-"""Errors whose text says what is wrong without their type."""
+"""Errors whose text is enough without their type."""
 _MAX_TEXT: Final = 2000
-"""Characters of an error in a message: it may quote a value of any length."""
+"""Characters of an error that a message shows: it may quote a value of any length."""
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """In messages of Keras."""
 _ROOT: Final = f"{Path(__file__).resolve().parent.parent}{os.sep}"
@@ -75,15 +75,15 @@ _GENERATED: Final = "__autograph_generated_file"
 
 
 def is_expected(error: BaseException) -> bool:
-    """Does the text of an error say what is wrong without its type?"""
+    """Whether an error's text says what is wrong without its type."""
     text = str(error)  # TensorFlow raises an error of its own where a disk is full
     return bool(text) and (isinstance(error, _EXPECTED) or os.strerror(errno.ENOSPC) in text)
 
 
 def message_of(error: BaseException) -> str:
-    """An error in one paragraph, for who sees no traceback: its text, its type if unexpected, the place in user's code.
+    """An error in one paragraph, for readers without a traceback: text, type if unexpected, place in the user's code.
 
-    What a cluster says stays in lines of its own.
+    A ClusterError keeps its lines.
     """
     text = str(error).strip() if isinstance(error, ClusterError) else " ".join(_COLOURS.sub("", str(error)).split())
     if isinstance(error, OSError) and error.strerror:  # without its number
@@ -97,12 +97,12 @@ def message_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str | None:
-    """Where a user's own code failed: ``"model.py:12, in model_fn"``, with the file as seen from the current folder.
+    """Place in a user's own code that failed: ``"model.py:12, in model_fn"``, relative to the current folder.
 
-    That is the innermost frame of a traceback that is neither axonrl's, nor Python's, nor an installed package's.
+    The innermost frame of the traceback that belongs neither to axonrl, nor to Python, nor to an installed package.
 
     Returns:
-        None if no such code took part.
+        None if there is no such frame.
     """
     chain: list[BaseException] = []
     following: BaseException | None = error
@@ -123,13 +123,13 @@ class Frame(NamedTuple):
 
     @property
     def is_users(self) -> bool:
-        """Is it neither axonrl's, nor Python's, nor an installed package's, nor that of generated code?"""
+        """Whether it belongs neither to axonrl, nor to Python, nor to an installed package, nor to generated code."""
         is_library = self.file.startswith((_ROOT, _PYTHON)) or _INSTALLED.search(self.file) is not None
         return not (is_library or self.file.startswith("<") or _GENERATED in self.file)
 
 
 def place_in(frames: Iterable[Frame]) -> str | None:
-    """The place of the first frame that is a user's, in the form of :func:`place_of`."""
+    """Place of the first frame of a user's, in the form of :func:`place_of`."""
     found = next((frame for frame in frames if frame.is_users), None)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What the fields of a JSON file are: one table for each file that axonrl reads, and errors that name the field.
+"""Types of the fields of JSON files: one table for each file that axonrl reads, and errors that name the field.
 
 A table is a :data:`Kind` made of others::
 
@@ -16,20 +16,21 @@ from .checks import INT64_MAX, choice, did_you_mean, flag, shortened
 from .errors import ArgumentError
 
 Kind: TypeAlias = "Callable[[str, Any], object]"
-"""Checks the value of a field: takes the field's name, for the message, and the value; ArgumentError if it is none."""
+"""Check of a field: takes the field's name, for the message, and the value; raises ArgumentError."""
 _DTYPES: Final = ("bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)), "float16", "float32", "float64")
 
 
 def check(where: object, value: Any, kind: Kind) -> None:
-    """Check what a file holds.
+    """Check a file's content.
 
     Args:
         where: the file, for the message; empty where the caller names it.
         value: its content.
-        kind: what it must be.
+        kind: its type.
 
     Raises:
-        ArgumentError: it is not; names file and field. ``argument`` is the field: ``"action.space.n"``.
+        ArgumentError: the content has another type; names file and field. ``argument`` is the field:
+            ``"action.space.n"``.
     """
     prefix = f"{where}: " if where else ""
     try:
@@ -55,13 +56,13 @@ def text(name: str, value: Any) -> None:
 
 
 def scalar(name: str, value: Any) -> None:
-    """A number, also NaN, a truth value or a string."""
+    """A number, NaN included, a boolean or a string."""
     if not isinstance(value, int | float | str):
         _refuse(name, "a number or text", value)
 
 
 def number(name: str, value: Any) -> None:
-    """A number, also NaN or infinity."""
+    """A number, NaN and infinity included."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse(name, "a number", value)
 
@@ -74,13 +75,13 @@ def real(name: str, value: Any) -> None:
 
 
 def mapping(name: str, value: Any) -> None:
-    """Names with any values."""
+    """A mapping of names to any values."""
     if not isinstance(value, dict):
         _refuse(name, "a mapping", value)
 
 
 def dtype(name: str, value: Any) -> None:
-    """The name of a NumPy dtype of numbers or truth values."""
+    """The name of a numeric or boolean NumPy dtype."""
     choice(name, value, _DTYPES)
 
 
@@ -100,12 +101,12 @@ def one_of(*choices: str) -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """What ``kind`` is, or null."""
+    """A value of ``kind``, or null."""
     return lambda name, value: None if value is None else kind(name, value)
 
 
 def each(kind: Kind) -> Kind:
-    """Names, each with what ``kind`` is."""
+    """A mapping of names to values of ``kind``."""
 
     def check(name: str, value: Any) -> None:
         mapping(name, value)
@@ -116,7 +117,7 @@ def each(kind: Kind) -> Kind:
 
 
 def listed(kind: Kind) -> Kind:
-    """A list of what ``kind`` is."""
+    """A list of values of ``kind``."""
 
     def check(name: str, value: Any) -> None:
         if not isinstance(value, list):
@@ -128,7 +129,7 @@ def listed(kind: Kind) -> Kind:
 
 
 def row(*kinds: Kind) -> Kind:
-    """A list of as many values, each of its own kind."""
+    """A list with one value of each of these kinds, in order."""
 
     def check(name: str, value: Any) -> None:
         if not isinstance(value, list) or len(value) != len(kinds):
@@ -140,12 +141,12 @@ def row(*kinds: Kind) -> Kind:
 
 
 def fields(needed: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None, others: Kind | None = None) -> Kind:
-    """Names with a kind of their own.
+    """A mapping whose names have a kind each.
 
     Args:
-        needed: those that there must be.
-        optional: those that may be missing.
-        others: what any further ones are; None: there are no others.
+        needed: required names.
+        optional: names that may be missing.
+        others: kind of any further names; None refuses them.
     """
     known = {**needed, **(optional or {})}
 
@@ -171,7 +172,7 @@ def _below(name: str, key: str) -> str:
 shape: Final = listed(whole())
 """The sizes of an array."""
 spec: Final = fields({"shape": shape, "dtype": dtype})
-"""Shape and dtype of an array, as :class:`axonrl.core.protocols.ArraySpec` has them."""
+"""Shape and dtype of an array; see :class:`axonrl.core.protocols.ArraySpec`."""
 
 
 def _number(name: str, value: Any) -> None:
@@ -180,13 +181,13 @@ def _number(name: str, value: Any) -> None:
 
 
 def array(name: str, value: Any, sizes: Sequence[int] | None = None, kind: Kind = _number) -> None:
-    """Nested lists, all of one shape; or one value, which stands for all.
+    """Nested lists of one shape; or one value, which stands for all.
 
     Args:
-        name: of the field.
+        name: the field's name.
         value: its value.
-        sizes: the shape of the lists; None if any will do.
-        kind: of each value; by default a number, where infinity is ``"inf"``.
+        sizes: the shape of the lists; None accepts any.
+        kind: kind of each value; by default a number, where infinity is ``"inf"``.
     """
     if not isinstance(value, list):
         sizes = ()
@@ -194,7 +195,7 @@ def array(name: str, value: Any, sizes: Sequence[int] | None = None, kind: Kind 
 
 
 def _sizes(value: Any) -> list[int]:
-    """Of nested lists, as the first ones have them."""
+    """Sizes of nested lists, read from the first of each."""
     return [len(value), *_sizes(value[0] if value else None)] if isinstance(value, list) else []
 
 

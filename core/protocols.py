@@ -26,14 +26,14 @@ ArrayTree: TypeAlias = "Array | Mapping[str, Array]"
 ACTION_MASK: Final = "action_mask"
 """The prediction, bool [N, A], that tells explorations which actions are legal."""
 NO_LEGAL_ACTION: Final = -(2**31)
-"""What stands for the action of a row whose mask has no legal one; environments refuse it."""
+"""Stands for the action of a row whose mask allows none; environments refuse it."""
 MOST_LANES: Final = 65_536
-"""Environments of a run, or lanes of a caller: each has seeds, episodes and states of its own."""
+"""Maximum number of a run's environments, or of a caller's lanes; each has seeds, episodes and states of its own."""
 ACHIEVED_GOAL: Final = "achieved_goal"
 DESIRED_GOAL: Final = "desired_goal"
 """The parts of observations of goal environments that hindsight exchanges, as Gymnasium-Robotics calls them."""
 State: TypeAlias = "Mapping[str, Any]"
-"""What ``state_dict`` returns: strings to arrays, JSON values or further such mappings, never pickled objects."""
+"""Result of ``state_dict``: strings to arrays, JSON values or further such mappings, never pickled objects."""
 
 
 class Modes:
@@ -74,17 +74,17 @@ class RunConfig:
         save_checkpoints_secs: seconds between checkpoints; ``None`` disables checkpoints by time.
         save_checkpoints_steps: updates (``global_step``) between checkpoints.
         save_checkpoints_episodes: finished episodes between checkpoints.
-        save_checkpoints_at_evaluations: also write one at each evaluation during training, which has the very policy
+        save_checkpoints_at_evaluations: also write a checkpoint at each evaluation during training, with the policy
             that was evaluated; not where a caller owns the loop (``Agent.interact``), whose episodes it would cut.
         keep_checkpoint_max: number of the newest checkpoints to keep.
-        keep_checkpoint_every_n_hours: hours after which a further checkpoint is kept for good, beside the newest ones;
+        keep_checkpoint_every_n_hours: hours between checkpoints that are kept permanently, beside the newest ones;
             ``None`` keeps none.
         save_summary_steps: updates between two summaries of loss and metrics.
-        progress: show how far a training is: a bar on a terminal, a line every few seconds elsewhere.
+        progress: show the progress of a training: a bar on a terminal, a line every few seconds elsewhere.
         runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
             (LiteRT for small programs that convert, by a rule on ops and shapes). Fixed when a run starts.
         observation_space: one environment's space; set by the Agent before it calls ``model_fn``.
-        action_space: likewise.
+        action_space: one environment's action space; also set by the Agent.
 
     Raises:
         ArgumentError: a value is invalid.
@@ -127,7 +127,7 @@ RUNTIMES: Final = ("auto", "tensorflow", "litert")
 
 
 class ClusterLike(Protocol):
-    """What ``Agent.train`` hands a training over to, where it is to run on several processes."""
+    """Runs a training on several processes for ``Agent.train``."""
 
     def train(self, trainer: Any, model: Any, env: Any, hooks: Sequence[Any], schedule: Any, goal: Any) -> None:
         """Train; the arguments are the Agent's trainer and model, and what ``Agent.train`` was given."""
@@ -138,11 +138,10 @@ class Exploration(Protocol):
     """The behaviour policy: turns a model's predictions into actions. NumPy, on the host.
 
     Optional methods: ``reset(mask)`` (``mask`` bool [N]: environments that start an episode), ``level(timestep) ->
-    float`` (how much it explores, for reports: epsilon, a standard deviation), ``state_dict()`` with
+    float`` (amount of exploration, for reports: epsilon, a standard deviation), ``state_dict()`` with
     ``load_state_dict(state)``, ``act_for(predictions, timestep, rng, lanes)`` (a call for some of the environments, of
-    policies with ``reset``: rows k of the predictions and of what it returns belong to ``lanes[k]``), and, with an
-    attribute ``over = "run"``, ``follow(progress)`` (the share of the run that is done, in 0 .. 1, told before each
-    call).
+    policies with ``reset``: row k of the predictions and of the result belongs to ``lanes[k]``), and, with an
+    attribute ``over = "run"``, ``follow(progress)`` (called before each action with the run's progress, in 0 .. 1).
     """
 
     def __call__(
@@ -242,7 +241,7 @@ Episode: TypeAlias = Mapping[str, ArrayTree]
 
 
 def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
-    """The arrays of an episode by their names; those of Dict observations are called ``observation/position``."""
+    """The arrays of an episode by name; arrays of Dict observations have names such as ``observation/position``."""
     if isinstance(tree, Mapping):
         for key, part in tree.items():
             yield from named_arrays(part, f"{name}/{key}" if name else str(key))
@@ -251,7 +250,7 @@ def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
 
 
 class EnvironmentView(Protocol):
-    """What a memory may know of the environment that fills it."""
+    """The environment that fills a memory, as far as the memory may see it."""
 
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
@@ -267,44 +266,43 @@ class EnvironmentView(Protocol):
 class Memory(Protocol):
     """Where transitions are stored. The Agent uses these methods and attributes and no others.
 
-    A *lane* is one stream of experience: an environment, or a caller's own. ``step`` and ``extend`` get observations
-    that nobody changes afterwards. In a lane, a transition continues the episode of the one before if its
-    ``observation`` equals that one's ``next_observation``, which neither terminated nor was truncated; anything else
-    begins another episode, and n-step returns and rollouts do not go across. A single environment hands over the same
-    array object then, which saves the comparison. Where the rows of ``mask`` are False nothing happens in these lanes:
-    they advance at rates of their own.
+    A *lane* is one stream of experience: an environment, or a caller's own. Observations given to ``step`` and
+    ``extend`` are not changed afterwards. A transition continues the episode of the one before in its lane if its
+    ``observation`` equals that one's ``next_observation``, and that one neither terminated nor was truncated; otherwise
+    it begins another episode, which n-step returns and rollouts do not cross. A single environment passes the same
+    array object then, which saves the comparison. Lanes whose row of ``mask`` is False stay as they are: lanes may
+    advance at different rates.
 
     ``specs`` maps each transition key (``observation, action, reward, terminated, truncated, next_observation`` and
     the recorded ones) to the :data:`SpecTree` of one environment's value. For a Dict observation the value is a
-    dictionary of arrays. Each environment is a *lane*: a stream of its own, never mixed with others by what spans
-    several timesteps.
+    dictionary of arrays. Nothing that spans several timesteps mixes lanes.
 
     An optional method, used where present: ``trust_identity()``, called once after ``build`` by a caller that does not
     change an array after storing it, except when an episode has ended. Within an episode, an ``observation`` that is
     the very object of the last ``next_observation`` is then unchanged. Without this call nothing follows from identity.
 
     Further optional methods, used where present. ``place_in(folder)`` is called before ``build`` and names the run
-    folder, for files of the memory's own. ``trial_copy()`` returns a memory of the same settings that is not built and
-    has no such files, to look at a batch of; without it, ``copy.deepcopy`` makes that one.
+    folder, for files of the memory's own. ``trial_copy()`` returns a memory with the same settings that is not built
+    and has no such files, to inspect a batch; without it, ``copy.deepcopy`` makes that memory.
 
-    A checkpoint is written before the memory changes again. While its content is put together, inside of
+    A checkpoint is written before the memory changes again. For a checkpoint, inside
     :func:`axonrl.core.chunked_arrays.as_views`, ``state_dict`` may return views of arrays, and a
-    :class:`axonrl.core.chunked_arrays.Stream` for what stays as it is once it is stored: of that a checkpoint writes
-    only what is new. :func:`axonrl.core.chunked_arrays.kept` makes the difference. ``load_state_dict`` then gets
-    streams that read from the checkpoint's files.
+    :class:`axonrl.core.chunked_arrays.Stream` for items that never change once stored: the checkpoint writes only the
+    new ones. :func:`axonrl.core.chunked_arrays.kept` returns a view there and a copy elsewhere. ``load_state_dict``
+    then gets streams that read from the checkpoint's files.
 
     Another optional method: ``use_environment(view)``, called before ``build``, and again for each further environment,
-    with an :class:`EnvironmentView`. It is for memories that ask the environment something, such as what rewards other
-    goals would have had.
+    with an :class:`EnvironmentView`. For memories that ask the environment something, such as the rewards of other
+    goals.
 
-    An optional attribute: ``needs_td_error``. A model whose TRAIN spec has no ``td_error`` is refused where it is true.
+    An optional attribute: ``needs_td_error``. If true, a model whose TRAIN spec has no ``td_error`` is refused.
     """
 
     batch_size: int
     is_rollout: bool
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """Allocate; once, before training. ``ValueError`` with the number of bytes if it does not fit."""
+        """Allocate; called once, before training. ``ValueError`` with the number of bytes if it does not fit."""
 
     def step(self, **transition: Any) -> None:
         """Store one transition of the only environment; values without a batch axis, which may change afterwards."""
@@ -313,7 +311,7 @@ class Memory(Protocol):
         """Store one vector step; row i is environment i. Where ``mask`` [N] is False nothing is stored in that lane."""
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+        """Whether ``count`` stored timesteps would fill a batch; ``None`` counts those stored now."""
 
     def sample(self) -> Mapping[str, ArrayTree]:
         """A batch: the transition keys, ``discount`` (gamma to the n; 0 on termination), and perhaps ``weight``."""
@@ -330,4 +328,4 @@ class Memory(Protocol):
         """Everything needed to continue exactly, without the generator (the Agent saves that)."""
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""

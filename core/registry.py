@@ -51,7 +51,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "final_values": "axonrl.hooks:FinalValuesHook",
         "progress": "axonrl.hooks:ProgressHook",
     },
-    "exploration": {},  # those of axonrl have names of their own in explorations/description.py
+    "exploration": {},  # axonrl's own are named in explorations/description.py
     "tracker": {
         "polyaxon": "axonrl.experiments.polyaxon.tracker:PolyaxonServer",
         "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
@@ -89,7 +89,7 @@ def find(kind: str, name: str) -> Any:
 
 @functools.cache
 def _entries(read: Callable[..., Iterable[EntryPoint]], wanted: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """The entry points of a group: to read those of all packages takes longer than to prepare a short run."""
+    """The entry points of a group, cached: reading those of all packages takes longer than preparing a short run."""
     return tuple(read(group=wanted))
 
 
@@ -99,7 +99,7 @@ def group(kind: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """The short names of a kind, sorted: built-in ones and those of installed packages."""
+    """The short names of a kind, sorted: built-in ones, and ones of installed packages."""
     return sorted({*_built_in(kind), *(entry.name for entry in entry_points(group=group(kind)))})
 
 
@@ -188,6 +188,6 @@ def _attribute(module: Any, qualname: str) -> Any:
 
 
 def _sources(module: str) -> list[Path]:
-    """The file of one of axonrl's modules; for a package, those of the modules in it. Nothing is imported."""
+    """The file of one of axonrl's modules; for a package, the files of its modules. Nothing is imported."""
     place = _PACKAGE.joinpath(*module.split(".")[1:])
     return sorted(place.glob("*.py")) if place.is_dir() else [place.with_suffix(".py")]

@@ -1,4 +1,4 @@
-"""Standard error: one line where something slow begins, and not what libraries write to it on their own."""
+"""Import of TensorFlow: announced if it is slow, and without the lines that its libraries write to standard error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 
 _logger = logging.getLogger("axonrl")
 _users: list[int] = []
-"""The process that has used TensorFlow first: this one, or one that it was forked from."""
+"""The process that used TensorFlow first: this one, or one that it was forked from."""
 
 
 def announce(text: str) -> None:
-    """Say at once that something slow begins: in the log, where somebody reads that, or else on a terminal."""
+    """Announce that something slow begins: in the log if it has a handler, else on a terminal."""
     if _logger.isEnabledFor(logging.INFO) and _logger.hasHandlers():
         _logger.info(text)
     elif sys.stderr is not None and sys.stderr.isatty():
@@ -25,9 +25,9 @@ def announce(text: str) -> None:
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow without the lines that its libraries print; they are printed if the import fails.
+    """Import TensorFlow without the lines that its libraries print; they are shown if the import fails.
 
-    TF_CPP_MIN_LOG_LEVEL is set to 3, unless it is set: errors of its C++ libraries are still shown.
+    Sets TF_CPP_MIN_LOG_LEVEL to 3 unless it is set; fatal errors of the C++ libraries are still shown.
     """
     if "tensorflow" in sys.modules:
         return
@@ -46,11 +46,11 @@ def load_tensorflow() -> None:
 
 
 def use_tensorflow() -> None:
-    """To be called before TensorFlow runs or traces anything.
+    """Record that this process uses TensorFlow; call before anything runs or is traced.
 
     Raises:
-        RuntimeError: this process was forked from one that has used TensorFlow: its threads are missing here, so that
-            TensorFlow would wait for them for ever.
+        RuntimeError: this process was forked from one that has used TensorFlow, whose threads are missing here:
+            TensorFlow would wait for them forever.
     """
     if not _users:
         _users.append(os.getpid())
@@ -64,13 +64,13 @@ def use_tensorflow() -> None:
 
 @contextlib.contextmanager
 def stderr_aside() -> Iterator[Callable[[], str]]:
-    """What C++ libraries write to standard error while this is open is kept aside.
+    """Set aside what C++ libraries write to standard error in this context.
 
     Neither Python's ``sys.stderr`` nor TF_CPP_MIN_LOG_LEVEL reaches what they write
     (https://github.com/tensorflow/tensorflow/issues/100442).
 
     Yields:
-        a function that returns what was kept so far.
+        a function that returns the text written so far.
     """
     if sys.stderr is not None:
         sys.stderr.flush()

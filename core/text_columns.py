@@ -1,4 +1,4 @@
-"""Texts in the width of a terminal: the middle of a long one is left out, and those that differ still do."""
+"""Tables in the width of a terminal: long texts lose their middle, and different texts stay different."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, TextIO
 
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 LEAST: Final = 10
-"""Characters that a text of a column has at least; where that is too wide, columns are left out."""
+"""Minimum width of a column; where that is too wide, columns are left out."""
 HEADING: Final = 12
-"""A heading of so many is whole."""
+"""Headings up to this length are never shortened."""
 _ANY: Final = 10_000
 _NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?( ± [\d.,]+)?|\d{4}-\d\d-\d\dT[\d:]+Z")
 """A number, one with its deviation, or a time."""
@@ -20,9 +20,9 @@ _MOST_NAMED: Final = 5
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading, and its texts, each with ``least`` characters if it has more.
+    """A column of a table: a heading, and texts that keep at least ``least`` characters.
 
-    One that is ``whole`` is never shortened or left out.
+    A ``whole`` column is never shortened or left out.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
     @property
     def narrowest(self) -> int:
-        """The width below which it says nothing; numbers are whole in any case."""
+        """The smallest useful width; numbers are never shortened."""
         if self.whole:
             return self.natural
         texts = (len(text) if _NUMBER.fullmatch(text) else min(len(text), self.least) for text in self.texts)
@@ -46,12 +46,12 @@ class Column(NamedTuple):
 
 
 def room_of(stream: TextIO) -> int:
-    """The columns of a terminal; for a file or another program as many as are needed."""
+    """Width of a terminal; practically unlimited for a file or another program."""
     return shutil.get_terminal_size().columns if stream.isatty() else _ANY
 
 
 def shortened(text: str, width: int) -> str:
-    """At most as many characters: the beginning and the end of a longer text."""
+    """A text of at most ``width`` characters: the beginning and the end of a longer one."""
     if len(text) <= width:
         return text
     tail = max((width - 1) // 2, 0)
@@ -59,7 +59,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def told_apart(texts: Sequence[str], width: int) -> list[str]:
-    """At most as many characters of each, which are different where the texts are; numbers are whole."""
+    """Shorten texts to ``width`` so that different ones stay different; numbers are never shortened."""
     cut = {text: text if _NUMBER.fullmatch(text) else shortened(text, width) for text in texts}
     for same in [[text for text in cut if cut[text] == one] for one, many in Counter(cut.values()).items() if many > 1]:
         first = next((place for place, one in enumerate(zip(*same, strict=False)) if len(set(one)) > 1), 0)
@@ -74,14 +74,14 @@ def told_apart(texts: Sequence[str], width: int) -> list[str]:
 
 
 def fitted(columns: Sequence[Column], room: int, gap: int = 2, *, across: bool = False) -> tuple[list[Column], str]:
-    """The columns as they fit beside each other, and a sentence about those that do not.
+    """Fit columns into a line, and return a sentence about those left out.
 
     Args:
-        columns: long texts are shortened, those of the widest first; where that does not suffice, the last columns are
-            left out. The first one stays.
-        room: how many characters a line may have.
-        gap: those between two columns.
-        across: texts are told apart in their row, and not in their column; the first column has the rows' headings.
+        columns: long texts are shortened, the widest first; where that does not suffice, the last columns are left out.
+            The first one stays.
+        room: characters of a line.
+        gap: characters between two columns.
+        across: keep texts different within their row instead of their column; the first column has the rows' headings.
     """
     shown, left_out = list(columns), list[str]()
     while (cap := _cap(shown, room - gap * (len(shown) - 1))) is None:
@@ -102,14 +102,14 @@ def fitted(columns: Sequence[Column], room: int, gap: int = 2, *, across: bool =
 
 
 def _headings(names: Sequence[str], width: int) -> list[str]:
-    """Names, in several lines where they have several words and are too long."""
+    """Names; a long one of several words takes several lines."""
     words = list(dict.fromkeys(word for name in names for word in name.split()))
     brief = dict(zip(words, told_apart(words, width), strict=True))
     return ["\n".join(brief[word] for word in name.split()) if len(name) > width else name for name in names]
 
 
 def _cap(columns: Sequence[Column], room: int) -> int | None:
-    """The most characters that a text may have so that all columns fit; None where that is not enough to read."""
+    """Largest width of a text with which all columns fit; None where that is too little to read."""
     widths = [(column.natural, column.narrowest) for column in columns]
     caps = range(max(full for full, _ in widths), LEAST - 1, -1)
     return next((cap for cap in (*caps, LEAST) if sum(max(low, min(full, cap)) for full, low in widths) <= room), None)

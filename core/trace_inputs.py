@@ -22,7 +22,7 @@ _Supplier = TypeVar("_Supplier")
 
 
 class Supply(Generic[_Supplier]):
-    """A kind of input: inside of ``with supply(supplier)``, ``current`` is the supplier; elsewhere None."""
+    """A kind of input: inside ``with supply(supplier)``, ``current`` is the supplier; elsewhere None."""
 
     def __init__(self, name: str) -> None:
         self._current: ContextVar[_Supplier | None] = ContextVar(name, default=None)
@@ -44,7 +44,7 @@ class Supply(Generic[_Supplier]):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One noise input: what distribution, what shape."""
+    """One noise input: its distribution and shape."""
 
     kind: str
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class Request:
 
     @property
     def dtype(self) -> type[np.float32] | type[np.int32]:
-        """Of the array that ``draw`` returns."""
+        """Dtype of the array that ``draw`` returns."""
         return np.int32 if self.kind == "permutation" else np.float32
 
     def draw(self, rng: np.random.Generator) -> Array:
@@ -107,7 +107,7 @@ def permutation(n: int) -> tf.Tensor:
     """A random permutation of 0 .. n - 1, int32 [n].
 
     Args:
-        n: how many.
+        n: number of elements.
 
     Raises:
         ValueError: outside a trace, or ``n`` below 1.
@@ -120,12 +120,12 @@ def number(name: str, value: float) -> Any:
 
     Args:
         name: its name among the ``params`` that the run was given.
-        value: as it stands there.
+        value: its value there.
 
     Returns:
-        In TRAIN, where ``params`` has this value under this name, an input of the program: a float32 scalar tensor.
-        Everywhere else the value, which becomes a constant: in other modes, where the value is the default of a
-        parameter that was not given, or where it was computed.
+        In TRAIN, if ``params`` has this value under this name, an input of the program: a float32 scalar tensor.
+        Otherwise the value itself, which becomes a constant: in other modes, for the default of a parameter that was
+        not given, or for a computed value.
     """
     supplier = supply_numbers.current
     return value if supplier is None else supplier(name, value)

@@ -1,6 +1,7 @@
 """Actions for environments: checked, clipped, and cast to the dtype of the action space.
 
-Actions of Dict and Tuple spaces come as flat dictionaries of arrays, and leave as the space nests them.
+Actions of Dict and Tuple spaces are flat dictionaries of arrays on the way in, and nested like the space on the way
+out.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from . import spaces
 
 
 class ArrayActions:
-    """Turns a batch of actions [N, ...] into arguments of ``env.step``. The only place where actions are clipped.
+    """Converts a batch of actions [N, ...] to arguments of ``env.step``. The only place where actions are clipped.
 
     Args:
         space: one environment's action space, which is neither a Dict nor a Tuple.
-        spec: of one action.
+        spec: spec of one action.
         num_envs: N.
     """
 
@@ -73,7 +74,7 @@ class ArrayActions:
 
         Args:
             actions: [N, ...] in the environment's units.
-            ignored: bool [N], rows whose action the environment ignores, so that none needs to be legal there.
+            ignored: bool [N], rows whose action the environment ignores; it need not be legal.
         """
         self._check_kind(actions)
         if self._is_box:
@@ -89,7 +90,7 @@ class ArrayActions:
             is_outside = min(each) < self._low or max(each) > self._high
         else:
             is_outside = bool(((actions < self._low) | (actions > self._high)).any())
-        if is_outside:  # found before the cast, which may wrap around
+        if is_outside:  # checked before the cast, which may wrap around
             _check_legal(actions)
             raise ArgumentError(f"an action of {actions.tolist()} is not in {self._space}", "actions", actions)
         made: Array = actions.astype(self._dtype)
@@ -105,7 +106,7 @@ class ArrayActions:
 
 
 class CompositeActions:
-    """The same for a Dict or a Tuple space: actions are a flat dictionary of arrays [N, ...].
+    """:class:`ArrayActions` for a Dict or a Tuple space: actions are a flat dictionary of arrays [N, ...].
 
     Args:
         space: one environment's action space; ArgumentError if unsupported.
@@ -130,7 +131,7 @@ class CompositeActions:
         return nested(self._space, {name: leaf.single(actions[name]) for name, leaf in self._leaves.items()})
 
     def batch(self, actions: Any, ignored: Array | None = None) -> Any:
-        """New arrays [N, ...], nested as a vector environment takes them; as :meth:`ArrayActions.batch`."""
+        """New arrays [N, ...], nested for a vector environment; see :meth:`ArrayActions.batch`."""
         self._check(actions)
         return nested(self._space, {name: leaf.batch(actions[name], ignored) for name, leaf in self._leaves.items()})
 
@@ -146,13 +147,13 @@ Actions: TypeAlias = ArrayActions | CompositeActions
 
 
 def actions_for(space: spaces.AnySpace, num_envs: int) -> Actions:
-    """What turns actions [N, ...] of a space into arguments of ``env.step``; ArgumentError if it is unsupported."""
+    """Converter of a space's actions [N, ...] to arguments of ``env.step``; ArgumentError if unsupported."""
     spec = spaces.action_spec(space)
     return ArrayActions(space, spec, num_envs) if isinstance(spec, ArraySpec) else CompositeActions(space, num_envs)
 
 
 def nested(space: spaces.AnySpace, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """The values of a space's leaves, by name, as the space nests them."""
+    """Nest the values of a space's leaves, given by name, like the space."""
     if not isinstance(space, Dict | Tuple):
         return values[prefix]
     inside = {key: nested(part, values, f"{prefix}/{key}" if prefix else key) for key, part in spaces.parts(space)}
@@ -160,7 +161,7 @@ def nested(space: spaces.AnySpace, values: Mapping[str, Any], prefix: str = "") 
 
 
 def _check_legal(actions: Array) -> None:
-    """Raise ``BrokenEnvironmentError`` for the first row that a mask left no action."""
+    """Raise ``BrokenEnvironmentError`` for the first row whose mask allows no action."""
     without = (actions == NO_LEGAL_ACTION).reshape(len(actions), -1).any(axis=1)
     if without.any():
         row = int(without.argmax())

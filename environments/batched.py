@@ -26,10 +26,10 @@ AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
 
 
 class Step(NamedTuple):
-    """The results of one step of N environments. Read-only.
+    """Results of one step of N environments. Read-only.
 
     ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
-    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, which are no
+    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, which are not
     transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without normalisation; returns
     always sum ``reward``.
     """
@@ -50,16 +50,16 @@ class BatchedEnvironment(abc.ABC):
         name: its name in errors and records.
         num_envs: N.
         observation_space: of one environment; ArgumentError if unsupported.
-        action_space: likewise.
+        action_space: of one environment; ArgumentError if unsupported.
         not_exact: why a seed does not determine an episode; None if it does.
-        owned: whether :meth:`close` closes ``env``. Environments of the user stay open.
+        owned: whether :meth:`close` closes ``env``. A user's environments stay open.
     """
 
     skips_rows: bool = False
-    """Whether rows may be reset while others step: such rows are no transitions."""
+    """Whether rows may be reset while others step: such rows are not transitions."""
 
     resets_itself: ClassVar[bool] = False
-    """Whether resets by mask only tell what has happened, or will in the next step."""
+    """Whether the environments reset themselves: a reset by mask only confirms it, and may happen in the next step."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class BatchedEnvironment(abc.ABC):
         just ended, and keep their current observation.
 
         Args:
-            mask: bool [N], which environments to reset; None for all. The first reset must cover all.
+            mask: bool [N], environments to reset; None for all. The first reset must cover all.
             seeds: N non-negative integers of any size; ``seeds[i]`` is used where ``mask[i]``.
 
         Returns:
@@ -125,7 +125,7 @@ class BatchedEnvironment(abc.ABC):
         """Take one action in every environment.
 
         Args:
-            actions: [N, ...] in the environment's units, as ``spaces.action_spec`` lays them out and in its dtype. Box
+            actions: [N, ...] in the environment's units, with the layout and dtype of ``spaces.action_spec``. Box
                 actions are clipped to the space's bounds.
 
         Raises:
@@ -136,23 +136,23 @@ class BatchedEnvironment(abc.ABC):
 
     @property
     def saves_state(self) -> bool:
-        """Whether :meth:`state_dict` returns one."""
+        """Whether :meth:`state_dict` returns a state."""
         return False
 
     def state_dict(self) -> State | None:
-        """What the environments' future follows from; None where they do not say, so that episodes are replayed."""
+        """State that determines the environments' future; None if they offer none, so that episodes are replayed."""
         return None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned, instead of a first reset.
+        """Restore what :meth:`state_dict` returned, instead of a first reset.
 
         Raises:
-            ValueError: these environments save no state, or the state is that of others.
+            ValueError: these environments save no state, or the state is other environments'.
         """
         raise ValueError(f"{self.name} saves no state")
 
     def own(self) -> None:
-        """From now on :meth:`close` closes the environments."""
+        """Make :meth:`close` close the environments."""
         self._owned = True
 
     def close(self) -> None:
@@ -179,13 +179,13 @@ class BatchedEnvironment(abc.ABC):
         raise NonFiniteError(f"{self.name}.{method} {returned}", row)
 
     def _check_rewards(self, rewards: Array) -> None:
-        held = np.abs(rewards) <= FLOAT32_MAX  # false of NaN
+        held = np.abs(rewards) <= FLOAT32_MAX  # False for NaN
         if 0 in held.tobytes():  # as in all_finite
             row = int(np.argmin(held))
             raise self._not_held(rewards[row].item(), row)
 
     def _not_held(self, reward: float, row: int) -> NonFiniteError:
-        """The error for a reward that is not finite in float32, which memories and models have."""
+        """The error for a reward that is not finite in float32, the dtype of memories and models."""
         message = f"{self.name}.step returned the reward {shortened(reward)} in environment {row}{why_not_held(reward)}"
         return NonFiniteError(message, row)
 
@@ -197,7 +197,7 @@ class BatchedEnvironment(abc.ABC):
 
 
 def why_not_held(reward: float) -> str:
-    """What to say of a reward that float32 does not hold, after its value; nothing of NaN and infinity."""
+    """Explain, after its value, a reward that float32 does not hold; empty for NaN and infinity."""
     finite = isinstance(reward, int) or math.isfinite(reward)
     return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if finite else ""
 
@@ -226,7 +226,7 @@ class Copies(BatchedEnvironment):
         return batch
 
     def step(self, actions: ArrayTree) -> Step:
-        """One action in each, in order."""
+        """Take one action in each, in order."""
         if self._last is None:
             self._current()
         each = self._actions.each(actions)

@@ -23,15 +23,15 @@ def register() -> None:
 
 
 class BitFlip(gymnasium.Env[Any, Any]):
-    """Flip bits, one in each timestep, until they are those of the goal (Andrychowicz et al. 2017, section 3.1).
+    """Flip one bit per timestep until the state equals the goal (Andrychowicz et al. 2017, section 3.1).
 
     Observations are a Dict of ``observation``, ``achieved_goal`` (the same) and ``desired_goal``, MultiBinary. Action i
     flips bit i. The reward is 0 where the goal is reached, which terminates the episode, else -1; after ``bits``
-    timesteps the episode is truncated (appendix A). First bits and goals are drawn uniformly, but never equal. The
-    paper's episodes go on beyond the goal.
+    timesteps the episode is truncated (appendix A). First states and goals are drawn uniformly, but never equal. The
+    paper's episodes continue beyond the goal.
 
     Args:
-        bits: n.
+        bits: number of bits, n.
 
     Raises:
         ArgumentError: ``bits`` is below 1.
@@ -68,7 +68,7 @@ class BitFlip(gymnasium.Env[Any, Any]):
         return self._observation(), float(reached) - 1.0, reached, self._left <= 0, {}
 
     def compute_reward(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """The rewards [...] of goals [..., bits]: 0 where they are equal, else -1."""
+        """Rewards [...] for goals [..., bits]: 0 where they are equal, else -1."""
         rewards: Array = self.compute_terminated(achieved_goal, desired_goal, info) - 1.0
         return rewards
 

@@ -1,4 +1,4 @@
-"""An environment as an experiment file describes it, so that another process can make one like it."""
+"""Describe an environment as an experiment file does, so that another process can make one like it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from .ids import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 
 _REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py")
-"""Packages whose environments :func:`~.making.make` knows by their ids alone."""
+"""Packages whose environments :func:`~.ids.make` knows by their ids alone."""
 _HIDDEN: Final = ("render_mode", *VECTOR_ARGUMENTS)
-"""Arguments that make no other environment."""
+"""Arguments that do not change the environment."""
 
 
 def arguments_of(env: Any) -> dict[str, Any] | None:
-    """``id``, ``kwargs`` and ``wrappers`` for :func:`~.making.make`, and ``vectorization`` where it is not ``"sync"``.
+    """``id``, ``kwargs`` and ``wrappers`` for :func:`~.ids.make`, and ``vectorization`` if it is not ``"sync"``.
 
-    The number of copies is not among them. The id of an environment that was not made from one is its class,
-    ``"module:Class"``. With ``unrecorded`` it cannot be made again, but is told from others: arguments of the class,
-    each with the value of the attribute of that name or None, and wrappers that were not given by name.
+    The number of copies is not included. The id of an environment that was not made from one is its class,
+    ``"module:Class"``. An environment with ``unrecorded`` cannot be made again, but differs from others by it:
+    arguments of the class, each with the value of the attribute of that name or None, and wrappers that were not given
+    by name.
 
     Args:
         env: an id, an environment or a vector environment.
 
     Returns:
-        None where nothing can be told: copies differ, or it is another kind of vector environment.
+        None if copies differ, or for another kind of vector environment.
     """
     if isinstance(env, str):
         return {"id": env, "kwargs": {}, "wrappers": []}
@@ -64,7 +65,7 @@ def _of_one(env: Any) -> dict[str, Any]:
 
 
 def _of_vector(env: Any) -> dict[str, Any] | None:
-    """A vector environment that steps its copies together."""
+    """Describe a vector environment that steps its copies together."""
     wrapped = isinstance(env, WrappedVector)
     wrappers = [dict(given) for given in env.given] if wrapped else []
     kind, spec = vectorization_of(env), env.spec
@@ -80,7 +81,7 @@ def _of_vector(env: Any) -> dict[str, Any] | None:
 
 
 def _of_class(env: Any) -> dict[str, Any]:
-    """An environment that was made by calling its class."""
+    """Describe an environment that was made by calling its class."""
     made = type(env)
     described: dict[str, Any] = {"id": f"{made.__module__}:{made.__qualname__}", "kwargs": {}}
     if isinstance(env, RecordConstructorArgs):
@@ -92,12 +93,12 @@ def _of_class(env: Any) -> dict[str, Any]:
 
 
 def _kwargs(spec: EnvSpec) -> dict[str, Any]:
-    """What differs from the environment's registration."""
+    """Arguments that differ from the environment's registration."""
     registered = gymnasium.registry.get(spec.id)
     usual = {} if registered is None else {**registered.kwargs, "max_episode_steps": registered.max_episode_steps}
     limit = spec.max_episode_steps
     if limit is None and usual.get("max_episode_steps") is not None:
-        limit = -1  # as gymnasium.make takes "no limit"
+        limit = -1  # "no limit" for gymnasium.make
     given = {"max_episode_steps": limit, **spec.kwargs}
     return {
         name: plain(value)
@@ -107,7 +108,7 @@ def _kwargs(spec: EnvSpec) -> dict[str, Any]:
 
 
 def _id(spec: EnvSpec) -> str:
-    """The id; of an environment of the user's, after the module that has it, which Gymnasium then imports."""
+    """The id; for a user's own environment with the module that registers it, which Gymnasium then imports."""
     entry = spec.entry_point
     module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
     known = not module or module == "__main__" or module.partition(".")[0] in _REGISTERED_BY

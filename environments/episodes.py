@@ -1,4 +1,4 @@
-"""Episodes from files: npz files, and the local datasets of Minari."""
+"""Episodes in files: npz files, and local datasets of Minari."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from .spaces import AnySpace, Leaf, leaves, limits
 KEYS: Final = ("observation", "action", "reward", "terminated", "truncated", "next_observation")
 _FLAGS: Final = ("terminated", "truncated")
 _ROUNDING: Final = 1e-5
-"""Relative: how far an action may be beyond its bounds."""
+"""Relative tolerance of actions beyond their bounds."""
 
 
 def read_episodes(path: str | Path, observation_space: AnySpace, action_space: AnySpace) -> Iterator[Episode]:
-    """The episodes in an npz file or in one of Minari's local datasets, one after the other.
+    """Read the episodes in an npz file or in one of Minari's local datasets, one after the other.
 
-    An npz file has the transitions of all episodes in their order, as arrays [T, ...]: ``observation``, ``action``,
+    An npz file has the transitions of all episodes in order, as arrays [T, ...]: ``observation``, ``action``,
     ``reward``, ``terminated``, ``truncated`` and ``next_observation``. The parts of Dict and Tuple spaces are arrays of
     their own, called ``observation/position`` or ``action/0``. An episode ends where it was terminated or truncated.
-    Other arrays are ignored. Of Minari a dataset's folder is read, or the file ``main_data.hdf5`` in it, which needs
+    Other arrays are ignored. A Minari dataset is its folder, or the file ``main_data.hdf5`` in it, and needs
     ``axonrl[minari]``; its ``data_format`` must be ``hdf5``.
 
     Args:
         path: a file ``*.npz``, a folder, or a file ``*.hdf5``.
         observation_space: of the environment that the episodes are for.
-        action_space: likewise.
+        action_space: of that environment.
 
     Returns:
-        for each episode the six arrays [T, ...], in the dtypes of :mod:`~.spaces`, those of Dict and Tuple spaces in
-        flat dictionaries; ``reward`` float32, ``terminated`` and ``truncated`` bool. A last timestep that ended neither
-        way is truncated.
+        for each episode the six arrays [T, ...], in the dtypes of :mod:`~.spaces`, flat dictionaries for Dict and Tuple
+        spaces; ``reward`` float32, ``terminated`` and ``truncated`` bool. A last timestep that ended neither way is
+        truncated.
 
     Raises:
-        ArgumentError: when an episode is asked for: there is no such file, it is damaged, holds no episode, or one that
-            does not fit the spaces; names file, episode and array.
+        ArgumentError: raised on iteration: there is no such file, it is damaged or holds no episode, or an episode does
+            not fit the spaces; names file, episode and array.
     """
     path = Path(path)
     checks = _Checks(functools.partial(file_error, path), observation_space, action_space)
@@ -66,16 +66,16 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
 def checked_episodes(
     name: str, episodes: Iterable[Episode], observation_space: AnySpace, action_space: AnySpace
 ) -> Iterator[Episode]:
-    """Episodes that did not come from a file, with the checks and in the dtypes of :func:`read_episodes`.
+    """Check and convert episodes that did not come from a file, like :func:`read_episodes`.
 
     Args:
-        name: what errors call them.
-        episodes: mappings of arrays; what else they have stays in them.
-        observation_space: of the environment that they are for.
-        action_space: likewise.
+        name: name of the episodes in errors.
+        episodes: mappings of arrays; further arrays are passed through.
+        observation_space: of the environment that the episodes are for.
+        action_space: of that environment.
 
     Raises:
-        ArgumentError: when an episode is asked for, and it does not fit; the argument is ``name``.
+        ArgumentError: raised on iteration: an episode does not fit; the argument is ``name``.
     """
 
     def error(problem: str) -> ArgumentError:
@@ -87,14 +87,15 @@ def checked_episodes(
 
 
 def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
-    """Write episodes as an npz file that :func:`read_episodes` reads, whole or not at all.
+    """Write episodes atomically to an npz file that :func:`read_episodes` reads.
 
     Args:
-        path: a file whose name ends in ``.npz``; one that exists is replaced.
-        episodes: as they are read; at least one.
+        path: a file name that ends in ``.npz``; an existing file is replaced.
+        episodes: at least one, in the form of :func:`read_episodes`.
 
     Raises:
-        ArgumentError: there is none, they have different arrays, or the file has another name or cannot be written.
+        ArgumentError: there are no episodes, they have different arrays, or the file has another name or cannot be
+            written.
     """
     path, flat = Path(path), [dict(named_arrays(episode)) for episode in episodes]
     if path.suffix != ".npz":
@@ -118,14 +119,14 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
 
 
 class _Checks:
-    """What an episode for these spaces must be."""
+    """Checks of episodes for these spaces."""
 
     def __init__(
         self, error: Callable[[str], ArgumentError], observation_space: AnySpace, action_space: AnySpace
     ) -> None:
         self._error = error
         self.leaves: dict[str, Leaf] = {}
-        """Of each array of a transition but reward and flags, by its name in a file."""
+        """Leaf of each array of a transition but reward and flags, by its name in a file."""
         for key in ("observation", "action", "next_observation"):
             of_action = key == "action"
             for leaf in leaves(
@@ -139,7 +140,7 @@ class _Checks:
         return (*self.leaves, "reward", *_FLAGS)
 
     def episode(self, number: int, raw: Mapping[str, Any]) -> Episode:
-        """The arrays of an episode, by their names, as an episode; ArgumentError if they are not what they must be."""
+        """Make an episode from its arrays by name; ArgumentError if they are invalid."""
         where = f"episode {number}"
         if missing := [name for name in self.names if name not in raw]:
             raise self._error(f"{where}: {', '.join(missing)} missing; there is {', '.join(raw) or 'nothing'}")
@@ -161,7 +162,7 @@ class _Checks:
         return _nested(arrays)
 
     def _leaf(self, what: str, given: Any, length: int, leaf: Leaf, *, bounded: bool) -> Array:
-        """The array of a leaf; values outside of a discrete space, and of a Box that is ``bounded``, are refused."""
+        """The array of a leaf; refuses values outside a discrete space, or outside a Box if ``bounded``."""
         array = self._numbers(what, given, (length, *leaf.spec.shape), leaf.spec.dtype)
         bounds, space = limits(leaf.space), leaf.space
         if bounded and isinstance(space, Box):
@@ -183,7 +184,7 @@ class _Checks:
             raise self._error(f"{what} must be {dtype}, got {array.dtype}: {shortened(given)}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise self._error(f"{what} is NaN or infinite at timestep {_rows(~np.isfinite(array))[0]}")
-        with np.errstate(over="ignore", invalid="ignore"):  # told just below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             converted = array.astype(dtype)
         if dtype.kind != "f" and not (converted == array).all():
             raise self._error(f"{what} must be {dtype}, got {array.dtype} with {shortened(array)}")
@@ -222,7 +223,7 @@ def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
             arrays: dict[str, Any] = {name: file[name] for name in checks.names}
     except ArgumentError:
         raise
-    except Exception as error:  # what zipfile and NumPy raise on damage is of a dozen types
+    except Exception as error:  # zipfile and NumPy raise a dozen types on damage
         raise file_error(path, f"is damaged or no npz file: {error}") from error
     if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
         raise file_error(path, f"is damaged: {', '.join(others)} not in NumPy's format")
@@ -244,7 +245,7 @@ def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
 
 
 def _nested(arrays: Mapping[str, Array]) -> Episode:
-    """``{"observation/x": ...}`` as ``{"observation": {"x": ...}}``."""
+    """Turn ``{"observation/x": ...}`` into ``{"observation": {"x": ...}}``."""
     nested: dict[str, Any] = {}
     for name, array in arrays.items():
         key, slash, part = name.partition("/")

@@ -1,4 +1,4 @@
-"""Environments from ids, with clear errors for wrong ones."""
+"""Make environments from ids, with clear errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REGISTER: Mapping[str, Callable[[], object]] = {
     bit_flip.NAMESPACE: bit_flip.register,
     _ATARI: functools.partial(importlib.import_module, "ale_py"),
 }
-"""Prefix of ids to what registers them."""
+"""Prefix of ids to the function that registers them."""
 _EXTRAS = {
     "gymnasium.envs.box2d": "box2d",
     "gymnasium.envs.mujoco": "mujoco",
@@ -50,9 +50,9 @@ _EXTRAS = {
 """Module of an environment to the extra of axonrl that installs its dependencies."""
 SYNC, NATIVE, ENVPOOL = "sync", "native", "envpool"
 VECTORIZATIONS = (SYNC, NATIVE, ENVPOOL)
-"""How several copies are stepped: one after the other; as arrays; by threads."""
+"""Ways to step several copies: one after the other; as arrays; by threads."""
 VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
-"""Keyword arguments of ``gymnasium.make_vec`` that are recorded among those of the environment."""
+"""Keyword arguments of ``gymnasium.make_vec`` that a spec records among the environment's own."""
 
 
 @overload
@@ -82,19 +82,18 @@ def make(
             Environment (``"ALE/Pong-v5"``), ``"axonrl/BitFlip-v0"``, or an environment's class, ``"module:Class"``.
         num_envs: number of copies, at most 65,536; None makes a single environment.
         vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
-            for those of Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
-            ``"envpool"``, by the threads of EnvPool, for its ids: such a run is not exact.
+            for Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
+            ``"envpool"``, by EnvPool's threads, for its ids: such a run is not exact.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
-            ``environments.wrapping``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
+            ``environments.wrappers``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
             all copies.
         **kwargs: passed to ``gymnasium.make``, or ``envpool.make``: ``max_episode_steps`` and the environment's own
             arguments; for EnvPool also ``num_threads``.
 
     Returns:
-        A ``gymnasium.Env``; for ``num_envs`` copies, also for one, a ``SyncVectorEnv`` with autoreset disabled, or
-        another vector environment.
-        Gymnasium's checker is left out unless ``disable_env_checker=False`` is given: a batched environment checks
-        more.
+        A ``gymnasium.Env``; with ``num_envs``, even if it is 1, a ``SyncVectorEnv`` with autoreset disabled, or another
+        vector environment. Gymnasium's checker is omitted unless ``disable_env_checker=False`` is given: a batched
+        environment checks more.
 
     Raises:
         ArgumentError: the id is unknown (suggests the nearest), a dependency is missing (says what to install), or an
@@ -127,11 +126,11 @@ def vectorization_of(env: Any) -> str:
 
 
 def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
-    """The batched interface to any environment.
+    """Open the batched interface to any environment.
 
     Args:
-        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. The result's ``close`` closes only what was
-            made from an id.
+        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. The result's ``close`` closes only an
+            environment made from an id.
 
     Raises:
         ArgumentError: a space is unsupported, the id is invalid, or ``env`` is something else.
@@ -158,7 +157,7 @@ def innermost(env: Any) -> set[int]:
 
 
 def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
-    """A new single environment like ``env``, with the same wrappers.
+    """Make a new single environment like ``env``, with the same wrappers.
 
     Normalisation reads the statistics of ``env`` and does not change them.
 
@@ -263,7 +262,7 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
 
 
 def _register_all() -> None:
-    """Register the ids of all packages that are installed."""
+    """Register the ids of all installed packages."""
     for register in _REGISTER.values():
         with contextlib.suppress(ImportError):
             register()
@@ -309,7 +308,7 @@ def _pass_env(env: AnyEnv | AnyVectorEnv, why: str) -> ArgumentError:
 
 
 def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> BatchedEnvironment:
-    """Copies made with wrappers by name, normalised all at once if at all."""
+    """Open copies made with wrappers by name; any normalisation covers all at once."""
     inside, normalizers = [one.env for one in copies], copies[0].normalizers
     details = _details(inside[0], inside[0])
     inner = Single(inside[0], **details) if env is copies[0] else Copies(env, inside, **details)
@@ -319,7 +318,7 @@ def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> Batch
 
 
 def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
-    """Behind another wrapper the environment's own rewards are not visible."""
+    """Warn if a wrapper around normalize_reward hides the environment's own rewards."""
     around = list(wrappers_of(env))
     for wrapper in around:
         if isinstance(wrapper, BY_NAME) and wrapper.row is not None and wrapper.normalizers.reward is not None:
@@ -344,7 +343,7 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
         )
         raise ArgumentError(message, "env", env)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
-    if type(env) is SyncVectorEnv:  # whatever its mode: its parts are stepped here, and none of them resets itself
+    if type(env) is SyncVectorEnv:  # in any mode: its parts are stepped here, and none resets itself
         if are_copies(env.envs):
             return _open_copies(env, env.envs)
         _warn_if_rewards_are_hidden(env)
@@ -362,7 +361,7 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
         message = f"{details['name']}: metadata['autoreset_mode'] must be an AutoresetMode, got {mode!r}"
         raise ArgumentError(message, "env", env)
     if type(env) is AsyncVectorEnv and mode is AutoresetMode.NEXT_STEP:
-        mode = AutoresetMode.DISABLED  # its processes forget that they wanted to reset, once they are reset by mask
+        mode = AutoresetMode.DISABLED  # its processes drop a pending reset once they are reset by mask
     if mode is not AutoresetMode.DISABLED:
         advice = "autoreset_mode DISABLED would be exact"
         if env.spec is not None:

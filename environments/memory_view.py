@@ -1,4 +1,4 @@
-"""What a memory may know of the environment that fills it."""
+"""The view that a memory gets of the environment that fills it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .spaces import AnySpace
 
 
 class EnvironmentView:
-    """The spaces and the methods of an environment; :class:`axonrl.core.protocols.EnvironmentView`.
+    """Spaces and methods of an environment; see :class:`axonrl.core.protocols.EnvironmentView`.
 
     Args:
         observation_space: of one environment.
-        action_space: likewise.
+        action_space: of one environment.
         env: an environment or a vector environment; None where a caller owns the loop.
-        folder: which relative paths are below, if they are there; None for the current one.
+        folder: tried first for relative paths; None for the current folder.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class EnvironmentView:
     def method(self, name: str) -> Callable[..., Any] | None:
         """A method of the outermost wrapper that has it, of a vector environment, or of one of its parts.
 
-        Where the parts are elsewhere, in processes or as arrays, another environment like them is made for it.
+        If the parts are in other processes or stepped as arrays, a similar environment is made for it.
 
         Returns:
-            None where there is none, or nothing that can be asked.
+            None if there is no such method, or no environment to ask.
         """
         found = None if isinstance(self._env, gymnasium.Env) else getattr(self._env, name, None)
         if not callable(found) and self._one is not None:

@@ -1,6 +1,6 @@
-"""Statistics of normalising wrappers that several processes learn together: what one has learnt, and sums of it.
+"""Differences and sums of normalisation statistics, for several processes that learn them together.
 
-The moments of rows that are told in parts, Chan, Golub and LeVeque 1983, equation 1.5.
+Moments combine by Chan, Golub and LeVeque 1983, equation 1.5.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .statistics import STATISTICS
 
 
 def learnt(before: State, after: State) -> State:
-    """The moments of the rows that came between two states of the same wrappers."""
+    """Moments of the rows added between two states of the same wrappers."""
     return {key: _of_each(_without, after[key], before[key]) for key in after}
 
 
@@ -29,7 +29,7 @@ def _of_each(combine: Any, one: Mapping[str, Any], other: Mapping[str, Any]) -> 
 
 
 def _without(all_rows: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
-    """The moments of the rest."""
+    """Moments of the rows that are not in ``first``."""
     count = all_rows["count"] - first["count"]
     if not count:
         return {"mean": np.zeros_like(all_rows["mean"]), "var": np.zeros_like(all_rows["var"]), "count": 0}
@@ -42,7 +42,7 @@ def _without(all_rows: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str,
 
 
 def _with(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The moments of both."""
+    """Moments of the rows of both."""
     count = one["count"] + other["count"]
     if not other["count"]:
         return dict(one)

@@ -1,6 +1,6 @@
 """Minari's local datasets: HDF5 files with a group for each episode.
 
-The format is that of Minari 0.5, https://minari.farama.org/main/content/dataset_standards/: a dataset's folder has
+The format is Minari 0.5's, https://minari.farama.org/main/content/dataset_standards/: a dataset's folder has
 ``data/main_data.hdf5`` and ``data/metadata.json``.
 """
 
@@ -24,7 +24,7 @@ _NAMES: Final = {"reward": "rewards", "terminated": "terminations", "truncated":
 
 
 def raw_episodes(path: Path, observation_space: AnySpace, action_space: AnySpace) -> Iterator[dict[str, Any]]:
-    """The arrays of each episode by the names of :func:`~.episodes.read_episodes`; ``ArgumentError`` if damaged."""
+    """Arrays of each episode, named as in :func:`~.episodes.read_episodes`; ``ArgumentError`` if damaged."""
     file = _file(path)
     try:
         import h5py
@@ -38,7 +38,7 @@ def raw_episodes(path: Path, observation_space: AnySpace, action_space: AnySpace
                 yield _episode(opened[name], observation_space, action_space)
     except KeyError as error:
         raise file_error(file, f"{name} lacks an array: {error}") from error
-    except Exception as error:  # what h5py raises on damage is of a dozen types
+    except Exception as error:  # h5py raises a dozen types on damage
         raise file_error(file, f"is damaged or no HDF5 file: {error}") from error
 
 
@@ -56,13 +56,13 @@ def _episode(group: Any, observation_space: AnySpace, action_space: AnySpace) ->
     found = {key: _values(group[name]) for key, name in _NAMES.items()}
     found |= _arrays("action", group["actions"], action_space)
     for name, array in _arrays("observation", group["observations"], observation_space).items():
-        found[name] = array[:-1]  # there is one more than timesteps
+        found[name] = array[:-1]  # there is one more observation than timesteps
         found[f"next_{name}"] = array[1:]
     return found
 
 
 def _arrays(name: str, stored: Any, space: AnySpace) -> dict[str, Array]:
-    """The arrays of a space by their names, whose parts are joined by ``/``; of a Tuple ``_index_0``, ..."""
+    """Arrays of a space by name, parts joined by ``/``; a file names a Tuple's items ``_index_0``, ..."""
     if isinstance(space, Dict | Tuple):
         found: dict[str, Array] = {}
         for key, part in parts(space):
@@ -84,14 +84,14 @@ def _values(stored: Any) -> Array:
 
 
 def _image(encoded: Any) -> Array:
-    """A frame that is stored as JPEG."""
+    """Decode a frame stored as JPEG."""
     from PIL import Image
 
     return np.asarray(Image.open(io.BytesIO(encoded.tobytes())))
 
 
 def _check_spaces(path: Path, spaces: dict[str, AnySpace]) -> None:
-    """Refuse a dataset of another format, or of other spaces, as far as its metadata tell."""
+    """Refuse a dataset whose metadata name another format, or other spaces."""
     if not path.is_file():
         return
     try:
@@ -107,7 +107,7 @@ def _check_spaces(path: Path, spaces: dict[str, AnySpace]) -> None:
 
 
 def _is(space: AnySpace, kept: Any) -> bool:
-    """Is a space, as Minari writes it, this one? Bounds of Boxes may differ: they are often too narrow."""
+    """Whether a space written by Minari is this one. Bounds of Boxes may differ: they are often too narrow."""
     if not isinstance(kept, dict) or kept.get("type") != type(space).__name__:
         return False
     inner: Any = kept.get("subspaces")
@@ -132,5 +132,5 @@ def _is(space: AnySpace, kept: Any) -> bool:
 
 
 def file_error(path: Path, problem: str) -> ArgumentError:
-    """An error about a file of episodes; ``problem`` is what follows the path in a sentence that begins with it."""
+    """An error about a file of episodes; ``problem`` follows the path in the sentence."""
     return ArgumentError(f"{path}: {problem}" if problem[:2] != "is" else f"{path} {problem}", "path", str(path))

@@ -38,7 +38,7 @@ def is_bare(env: AnyEnv) -> bool:
 
 
 class FromSeed(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Around a MinAtar game: ``reset`` clears the last action, so that episodes depend on their seeds alone."""
+    """MinAtar game whose ``reset`` clears the last action, so that episodes depend on their seeds alone."""
 
     def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)

@@ -1,7 +1,7 @@
 """Normalisation by running statistics that all copies of an environment share, as in Stable-Baselines3's VecNormalize.
 
-Gymnasium's wrappers do not serve: those of single environments keep statistics for each copy, and those of vector
-environments support neither ``AutoresetMode.DISABLED`` nor a reset mask.
+Gymnasium's wrappers do not suffice: for single environments they keep statistics per copy, and for vector environments
+they support neither ``AutoresetMode.DISABLED`` nor a reset mask.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class NormalizeObservation:
 
     Numbers that have not varied by more than rounding are 0.
 
-    Of a Dict or a Tuple these are its Boxes of floats and of integers, each number for itself; bytes (images), bits,
-    masks and categories stay as they are. So do the two goals of a goal environment: hindsight computes rewards from
-    them, for which they must be what the environment returned, and puts goals of one time beside those of another.
+    In a Dict or a Tuple, Boxes of floats and of integers are normalised, each number on its own; bytes (images), bits,
+    masks and categories stay unchanged. So do the two goals of a goal environment: hindsight computes rewards from them
+    as the environment returned them, and combines goals of different times.
 
     Has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
 
@@ -77,7 +77,7 @@ class NormalizeObservation:
         self.clip = number("clip", clip, above=0)
         self.epsilon = _EPSILON
         self.parts = dict(sorted(shapes.items())) if isinstance(space, Dict | Tuple) else None
-        """Of a Dict or a Tuple, the shapes of what is normalised by name: it is joined in this order in the moments."""
+        """Shapes of the normalised parts of a Dict or a Tuple by name; the moments concatenate them in this order."""
         self.obs_rms = Moments((sum(map(math.prod, shapes.values())),) if self.parts else shapes[""])
         self.update_running_mean = True
         self.space = _with_boxes(space, {name: self._box(shape) for name, shape in shapes.items()})
@@ -87,7 +87,7 @@ class NormalizeObservation:
         return box
 
     def learn(self, batch: Any, rows: Any = slice(None)) -> None:
-        """Add these ``rows`` of a batch to the statistics, unless these are frozen (evaluation, replay)."""
+        """Add these ``rows`` of a batch to the statistics, unless they are frozen (evaluation, replay)."""
         if self.update_running_mean:
             learnt = self._joined(batch)[rows]
             if len(learnt):
@@ -108,7 +108,7 @@ class NormalizeObservation:
         return found
 
     def _joined(self, batch: Any) -> Array:
-        """What is normalised as one array [N, ...] of float32."""
+        """Concatenate the normalised parts into one array [N, ...] of float32."""
         if self.parts is None:
             return np.asarray(batch, np.float32)
         each = ((np.asarray(batch[name], np.float32), math.prod(shape)) for name, shape in self.parts.items())
@@ -121,7 +121,7 @@ def _is_normalized(leaf: Leaf) -> bool:
 
 
 def _with_boxes(space: AnySpace, boxes: Mapping[str, AnySpace], prefix: str = "") -> AnySpace:
-    """The space with these in the places of its leaves of these names."""
+    """The space with the leaves of these names replaced by ``boxes``."""
     start = f"{prefix}/" if prefix else ""
     if isinstance(space, Dict):
         return Dict([(key, _with_boxes(part, boxes, f"{start}{key}")) for key, part in space.spaces.items()])
@@ -133,13 +133,13 @@ def _with_boxes(space: AnySpace, boxes: Mapping[str, AnySpace], prefix: str = ""
 class NormalizeReward:
     """Rewards over the running standard deviation of the discounted sum of past rewards, clipped.
 
-    The sum starts at 0 in every episode, as in VecNormalize; it is no return-to-go. Rewards are 0 where it has not
+    The sum starts at 0 in every episode, as in VecNormalize; it is not a return-to-go. Rewards are 0 while it has not
     varied by more than rounding, as at the first timestep. While frozen (evaluation) they are unchanged. Hooks and
     returns always see the environment's rewards.
 
     Args:
         num_envs: N.
-        discount: of the sum, 0 .. 1.
+        discount: discount of the sum, 0 .. 1.
         clip: largest absolute value of the result, above 0.
     """
 
@@ -168,7 +168,7 @@ class NormalizeReward:
 
 
 class Normalizers(NamedTuple):
-    """The normalisation that all copies of an environment share; None where there is none."""
+    """Normalisation shared by all copies of an environment; None where there is none."""
 
     observation: NormalizeObservation | None = None
     reward: NormalizeReward | None = None
@@ -179,7 +179,7 @@ class Normalizers(NamedTuple):
 
 
 class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """The outermost wrapper of an environment that was made with wrappers by name.
+    """Outermost wrapper of an environment made with wrappers by name.
 
     The batched interface looks through it and normalises all copies at once (:class:`NormalizedEnvironment`).
     Environments made from its ``spec`` have ``row=None``.
@@ -188,7 +188,7 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: one copy, inside the other wrappers.
         normalizers: shared by all copies.
         row: the copy's index; None to only read the statistics: observations are normalised, rewards unchanged.
-        given: all wrappers as they were given, each ``{"kind": name, argument: value, ...}``.
+        given: all wrappers as given, each ``{"kind": name, argument: value, ...}``.
     """
 
     def __init__(
@@ -231,18 +231,18 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class WrappedVector(VectorWrapper[Any, Any, Any]):
-    """A vector environment that was made with wrappers by name, which are normalisation alone.
+    """Wrapper of a vector environment made with wrappers by name, all of which are normalisation.
 
     The batched interface looks through it, as through :class:`Wrapped`.
 
     Args:
-        env: with autoreset disabled.
-        normalizers: of all its environments.
-        given: the wrappers as they were given, each ``{"kind": name, argument: value, ...}``.
+        env: vector environment with autoreset disabled.
+        normalizers: normalisation of all its environments.
+        given: the wrappers as given, each ``{"kind": name, argument: value, ...}``.
     """
 
     row: Final = 0
-    """As in :class:`Wrapped`: the statistics are updated."""
+    """Not None, as in :class:`Wrapped`: the statistics are updated."""
 
     def __init__(self, env: AnyVectorEnv, normalizers: Normalizers, given: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(env)
@@ -290,11 +290,11 @@ class WrappedVector(VectorWrapper[Any, Any, Any]):
 
 
 BY_NAME: Final = (Wrapped, WrappedVector)
-"""Around environments that were made with wrappers by name."""
+"""Wrappers of environments made with wrappers by name."""
 
 
 def are_copies(envs: Sequence[AnyEnv]) -> TypeGuard[Sequence[Wrapped]]:
-    """Whether all of these share one normalisation, and either all or none update it."""
+    """Whether all environments share one normalisation, and either all or none update it."""
     first = envs[0]
     return isinstance(first, Wrapped) and all(
         isinstance(env, Wrapped) and env.normalizers is first.normalizers and (env.row is None) == (first.row is None)
@@ -309,7 +309,7 @@ class NormalizedEnvironment(BatchedEnvironment):
     including final observations. Rows that are not reset keep their normalised values.
 
     Args:
-        env: the environment that was opened.
+        env: the opened environment.
         inner: its copies without normalisation.
         normalizers: shared by the copies.
         learns: whether the statistics are updated; otherwise rewards are unchanged.
@@ -347,7 +347,7 @@ class NormalizedEnvironment(BatchedEnvironment):
         return found
 
     def step(self, actions: ArrayTree) -> Step:
-        """One action in each copy."""
+        """Take one action in each copy."""
         self._current()
         step = self._inner.step(actions)
         observation, reward = self._normalizers
@@ -368,16 +368,16 @@ class NormalizedEnvironment(BatchedEnvironment):
 
     @property
     def saves_state(self) -> bool:
-        """Do the copies?"""
+        """Whether the copies save state."""
         return self._inner.saves_state
 
     def state_dict(self) -> State | None:
-        """That of the copies; statistics are saved by :mod:`.statistics`."""
+        """State of the copies; :mod:`.statistics` saves the statistics."""
         inner = self._inner.state_dict()
         return None if inner is None else {"inner": inner, **as_mapping(self._current())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self._inner.load_state_dict(state["inner"])
         self._last = from_mapping(state)
 

@@ -14,11 +14,11 @@ from . import spaces
 
 
 class MismatchError(ValueError):
-    """An observation does not fit its space. The message is the object of "the environment returned"."""
+    """An observation does not fit its space. The message completes "the environment returned ..."."""
 
 
 class Observations:
-    """Copies observations into batches [N, ...] that nobody else holds.
+    """Copies observations into batches [N, ...] of its own.
 
     Args:
         space: one environment's observation space; ArgumentError if unsupported.
@@ -66,11 +66,11 @@ class Observations:
         return {rows.name: rows.batch(value) for rows, value in zip(self._rows, values, strict=True)}
 
     def trusted(self, observations: Any) -> ArrayTree:
-        """As :meth:`batch`, of arrays that fit the space and that nobody else holds: without checks and copies."""
+        """:meth:`batch` without checks and copies, for arrays known to fit the space and to have no other owner."""
         return self.batch(observations) if self._plain is None else self._plain.trusted(observations)
 
     def non_finite_row(self, batch: ArrayTree) -> tuple[int, Array]:
-        """The first row with NaN or infinity, in a batch that has one, and the array that has it."""
+        """The first row with NaN or infinity, in a batch that has one, and its values in that array."""
         array = next(array for array in _arrays(batch) if array.dtype.kind == "f" and not all_finite(array))
         row = int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
         return row, array[row]
@@ -88,7 +88,7 @@ def keep_rows(batch: ArrayTree, before: ArrayTree, rows: Array) -> None:
 
 
 def as_mapping(batch: Any) -> dict[str, Any]:
-    """A copy of a batch for a state, which :func:`from_mapping` turns back."""
+    """A copy of a batch for a state; :func:`from_mapping` is the inverse."""
     return {"tree": copied(batch)} if isinstance(batch, Mapping) else {"array": copied(batch)}
 
 
@@ -144,7 +144,7 @@ class _Rows:
         return array
 
     def _fits(self, value: Any) -> bool:
-        """Whether it can be stored without a conversion or check."""
+        """Whether a value can be stored without conversion or check."""
         return (
             type(value) is np.ndarray
             and value.dtype is self._dtype

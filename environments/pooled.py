@@ -1,7 +1,7 @@
-"""EnvPool's environments, which threads of C++ step, as Gymnasium vector environments.
+"""EnvPool's environments, stepped by C++ threads, as Gymnasium vector environments.
 
 EnvPool (Weng et al., 2022, https://arxiv.org/abs/2206.10558) resets environments itself, on the step after an episode's
-end, from random generators of its own that are seeded once: a run in them cannot be resumed exactly.
+end, from its own random generators, which are seeded once: a run with it cannot be resumed exactly.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ NOT_EXACT: Final = (
     " exact"
 )
 _SEEDS: Final = 2**31 - 1
-"""EnvPool's seeds are below it."""
+"""Exclusive upper bound of EnvPool's seeds."""
 _TAKEN: Final = ("num_envs", "batch_size", "seed", "env_seed", "env_type", "gym_reset_return_info")
-"""Arguments that are given here."""
+"""Arguments that :class:`Pool` sets itself."""
 _OWN: Final = ("num_threads", "thread_affinity_offset", "max_num_players", "base_path")
-"""Arguments of the pool, which no environment of Gymnasium has."""
+"""Arguments of the pool that no Gymnasium environment has."""
 
 
 class Pool:
-    """Makes EnvPool's environments of one id, again for every set of seeds: a pool is seeded when it is made.
+    """Environments of one EnvPool id, made anew for every set of seeds: a pool is seeded only at construction.
 
     Args:
         env_id: EnvPool's id: ``HalfCheetah-v5``, ``Pong-v5``.
         num_envs: N.
-        arguments: of ``envpool.make``: ``num_threads``, ``max_episode_steps`` and the environment's own.
-        channels_last: images [height, width, channels] in place of [channels, height, width].
+        arguments: arguments of ``envpool.make``: ``num_threads``, ``max_episode_steps`` and the environment's own.
+        channels_last: whether images are [height, width, channels] instead of [channels, height, width].
 
     Raises:
-        ArgumentError: EnvPool is not installed, has no such id, does not take the arguments, or shows no images.
+        ArgumentError: EnvPool is not installed, has no such id, does not take the arguments, or has no images.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Pool:
         self._action_dtype = self._pool.action_space.dtype
 
     def reset(self, seeds: Sequence[int] | None) -> Any:
-        """New episodes everywhere, from these seeds or from where the generators stand; the observations [N, ...]."""
+        """Start episodes everywhere, from ``seeds`` or the generators' current state; observations [N, ...]."""
         if seeds is not None:
             self.close()
             self._pool = self._made([int(seed % _SEEDS) for seed in seeds])
@@ -89,7 +89,7 @@ class Pool:
         self._pool.close()
 
     def gymnasiums_spec(self) -> Any:
-        """The spec of Gymnasium's environment of this id with these arguments; None where none shows the same."""
+        """Spec of the Gymnasium environment with this id and arguments; None if none has the same observations."""
         if self.env_id not in gymnasium.registry or self.channels_last:
             return None
         spec = copy.deepcopy(gymnasium.spec(self.env_id))
@@ -106,9 +106,9 @@ class Pool:
                 pool = self._module.make(
                     self.env_id, env_type="gymnasium", num_envs=self.num_envs, env_seed=seeds, **self.arguments
                 )
-                _ = pool.observation_space, pool.action_space  # made when they are first read
+                _ = pool.observation_space, pool.action_space  # created when first read
             return pool
-        except Exception as error:  # whatever EnvPool does that is given wrong arguments
+        except Exception as error:  # EnvPool may raise anything for wrong arguments
             given = f" with {self.arguments}" if self.arguments else ""
             message = f"{self.env_id} could not be made by EnvPool{given}: {type(error).__name__}: {error}"
             raise ArgumentError(message, "kwargs", self.arguments) from error
@@ -117,11 +117,11 @@ class Pool:
 class PooledVectorEnv(VectorEnv[Any, Any, Any]):
     """N of EnvPool's environments, which reset themselves on the step after an episode's end.
 
-    Actions of a Box are float32, as Gymnasium's are. An episode that terminates on the very step at which its time
-    limit truncates it counts as truncated: EnvPool does not tell these apart.
+    Actions of a Box are float32, as in Gymnasium. An episode that terminates on the step at which its time limit
+    truncates it counts as truncated: EnvPool does not distinguish these.
 
     Args:
-        pool: with N environments.
+        pool: a pool of N environments.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -136,7 +136,7 @@ class PooledVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start episodes everywhere.
+        """Start episodes in all environments.
 
         Args:
             seed: a seed for each environment, or the first of N consecutive ones.
@@ -150,7 +150,7 @@ class PooledVectorEnv(VectorEnv[Any, Any, Any]):
         return self.pool.reset(seeds), {}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Take one action in each environment, but where an episode has ended: there the next one begins."""
+        """Take one action in each environment; where an episode has ended, begin the next one instead."""
         return (*self.pool.step(actions), {})
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -159,13 +159,13 @@ class PooledVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class PooledEnv(gymnasium.Env[Any, Any]):
-    """One of EnvPool's environments, for evaluations: whoever steps it resets it, and its seed decides the episode."""
+    """One of EnvPool's environments, for evaluations: reset by the caller, with episodes that depend on the seed."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = Pool(pool.env_id, 1, {**pool.arguments, "num_threads": 1}, channels_last=pool.channels_last)
         spec = self.pool.gymnasiums_spec()
         self.spec = EnvSpec(pool.env_id) if spec is None else spec
-        # It renders nothing itself: Gymnasium's environment is made where images are wanted, if there is one.
+        # It renders nothing itself: for images Gymnasium's environment is made, if there is one.
         self.metadata = {"render_modes": [] if spec is None else ["human", "rgb_array"]}
         self.observation_space, self.action_space = self.pool.observation_space, self.pool.action_space
 
@@ -194,14 +194,14 @@ def _envpool() -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Gymnasium's warnings about the precision of bounds, which users cannot change."""
+    """Silence Gymnasium's warnings about the precision of bounds, which users cannot change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _as_gymnasium(space: Any) -> Any:
-    """An action space as Gymnasium's environments have it: its Boxes are float32."""
+    """An action space as in Gymnasium: float64 Boxes become float32."""
     if isinstance(space, Box) and space.dtype == np.float64:
         with _quiet():
             return Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Environments that render: in a window, or as videos, which Gymnasium's recorder writes."""
+"""Environments that render: in a window, or as videos by Gymnasium's recorder."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .batched import AnyEnv, BatchedEnvironment
 from .ids import open_environment, similar
 
 PREVIEW_FRAMES, PREVIEW_SIZE = 60, 240
-"""At most, in a preview: frames, and pixels of the longer side."""
+"""Limits of a preview: frames, and pixels of the longer side."""
 _RENDER_MODE, _WINDOW = "rgb_array", "human"
 
 
 def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
-    """An environment of which a video can be taken: it has rendered one image.
+    """An environment that can be recorded as a video; it has rendered one image.
 
     Args:
-        env: it, or an id from which it is made; None for one like ``source``.
+        env: the environment, or an id; None makes one like ``source``.
         source: the training's environment.
-        closing: closes what is made here.
+        closing: closes an environment made here.
 
     Raises:
-        ValueError: it does not render images, none can be made, or what writes videos is not installed.
+        ValueError: the environment does not render images, none can be made, or moviepy is not installed.
     """
     if env is None or isinstance(env, str):
         env = _made_rendering(source if env is None else env)
@@ -46,23 +46,23 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
 
 
 def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
-    """A fresh single environment like ``source`` that shows itself in a window: it has shown its first image.
+    """A new single environment like ``source`` in a window, with its first image shown.
 
     Raises:
-        ValueError: it cannot, or none can be made.
+        ValueError: it cannot render, or cannot be made.
     """
     env = _made_rendering(source, _WINDOW)
     closing.callback(env.close)
     try:
         env.reset(seed=0)
-    except Exception as error:  # whatever an environment does; the display may be missing
+    except Exception as error:  # environments may raise anything; the display may be missing
         raise _not_rendered(env, _WINDOW, error) from error
     return env
 
 
 @dataclasses.dataclass
 class Recording:
-    """An environment in which episodes are recorded; afterwards the frames of the last one, and their rate."""
+    """An environment that records its episodes; afterwards, the last episode's frames and their rate."""
 
     env: BatchedEnvironment
     frames: Sequence[Array] = ()
@@ -71,41 +71,41 @@ class Recording:
 
 @contextlib.contextmanager
 def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
-    """``env`` behind the batched interface; the episodes played inside become the videos ``paths``.
+    """Open ``env`` behind the batched interface, and write the episodes played inside to the videos ``paths``.
 
-    Gymnasium's recorder writes them, at the frame rate of the environment. They are there whole or not at all.
+    Gymnasium's recorder writes them, at the environment's frame rate. Each file is complete or missing.
 
     Args:
-        env: what :func:`rendering` returned.
-        *paths: one for each episode, ``.mp4``, all in one folder, which is created.
+        env: result of :func:`rendering`.
+        *paths: one ``.mp4`` per episode, all in one folder, which is created.
 
     Raises:
-        BrokenEnvironmentError: images ceased to come.
-        OSError: it cannot be written.
+        BrokenEnvironmentError: the environment stopped returning images.
+        OSError: a video cannot be written.
     """
     paths[0].parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".", dir=paths[0].parent) as folder:
-        made = Path(folder) / "video"  # the recorder warns of a folder that is there already
+        made = Path(folder) / "video"  # the recorder warns of an existing folder
         recorder: Any = gymnasium.wrappers.RecordVideo(env, str(made), episode_trigger=lambda episode: True)
         try:
             recording = Recording(open_environment(recorder))
             yield recording
-            if not recorder.recording:  # it has given up in the middle
+            if not recorder.recording:  # it gave up in the middle
                 raise BrokenEnvironmentError(f"{_name(env)}.render did not return an image in the course of an episode")
             recording.frames, recording.frames_per_sec = recorder.recorded_frames, recorder.frames_per_sec
             recorder.stop_recording()
             for episode, path in enumerate(paths):
                 (made / f"{recorder.name_prefix}-episode-{episode}.mp4").replace(path)
         finally:
-            recorder.recorded_frames = []  # of an episode that failed: it would warn of them
+            recorder.recorded_frames = []  # after a failed episode it would warn of them
 
 
 def preview(frames: Sequence[Array], frames_per_sec: float) -> bytes:
-    """Some of the frames as a small animated GIF that takes as long as all of them.
+    """Some of the frames as a small animated GIF of the same duration.
 
     Args:
         frames: uint8 [height, width, 3], at least one.
-        frames_per_sec: of all of them.
+        frames_per_sec: frame rate of all frames.
     """
     from PIL import Image
 
@@ -115,7 +115,7 @@ def preview(frames: Sequence[Array], frames_per_sec: float) -> bytes:
     size = max(1, round(scale * width)), max(1, round(scale * height))
     first, *others = (Image.fromarray(frame).resize(size) for frame in frames[::every])
     file = io.BytesIO()
-    milliseconds = max(20, round(1000 * every / frames_per_sec))  # browsers take less for a mistake
+    milliseconds = max(20, round(1000 * every / frames_per_sec))  # browsers ignore shorter ones
     first.save(file, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
     return file.getvalue()
 
@@ -130,7 +130,7 @@ def _need_moviepy() -> None:
 
 
 def _made_rendering(source: Any, mode: str = _RENDER_MODE) -> AnyEnv:
-    """A fresh single environment like ``source`` with this render mode."""
+    """A new single environment like ``source`` with this render mode."""
     env = similar(source)
     if env.render_mode == mode:
         return env
@@ -145,12 +145,12 @@ def _made_rendering(source: Any, mode: str = _RENDER_MODE) -> AnyEnv:
         )
     try:
         return gymnasium.make(spec, render_mode=mode, disable_env_checker=True)
-    except Exception as error:  # whatever an environment does that is made
+    except Exception as error:  # constructors may raise anything
         raise ValueError(f"{_name(env)} cannot be created with render_mode={mode!r}: {error}") from error
 
 
 def _check_rendering(env: Any) -> None:
-    """Render one image: what is wrong with that shows now."""
+    """Render one image, so that problems show now."""
     if not isinstance(env, gymnasium.Env):
         raise ValueError(f"a video needs one environment, a gymnasium.Env or an id, got {env!r}")
     if env.render_mode != _RENDER_MODE:
@@ -158,7 +158,7 @@ def _check_rendering(env: Any) -> None:
     try:
         env.reset(seed=0)
         image: Any = env.render()
-    except Exception as error:  # whatever an environment does; a package that it draws with may be missing
+    except Exception as error:  # environments may raise anything; a drawing package may be missing
         raise _not_rendered(env, _RENDER_MODE, error) from error
     if not (isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3 and image.dtype == np.uint8):
         what = f"{image.dtype}{list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__

@@ -12,7 +12,7 @@ from .observations import MismatchError
 
 
 class SingleStep(NamedTuple):
-    """The results of one step of one environment: the observation [1, ...], the rest without a batch axis."""
+    """Results of one step of one environment: the observation [1, ...], the rest without a batch axis."""
 
     observation: ArrayTree
     reward: float
@@ -20,7 +20,7 @@ class SingleStep(NamedTuple):
     truncated: bool
 
     def batched(self) -> Step:
-        """The same as a :class:`Step` with N = 1."""
+        """These results as a :class:`Step` with N = 1."""
         terminated, truncated = np.array([self.terminated]), np.array([self.truncated])
         return Step(self.observation, np.array([self.reward]), terminated, truncated, None)
 
@@ -33,11 +33,11 @@ class Single(Copies):
         self._step = env.step
 
     def step(self, actions: ArrayTree) -> Step:
-        """One action."""
+        """Take one action."""
         return self.step_single(actions).batched()
 
     def step_single(self, actions: ArrayTree) -> SingleStep:
-        """A faster :meth:`step`, a third less in a small environment; ``actions`` are [1, ...] here, too."""
+        """Take one action, up to a third faster than :meth:`step`; here, too, ``actions`` are [1, ...]."""
         if self._last is None:
             self._current()
         action = self._actions.single(actions)

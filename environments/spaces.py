@@ -1,6 +1,6 @@
 """Gymnasium spaces: their arrays, and an exact JSON form.
 
-Memories store and models receive float Boxes as float32, bool and uint8 Boxes unchanged, all other integers as int32,
+Memories store, and models receive, float Boxes as float32, bool and uint8 Boxes unchanged, all other integers as int32,
 MultiBinary as int8.
 """
 
@@ -170,7 +170,7 @@ def to_json(space: AnySpace) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> AnySpace:
-    """The space that :func:`to_json` described; ArgumentError for anything else, which names the field."""
+    """Make a space from the result of :func:`to_json`; ArgumentError for anything else, naming the field."""
     fields.check("the description of a space", data, fields.space)
     try:
         return _FROM_JSON[data["type"]](data)

@@ -1,4 +1,4 @@
-"""What wrappers have learnt, Gymnasium's and ours: statistics, which no replay of the running episodes brings back."""
+"""Running statistics of wrappers, Gymnasium's and axonrl's, which replaying the current episodes does not restore."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _KINDS = (
     wrappers.vector.NormalizeReward,
 )
 _SETTINGS = ("epsilon", "clip", "discount", "gamma")
-"""What statistics are used with; Gymnasium calls the discount of rewards gamma."""
+"""Settings that go with statistics; Gymnasium calls the discount of rewards gamma."""
 STATISTICS: Final = ("obs_rms", "return_rms")
-"""What wrappers learn: moments of observations, and of discounted returns."""
+"""Attributes that wrappers learn: moments of observations, and of discounted returns."""
 _MOMENTS = ("mean", "var", "count")
 _PARTS: Final = "parts"
-"""What moments of observations of a Dict or a Tuple are of, in the order of the names."""
+"""Attribute with the parts of a Dict or a Tuple that its moments concatenate, in the order of their names."""
 _REWARDS: Final = "NormalizeReward"
 _NAMES: Final = {"NormalizeObservation": "normalize_observation", _REWARDS: "normalize_reward"}
-"""Kinds of axonrl's, to the names by which they are given. Gymnasium's kinds have the same names."""
+"""Kinds of axonrl's wrappers to their names in lists of wrappers. Gymnasium's kinds have the same names."""
 _SUMS = ("discounted_reward", "accumulated_reward", "_prev_dones")
-"""What the reward wrappers keep of the running episodes."""
+"""Attributes of reward wrappers about the current episodes."""
 _BLIND = (
     gymnasium.ActionWrapper,
     gymnasium.RewardWrapper,
@@ -50,14 +50,14 @@ _BLIND = (
     wrappers.vector.NormalizeReward,
     wrappers.vector.RecordEpisodeStatistics,
 )
-"""They pass observations on as they are."""
+"""Wrappers that do not change observations."""
 
 
 def statistics_of(env: Any) -> State:
-    """The running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv; by position.
+    """Running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv; by position.
 
-    What copies that were made with wrappers by name have in common is there once, however many they are. ``is_last``
-    tells of the one NormalizeObservation whose observations are those that come out of ``env``.
+    Statistics shared by copies made with wrappers by name appear once. ``is_last`` marks the NormalizeObservation whose
+    output is the observation of ``env``.
     """
     last = _last_to_observe(env)
     return {
@@ -66,22 +66,22 @@ def statistics_of(env: Any) -> State:
 
 
 def take_moments(env: Any, statistics: State) -> None:
-    """Let the wrappers of ``env`` go on from these moments; what they keep of running episodes stays."""
+    """Set the moments of the wrappers of ``env``; their state of the current episodes stays."""
     for wrapper, state in zip(_learning(env), statistics.values(), strict=True):
         _put_moments(wrapper, state)
 
 
 @contextlib.contextmanager
 def frozen(env: Any, statistics: State, *, evaluating: bool = False) -> Iterator[None]:
-    """``env`` has these ``statistics``; what is done inside does not change them.
+    """Give ``env`` these ``statistics`` and freeze them in this context.
 
-    So an observation that is normalised inside comes out as it did when the statistics were saved. Afterwards ``env``
-    learns on from them; one that only watches another is as it was before, because these are the other's statistics.
+    Observations are normalised inside as they were when the statistics were saved. Afterwards ``env`` continues to
+    learn from them; an environment that only reads another's statistics gets back the other's.
 
     Args:
         env: the environment.
-        statistics: of a run's wrappers, as :func:`statistics_of` returned them.
-        evaluating: may ``env`` lack the normalisation of rewards, which matters for training only?
+        statistics: result of :func:`statistics_of` for a run's wrappers.
+        evaluating: whether ``env`` may lack the normalisation of rewards, which matters for training only.
 
     Raises:
         ArgumentError: as for :func:`refuse_others`.
@@ -99,7 +99,7 @@ def frozen(env: Any, statistics: State, *, evaluating: bool = False) -> Iterator
 
 
 def refuse_others(env: Any, statistics: State, *, evaluating: bool = False) -> None:
-    """Refuse an environment that does not normalise as the run's did; arguments as for :func:`frozen`.
+    """Refuse an environment whose normalisation differs from the run's; arguments as for :func:`frozen`.
 
     Raises:
         ArgumentError: ``env`` lacks a wrapper of the run's environment, has one too many, or one with other settings;
@@ -109,10 +109,10 @@ def refuse_others(env: Any, statistics: State, *, evaluating: bool = False) -> N
 
 
 def refuse_hidden(env: AsyncVectorEnv) -> None:
-    """Refuse copies that normalise in processes of their own, where statistics can neither be saved nor brought back.
+    """Refuse copies that normalise in their own processes, where statistics can be neither saved nor restored.
 
     Raises:
-        ArgumentError: they do.
+        ArgumentError: the copies normalise.
     """
     normalises = any(any(env.call("has_wrapper_attr", name)) for name in STATISTICS)
     if all(env.call("has_wrapper_attr", "normalizers")):
@@ -126,15 +126,15 @@ def refuse_hidden(env: AsyncVectorEnv) -> None:
 
 
 def names_of(statistics: State) -> list[str]:
-    """The wrappers that have these statistics: ``normalize_observation``, ``Gymnasium's NormalizeObservation``, ..."""
+    """Names of the statistics' wrappers: ``normalize_observation``, ``Gymnasium's NormalizeObservation``, ..."""
     return [_name(state) for state in statistics.values()]
 
 
 def taken_over(env: Any, statistics: State) -> State | None:
-    """The statistics of ``env``, had its wrappers learnt what those of another environment did.
+    """Statistics of ``env`` with the moments of another environment's.
 
     Returns:
-        None where the other environment had other wrappers, or observations of other shapes.
+        None if the other environment had other wrappers, or observations of other shapes.
     """
     mine = statistics_of(env)
     if [state["kind"] for state in mine.values()] != [state["kind"] for state in statistics.values()]:
@@ -151,7 +151,7 @@ def taken_over(env: Any, statistics: State) -> State | None:
 
 
 def _learning(env: Any) -> list[Any]:
-    """The wrappers that learn, or what they have in common, each of them once."""
+    """The wrappers, or their shared normalisers, that learn; each once."""
     found: list[Any] = []
     for wrapper in wrappers_of(env):
         if isinstance(wrapper, BY_NAME):
@@ -162,7 +162,7 @@ def _learning(env: Any) -> list[Any]:
 
 
 def _last_to_observe(env: Any) -> Any:
-    """The outermost wrapper that may change observations, or what is inside of all wrappers."""
+    """The outermost wrapper that may change observations, else the innermost environment."""
     while True:
         if isinstance(env, _BLIND) or (isinstance(env, BY_NAME) and env.normalizers.observation is None):
             env = env.env
@@ -185,13 +185,13 @@ def _read(wrapper: Any) -> State:
 
 
 def _name(state: Mapping[str, Any]) -> str:
-    """What users call it; Gymnasium's do not clip."""
+    """Name of a wrapper for users; Gymnasium's do not clip."""
     kind = str(state["kind"])
     return _NAMES.get(kind, kind) if "clip" in state else f"Gymnasium's {kind}"
 
 
 def _fitting(env: Any, learning: Sequence[Any], statistics: State, evaluating: bool) -> list[Any]:
-    """The state of each wrapper; ``ArgumentError`` if these are not the wrappers that the states are of."""
+    """The state of each wrapper; ``ArgumentError`` if the states belong to other wrappers."""
     mine, saved = [_read(wrapper) for wrapper in learning], list(statistics.values())
     if evaluating and all(state["kind"] != _REWARDS for state in mine):
         saved = [state for state in saved if state["kind"] != _REWARDS]
@@ -200,7 +200,7 @@ def _fitting(env: Any, learning: Sequence[Any], statistics: State, evaluating: b
         raise ArgumentError(_differing(here, had), "env", env)
     for name, own, state in zip(here, mine, saved, strict=True):
         for setting in [setting for setting in _SETTINGS if setting in own]:
-            before = state.get(setting, own[setting])  # states were saved before discounts were
+            before = state.get(setting, own[setting])  # older states lack the discount
             if before != own[setting]:
                 both = f"{setting}={before:g}, this one's has {setting}={own[setting]:g}"
                 raise ArgumentError(f"{name} of the run's environment has {both}", "env", env)
@@ -208,7 +208,7 @@ def _fitting(env: Any, learning: Sequence[Any], statistics: State, evaluating: b
 
 
 def _differing(here: list[str], had: list[str]) -> str:
-    """What is wrong with an environment that has these wrappers, in a run whose environment had those."""
+    """Explain the difference between an environment's wrappers and the run's."""
     missing, surplus = Counter(had) - Counter(here), Counter(here) - Counter(had)
     problems = []
     if missing:
@@ -238,7 +238,7 @@ def _advice(names: Counter[str]) -> str:
 def _load(learning: Sequence[Any], states: Sequence[Any], updating: Sequence[bool]) -> None:
     for wrapper, state, updates in zip(learning, states, updating, strict=True):
         for name, value in state.items():
-            if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else other environments' sums
+            if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else others' sums
                 setattr(wrapper, name, copy.copy(value))
         _put_moments(wrapper, state)
         wrapper.update_running_mean = updates

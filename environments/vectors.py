@@ -84,21 +84,21 @@ class Vector(BatchedEnvironment):
 
     @property
     def saves_state(self) -> bool:
-        """Does the outermost object say that it does? What wraps another one without saying so may have its own state.
+        """Whether the outermost object has the methods ``state_dict`` and ``load_state_dict``.
 
-        It says so by the methods ``state_dict`` and ``load_state_dict``.
+        A wrapper without them may have state of its own.
         """
         return all(callable(getattr(type(self.env), name, None)) for name in ("state_dict", "load_state_dict"))
 
     def state_dict(self) -> State | None:
-        """The vector environment's own, where it offers one."""
+        """The vector environment's state, if it offers one."""
         if not self.saves_state:
             return None
         env: Any = self.env
         return {"environment": dict(env.state_dict()), **as_mapping(self._current())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hand it back to the vector environment."""
+        """Restore the vector environment's state."""
         if not self.saves_state:
             raise ValueError(f"{self.name} saves no state")
         env: Any = self.env
@@ -107,7 +107,7 @@ class Vector(BatchedEnvironment):
 
 
 class NativeVector(Vector):
-    """One of axonrl's own vector environments: what it returns needs neither checks nor copies."""
+    """One of axonrl's own vector environments: its results need neither checks nor copies."""
 
     def __init__(self, env: NativeVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
@@ -137,11 +137,11 @@ class SelfResettingVector(Vector):
 
     @abc.abstractmethod
     def step(self, actions: ArrayTree) -> Step:
-        """One call for all; sets ``_ended`` for the rows whose episode ended."""
+        """Step all with one call; sets ``_ended`` for the rows whose episode ended."""
 
     @property
     def saves_state(self) -> bool:
-        """False: such a run is not exact anyway."""
+        """False: such a run is not exact in any case."""
         return False
 
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
@@ -159,7 +159,7 @@ class SameStepVector(SelfResettingVector):
     """``AutoresetMode.SAME_STEP``: the step that ends an episode also starts the next one."""
 
     def step(self, actions: ArrayTree) -> Step:
-        """One call for all; final observations come from ``infos["final_obs"]``."""
+        """Step all with one call; final observations come from ``infos["final_obs"]``."""
         step, infos = self._call_step(actions)
         self._ended = step.terminated | step.truncated
         if not self._ended.any():
@@ -193,12 +193,12 @@ class NextStepVector(SelfResettingVector):
         return step if ignored is None else step._replace(acted=~ignored)
 
     def _ignored(self) -> Array | None:
-        """The rows that the next step resets; None for none."""
+        """Mask of the rows that the next step resets; None if there are none."""
         return self._ended if 1 in self._ended.tobytes() else None  # faster than any() on short arrays
 
 
 class PooledVector(NextStepVector):
-    """EnvPool's environments: what they return has the shapes and dtypes of its spaces, in arrays of its own."""
+    """EnvPool's environments: results have the shapes and dtypes of the spaces, in new arrays."""
 
     def __init__(self, env: PooledVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
@@ -222,5 +222,5 @@ class PooledVector(NextStepVector):
 
 
 def _takes_list(env: AnyVectorEnv) -> bool:
-    """Whether ``reset`` takes one seed per environment. Other vector environments share one generator."""
+    """Whether ``reset`` takes one seed per environment. Other vector environments share a generator."""
     return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv | PooledVectorEnv)

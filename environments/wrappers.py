@@ -29,7 +29,7 @@ class WrapperError(ArgumentError):
 
     Args:
         message: the reason.
-        index: its place in the list of wrappers.
+        index: index in the list of wrappers.
         key: the invalid argument or ``"kind"``, if one is to blame.
         value: what was given.
     """
@@ -42,23 +42,23 @@ class WrapperError(ArgumentError):
 
 
 def normalize_observation(space: AnySpace, num_envs: int, *, clip: float = 10.0) -> NormalizeObservation:
-    """Observations of mean 0 and variance 1, by running statistics of all copies; clipped to ``-clip .. clip``."""
+    """Scale observations to mean 0 and variance 1 by running statistics of all copies; clip to ``-clip .. clip``."""
     return NormalizeObservation(space, clip)
 
 
 def normalize_reward(space: AnySpace, num_envs: int, *, discount: float = 0.99, clip: float = 10.0) -> NormalizeReward:
-    """Rewards scaled by the running deviation of their discounted sum; clipped to ``-clip .. clip``. Training only."""
+    """Scale rewards by the running deviation of their discounted sum; clip to ``-clip .. clip``. Training only."""
     return NormalizeReward(num_envs, discount, clip)
 
 
 class TimeLimit(wrappers.TimeLimit[Any, Any]):
-    """Gymnasium's, but re-created from its spec in its place among the wrappers, where it counts the same steps."""
+    """Gymnasium's wrapper, but recreated from a spec in its place among the wrappers, to count the same steps."""
 
     spec = gymnasium.Wrapper.spec
 
 
 def time_limit(env: AnyEnv, *, max_episode_steps: int) -> AnyEnv:
-    """Truncates episodes after ``max_episode_steps``, at most the environment's own limit."""
+    """Truncate episodes after ``max_episode_steps``, at most the environment's own limit."""
     limit = count("max_episode_steps", max_episode_steps)
     if env.spec is not None and env.spec.max_episode_steps is not None and env.spec.max_episode_steps < limit:
         name, lower = env.spec.id, env.spec.max_episode_steps
@@ -71,7 +71,7 @@ def time_limit(env: AnyEnv, *, max_episode_steps: int) -> AnyEnv:
 
 
 def frame_stack(env: AnyEnv, *, stack_size: int) -> AnyEnv:
-    """The last ``stack_size`` observations along a new first axis, the oldest first; after a reset, repeated."""
+    """Stack the last ``stack_size`` observations along a new first axis, oldest first; repeated after a reset."""
     if not isinstance(env.observation_space, Box):
         raise _unsuitable("observation_space", "must be a Box", env.observation_space)
     return wrappers.FrameStackObservation(env, count("stack_size", stack_size))
@@ -112,7 +112,7 @@ def atari(
 
 
 class RescaleAction(wrappers.RescaleAction[Any, Any, Any]):
-    """Gymnasium's, with a clip: rounding may take actions beyond the environment's bounds."""
+    """Gymnasium's wrapper, with clipping: rounding may take actions beyond the environment's bounds."""
 
     def action(self, action: Any) -> Array:
         """The action within the environment's bounds."""
@@ -122,7 +122,7 @@ class RescaleAction(wrappers.RescaleAction[Any, Any, Any]):
 
 
 def rescale_action(env: AnyEnv, *, min_action: float = -1.0, max_action: float = 1.0) -> AnyEnv:
-    """Actions in ``min_action .. max_action``, scaled to the environment's bounds."""
+    """Scale actions in ``min_action .. max_action`` to the environment's bounds."""
     space = env.action_space
     if not isinstance(space, Box) or space.dtype.kind != "f" or not space.is_bounded():
         raise _unsuitable("action_space", "must be a bounded Box of floats", space)
@@ -135,20 +135,20 @@ def rescale_action(env: AnyEnv, *, min_action: float = -1.0, max_action: float =
 
 
 def channels_first(env: AnyEnv) -> AnyEnv:
-    """Images [height, width, channels] as [channels, height, width]."""
+    """Transpose images [height, width, channels] to [channels, height, width]."""
     return _move_channels(env, -1, 0)
 
 
 def channels_last(env: AnyEnv) -> AnyEnv:
-    """Images [channels, height, width], such as stacked frames, as [height, width, channels]."""
+    """Transpose images [channels, height, width], such as stacked frames, to [height, width, channels]."""
     return _move_channels(env, 0, -1)
 
 
 class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """The mask of legal actions, which the environment reports in ``info``, as part of the observation.
 
-    Observations are ``{"observation": ..., "action_mask": ...}``, the mask bool: an entry for each action of a
-    Discrete space, those of all choices, concatenated, for a MultiDiscrete one.
+    Observations are ``{"observation": ..., "action_mask": ...}``; the mask is bool, with an entry for each action of a
+    Discrete space, or for each choice of a MultiDiscrete one, concatenated.
     """
 
     def __init__(self, env: AnyEnv, name: str) -> None:
@@ -169,12 +169,12 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
         self._where = f"info[{name!r}] of {type(env.unwrapped).__name__ if env.spec is None else env.spec.id}"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """As the environment's, with the mask."""
+        """Start an episode; the observation includes the mask."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._masked(observation, info), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """As the environment's, with the mask."""
+        """Take one action; the observation includes the mask."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._masked(observation, info), reward, terminated, truncated, info
 
@@ -198,7 +198,7 @@ def mask_from_info(env: AnyEnv, *, name: str = ACTION_MASK) -> AnyEnv:
 
 
 def select_observation(env: AnyEnv, *, indices: Sequence[int]) -> AnyEnv:
-    """The entries of a vector that ``indices`` name, in that order; the others are hidden."""
+    """Select the entries ``indices`` of a vector, in that order; the others are hidden."""
     space = env.observation_space
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise _unsuitable("observation_space", "must be a vector, a Box with one axis", space)
@@ -246,7 +246,7 @@ _ELSEWHERE: Final = {
     "VecTransposeImage": "channels_first",
     "ActionMasker": "mask_from_info",
 }
-"""Classes of Gymnasium and Stable-Baselines3 whose names are less like ours than others."""
+"""Classes of Gymnasium and Stable-Baselines3 whose names are nearer to another wrapper than to the right one."""
 
 
 class Wrapping:
@@ -261,7 +261,7 @@ class Wrapping:
             message = f"wrappers must be a list of names and mappings with a kind, got {given!r}"
             raise ArgumentError(message, "wrappers", given)
         self.given: list[dict[str, Any]] = []
-        """Each as ``{"kind": name, argument: value, ...}``."""
+        """The wrappers, each ``{"kind": name, argument: value, ...}``."""
         self._each: list[tuple[int, str, dict[str, Any]]] = []
         self._all: dict[str, tuple[int, dict[str, Any]]] = {}
         for index, one in enumerate(given):
@@ -278,23 +278,23 @@ class Wrapping:
             self._each.append((index, name, arguments))
 
     def wrap(self, env: AnyEnv) -> AnyEnv:
-        """One copy with all wrappers but the normalisation; ``WrapperError`` if one does not fit."""
+        """Wrap one copy in all wrappers but the normalisation; ``WrapperError`` if one does not fit."""
         for index, name, arguments in self._each:
             env = _attempt(_AROUND_EACH[name], (env,), arguments, index)
         return env
 
     def refuse_around_each(self, what: str, but: Sequence[str] = ()) -> list[str]:
-        """For copies that no wrapper can be put around, which may do themselves what some wrappers would.
+        """Refuse wrappers around copies that cannot have any, except wrappers whose work the copies do themselves.
 
         Args:
-            what: these copies.
-            but: names of such wrappers.
+            what: the copies, for the message.
+            but: names of the wrappers whose work the copies do.
 
         Returns:
-            Those of them that are in the list.
+            The names in ``but`` that are in the list.
 
         Raises:
-            WrapperError: another one of the list goes around each copy, or one of them is there twice.
+            WrapperError: the list has another wrapper around each copy, or a duplicate.
         """
         found: list[str] = []
         for index, name, _ in self._each:
@@ -307,7 +307,7 @@ class Wrapping:
         return found
 
     def normalizers(self, space: AnySpace, num_envs: int) -> Normalizers:
-        """The normalisation of ``num_envs`` copies with these observations; ``WrapperError`` if unsuitable."""
+        """Normalisation of ``num_envs`` copies with these observations; ``WrapperError`` if unsuitable."""
         made = {
             name: _attempt(_AROUND_ALL[name], (space, num_envs), arguments, index)
             for name, (index, arguments) in self._all.items()

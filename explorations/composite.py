@@ -1,4 +1,4 @@
-"""The behaviour policy of composite actions: each part is drawn from a distribution of its own."""
+"""Behaviour policy of composite actions: each part is drawn from a distribution of its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .sampling import Bernoulli, Categorical, Gaussian, MultiCategorical
 class Composite:
     """Draws the parts of an action independently; log-probabilities add.
 
-    A part of a Discrete space is drawn by :class:`Categorical`, of a MultiDiscrete one by :class:`MultiCategorical`, of
-    a Box by :class:`Gaussian`, of a MultiBinary one by :class:`Bernoulli`. Each reads its predictions under its own
-    name after a slash: ``predictions["logits/left/arm"]`` for the part ``left/arm``.
+    :class:`Categorical` draws a Discrete part, :class:`MultiCategorical` a MultiDiscrete one, :class:`Gaussian` a Box,
+    :class:`Bernoulli` a MultiBinary one. Each reads its predictions under its own name after a slash:
+    ``predictions["logits/left/arm"]`` for the part ``left/arm``.
 
     Args:
-        action_space: a Dict or a Tuple of such spaces, which may be nested. Keys of nested ones are joined by ``/``;
-            the items of a Tuple are called ``0``, ``1``, ...
+        action_space: a Dict or a Tuple of such spaces, possibly nested. Nested keys are joined by ``/``; the items of a
+            Tuple are called ``0``, ``1``, ...
     """
 
     def __init__(self, action_space: Any) -> None:

@@ -1,6 +1,6 @@
 """Behaviour policies as JSON: whole, for compiled programs, or frozen at one timestep, for exported policies.
 
-Any policy tells its arguments by attributes of their names, as memories do, so that a user's own can be described too.
+Arguments are read from attributes of the same names, as for memories, so that a user's own policy can be described.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _KINDS: Mapping[str, type[Any]] = {
     "state_dependent": StateDependent,
 }
 _SPACE = "action_space"
-"""The argument that is not described: whoever makes a policy again has the space."""
+"""The argument that is not described: the code that makes a policy again has the space."""
 
 
 def is_ours(exploration: Exploration) -> bool:
-    """Is it one of axonrl's own? Subclasses are not: they may do anything."""
+    """Whether it is one of axonrl's own. Subclasses are not: they may do anything."""
     return type(exploration) in _KINDS.values()
 
 
@@ -55,7 +55,7 @@ def arguments_of(exploration: Exploration) -> dict[str, Any]:
     The kind of a user's own policy is its class, ``package.module:name``.
 
     Raises:
-        ArgumentError: it cannot be described; says why.
+        ArgumentError: the policy cannot be described; says why.
     """
     made = type(exploration)
     kind = next((name for name, one in _KINDS.items() if one is made), registry.name_of(made))
@@ -74,11 +74,11 @@ def arguments_of(exploration: Exploration) -> dict[str, Any]:
 
 
 def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
-    """A policy like the one that :func:`arguments_of` described.
+    """Make a policy from the result of :func:`arguments_of`.
 
     Args:
-        described: its result.
-        action_space: the space, or an object with the attributes of it that policies read: ``n`` and ``start`` of a
+        described: the description.
+        action_space: the space, or an object with the attributes that policies read: ``n`` and ``start`` of a
             Discrete, ``nvec`` and ``start`` of a MultiDiscrete, ``low``, ``high`` and ``dtype`` of a Box, ``shape``
             of a MultiBinary, ``spaces`` of a Dict or a Tuple.
 
@@ -96,10 +96,10 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
 
 
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
-    """A JSON description of how a policy explores at ``timestep``; None where the timestep does not tell.
+    """A JSON description of how a policy explores at ``timestep``; None if it depends on more than the timestep.
 
-    That is: for policies that are not axonrl's own, for those that follow the run, and for noise in a network's
-    weights, which only training draws.
+    None for policies that are not axonrl's own, for policies that follow the run, and for noise in a network's weights,
+    which only training draws.
     """
     kinds = {policy: kind for kind, policy in _KINDS.items()}
     kind = kinds.get(type(exploration))  # no subclasses: they may do anything
@@ -117,10 +117,10 @@ def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
 
 
 def from_description(described: Mapping[str, Any], action_space: Mapping[str, Any]) -> Exploration:
-    """The policy that :func:`describe` described.
+    """Make a policy from the result of :func:`describe`.
 
     Args:
-        described: its result.
+        described: the description.
         action_space: the attributes of the action space that policies read, as for :func:`made_from`.
 
     Raises:
@@ -137,7 +137,7 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
     elif policy is StateDependent:
         made = StateDependent(space, described["resample_every"], described["squashed"])
     elif issubclass(policy, Scheduled):
-        # An argument that is newer than the description has its default.
+        # An argument that the description lacks has its default.
         made = policy(described["level"], space, **{k: described[k] for k in _beside_level(policy) if k in described})
     else:
         made = policy(space)
@@ -145,14 +145,14 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
 
 
 def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
-    """An object with the attributes of a space that policies read; those of the spaces inside of it likewise."""
+    """An object with the attributes of a space that policies read, nested spaces included."""
     inside = attributes.get("spaces")
     made = attributes if inside is None else {**attributes, "spaces": {name: space_of(a) for name, a in inside.items()}}
     return SimpleNamespace(**made)
 
 
 def _beside_level(policy: type[Scheduled]) -> list[str]:
-    """The names of its arguments after the level and the action space."""
+    """Names of a policy's arguments after the level and the action space."""
     return list(inspect.signature(policy).parameters)[2:]
 
 

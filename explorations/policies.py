@@ -1,10 +1,10 @@
-"""Behaviour policies: they turn a model's predictions into actions. NumPy, on the host.
+"""Behaviour policies: turn a model's predictions into actions. NumPy, on the host.
 
 Each follows the ``Exploration`` protocol of ``core/protocols.py`` for any number of environments N. None clips: the
 memory stores unclipped actions, and the environments' interface clips what reaches ``env.step``.
 
-Those that draw Discrete or MultiDiscrete actions draw legal ones only where the model predicts ``action_mask``, bool
-[N, A]. For a row without a legal action they return ``NO_LEGAL_ACTION``, which the environments' interface refuses.
+Policies for Discrete or MultiDiscrete actions draw only legal ones if the model predicts ``action_mask``, bool [N, A].
+For a row without a legal action they return ``NO_LEGAL_ACTION``, which the environments' interface refuses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Greedy:
 
 
 class Scheduled:
-    """A policy whose level follows ``global_timestep``, or the run where its schedule is ``over`` that."""
+    """A policy whose level follows ``global_timestep``, or the run's progress if its schedule is ``over="run"``."""
 
     def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:
         self._schedule = make_schedule(level, name, at_least=0, at_most=at_most)
@@ -47,7 +47,7 @@ class Scheduled:
         self._progress = 0.0
 
     def follow(self, progress: float) -> None:
-        """Be told the share of the run that is done, before a call; only where ``over`` is set."""
+        """Set the run's progress, 0 to 1. Called before each action if ``over`` is set."""
         self._progress = progress
 
     def level(self, timestep: int) -> float:
@@ -59,8 +59,8 @@ class EpsilonGreedy(Scheduled):
     """With probability epsilon a uniformly random action, else the greedy one; independently per environment.
 
     A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``. With
-    ``predictions["action_mask"]`` random actions are legal, and n is their number. All choices of a MultiDiscrete
-    action are random, or none.
+    ``predictions["action_mask"]`` random actions are legal, and n is the number of legal ones. Either all choices of a
+    MultiDiscrete action are random, or none.
 
     Args:
         epsilon: probability in 0 .. 1: a number, or a schedule on ``global_timestep`` or over the run.
@@ -84,7 +84,7 @@ class EpsilonGreedy(Scheduled):
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N], or of a MultiDiscrete space [N, *nvec.shape]."""
+        """Actions int32 [N]; [N, *nvec.shape] for a MultiDiscrete space."""
         greedy = predictions["action"].astype(np.int32, copy=False)
         epsilon = self._epsilon(timestep, rng)
         if greedy.ndim > 1:
@@ -102,7 +102,7 @@ class EpsilonGreedy(Scheduled):
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
 
     def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
-        """One epsilon, or those of each environment [N]."""
+        """One epsilon, or one per environment [N]."""
         return self._schedule(timestep if self.over is None else self._progress)
 
     def each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
@@ -133,9 +133,9 @@ class Noisy:
 
 
 class Random:
-    """Uniformly random actions: of each part of a Dict or a Tuple space on its own, of a Box within its bounds.
+    """Uniformly random actions: independent in each part of a Dict or a Tuple space, within the bounds of a Box.
 
-    With ``predictions["action_mask"]`` those of a Discrete or a MultiDiscrete space are legal; for a part of a
+    With ``predictions["action_mask"]`` actions of a Discrete or a MultiDiscrete space are legal; for a part of a
     composite space it is ``predictions["action_mask/part"]``.
 
     Args:
@@ -150,9 +150,9 @@ class Random:
     def __call__(
         self, predictions: Mapping[str, Any], timestep: int, rng: np.random.Generator
     ) -> tuple[Any, Mapping[str, Array]]:
-        """Actions [N, ...] as the space has them, of a composite space by the names of its parts.
+        """Actions [N, ...] of the space; a dictionary by part for a composite space.
 
-        N is that of ``predictions["action"]``.
+        ``predictions["action"]`` gives N.
         """
         if self._is_plain:
             return self._parts[0][1](predictions, rng), NO_EXTRAS
@@ -170,7 +170,7 @@ class Random:
 
 
 def _uniform(space: Any) -> Callable[[Mapping[str, Array], np.random.Generator], Array]:
-    """Draws actions [N, ...] of a space that is not composite."""
+    """A function that draws actions [N, ...] of a space that is not composite."""
     if is_discrete(space):
         low, high = int(space.start), int(space.start) + int(space.n)
 
@@ -212,7 +212,7 @@ class Constant:
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 or float32 [N, ...]; N is that of ``predictions["action"]``."""
+        """Actions int32 or float32 [N, ...]; ``predictions["action"]`` gives N."""
         return np.full((len(predictions["action"]), *self.action.shape), self.action), NO_EXTRAS
 
 
@@ -225,7 +225,8 @@ class GaussianNoise(Scheduled):
         sigma: standard deviation in the environment's units, at least 0: a number, or a schedule on
             ``global_timestep`` or over the run.
         action_space: a Box of floats.
-        relative: is sigma in units of half the range of each component, ``(high - low) / 2``? The Box is bounded then.
+        relative: whether sigma is in units of half the range of each component, ``(high - low) / 2``; needs a bounded
+            Box.
     """
 
     def __init__(self, sigma: ScheduleLike, action_space: Any, relative: bool = False) -> None:
@@ -243,10 +244,10 @@ class GaussianNoise(Scheduled):
 
 
 def noise_unit(policy: str, space: Any, relative: bool) -> Array:
-    """What 1 is in a Box of floats, float32: half the range of each component if ``relative``, else 1.
+    """Unit of noise in a Box of floats, float32: half the range of each component if ``relative``, else 1.
 
     Raises:
-        ArgumentError: another space, or one without bounds if ``relative``.
+        ArgumentError: another space, or a Box without bounds if ``relative``.
     """
     if not is_float_box(space):
         raise unsuitable(policy, "a Box of floats as action space", space)
@@ -260,7 +261,7 @@ def noise_unit(policy: str, space: Any, relative: bool) -> Array:
 
 
 def mask_of(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-    """``predictions["action_mask"]``, bool of this shape; ``ArgumentError`` otherwise, since numbers are no masks."""
+    """``predictions["action_mask"]``, bool of this shape; ``ArgumentError`` otherwise, as numbers are not masks."""
     mask = predictions[ACTION_MASK]
     if mask.dtype != np.bool_ or mask.shape != shape:
         name, found = f"predictions[{ACTION_MASK!r}]", f"{mask.dtype} {list(mask.shape)}"
@@ -270,7 +271,7 @@ def mask_of(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...
 
 def random_legal(mask: Array, start: int, rng: np.random.Generator) -> Array:
     """Uniformly random legal actions int32 [N] from a mask bool [N, A]; ``NO_LEGAL_ACTION`` in rows without one."""
-    if len(mask) == 1:  # the usual case, in half of the time
+    if len(mask) == 1:  # the usual case, in half the time
         legal = mask[0].nonzero()[0]
         one = legal[rng.integers(len(legal))] + start if len(legal) else NO_LEGAL_ACTION
         return np.array([one], np.int32)
@@ -281,7 +282,7 @@ def random_legal(mask: Array, start: int, rng: np.random.Generator) -> Array:
 
 
 def parts_of(space: Any, name: str = "") -> list[tuple[str, Any]]:
-    """The parts of a Dict or a Tuple space, with names that are joined by ``/`` where it is nested; else the space."""
+    """The parts of a Dict or a Tuple space, with nested names joined by ``/``; any other space as its only part."""
     inside = getattr(space, "spaces", None)
     if inside is None:
         return [(name, space)]
@@ -290,17 +291,17 @@ def parts_of(space: Any, name: str = "") -> list[tuple[str, Any]]:
 
 
 def is_discrete(space: Any) -> bool:
-    """Whether it is a Discrete space, by its attributes: acting needs no Gymnasium."""
+    """Whether it is a Discrete space, by its attributes: acting does not import Gymnasium."""
     return hasattr(space, "n") and hasattr(space, "start")
 
 
 def is_multi_discrete(space: Any) -> bool:
-    """Whether it is a MultiDiscrete space, likewise."""
+    """Whether it is a MultiDiscrete space, by its attributes."""
     return hasattr(space, "nvec") and hasattr(space, "start")
 
 
 def is_float_box(space: Any) -> bool:
-    """Whether it is a Box of floats, likewise."""
+    """Whether it is a Box of floats, by its attributes."""
     return hasattr(space, "low") and hasattr(space, "high") and np.dtype(space.dtype).kind == "f"
 
 

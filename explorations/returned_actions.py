@@ -1,4 +1,4 @@
-"""What an exploration returns, checked: those that are not axonrl's own may return anything."""
+"""Checks of what an exploration returns: a user's own may return anything."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ..core.protocols import Array, ArrayTree
 def checked(
     exploration: Any, returned: Any, predictions: Mapping[str, Any], record: Collection[str]
 ) -> tuple[ArrayTree, Mapping[str, Array]]:
-    """Actions and extras, as the ``Exploration`` protocol has them.
+    """Check the result of an exploration, and return its actions and extras.
 
     Args:
-        exploration: which was called.
-        returned: what it returned.
-        predictions: what it was called with, arrays [N, ...].
+        exploration: the policy that was called.
+        returned: its result.
+        predictions: its argument, arrays [N, ...].
         record: names of predictions and extras that are stored.
 
     Raises:
-        ArgumentError: they are not; says what was wanted and given, and names the class.
+        ArgumentError: the result does not follow the ``Exploration`` protocol; says what was wanted and given, and
+            names the class.
     """
     if not isinstance(returned, tuple) or len(returned) != 2:
         _refuse(exploration, "(actions, extras)", shortened(returned))
@@ -44,10 +45,10 @@ def checked(
 
 
 def level_of(exploration: Any, timestep: int) -> float:
-    """How much it explores, for reports; NaN if it does not say.
+    """Level of exploration, for reports; NaN if the policy has none.
 
     Raises:
-        ArgumentError: what it says is no number.
+        ArgumentError: the level is not a number.
     """
     level = getattr(exploration, "level", None)
     if level is None:
@@ -61,7 +62,7 @@ def level_of(exploration: Any, timestep: int) -> float:
 
 
 def name_of(exploration: Any) -> str:
-    """Of its class, or of a function."""
+    """Name of a policy's class, or of a function."""
     return str(getattr(exploration, "__name__", type(exploration).__name__))
 
 

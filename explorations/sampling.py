@@ -1,7 +1,7 @@
-"""Stochastic policies: they draw actions from a predicted distribution and return log-probabilities.
+"""Stochastic policies: draw actions from a predicted distribution and return log-probabilities.
 
-But for :class:`Boltzmann` the distribution is learned, so there is no schedule or level. ``EstimatorSpec.record`` may
-store ``log_prob``, which on-policy algorithms compare with that of the updated policy. The same distributions as
+Except for :class:`Boltzmann` the distribution is learned, so there is no schedule or level. ``EstimatorSpec.record``
+may store ``log_prob``, which on-policy algorithms compare with the updated policy's. The same distributions as
 tensors are in ``axonrl.models.blocks.distributions``. Calls raise an ArgumentError if a prediction is missing or has
 the wrong shape, and a NonFiniteError if it has NaN or infinity.
 """
@@ -24,17 +24,17 @@ HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 
 
 class Boltzmann(Scheduled):
-    """Draws one of n actions with the probabilities softmax(values / temperature), or each of several choices so.
+    """Draws one of n actions, or each of several choices, with the probabilities softmax(values / temperature).
 
-    Reads ``predictions["q_values"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], where the model
-    predicts it: illegal actions have probability 0. For a MultiDiscrete space both have the choices of all, as for
+    Reads ``predictions["q_values"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], if the model
+    predicts it: illegal actions have probability 0. For a MultiDiscrete space both concatenate all choices, as for
     :class:`MultiCategorical`.
 
     Source: Sutton and Barto 2018, http://incompleteideas.net/book/the-book-2nd.html, section 2.8 and exercise 2.9.
 
     Args:
-        temperature: in units of values, at least 0: a number, or a schedule on ``global_timestep`` or over the run. At
-            0 the action is greedy.
+        temperature: in units of the values, at least 0: a number, or a schedule on ``global_timestep`` or over the run.
+            At 0 the action is greedy.
         action_space: a Discrete or a MultiDiscrete space.
     """
 
@@ -48,7 +48,7 @@ class Boltzmann(Scheduled):
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions int32 [N], or of a MultiDiscrete space [N, *nvec.shape]."""
+        """Actions int32 [N]; [N, *nvec.shape] for a MultiDiscrete space."""
         temperature = self.level(timestep)
         if temperature == 0:
             return predictions["action"].astype(np.int32, copy=False), NO_EXTRAS
@@ -63,9 +63,9 @@ class Boltzmann(Scheduled):
 class Categorical:
     """Draws one of n actions with the probabilities softmax(logits).
 
-    Reads ``predictions["logits"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], where the model
-    predicts it: illegal actions have probability 0. Without one, a large negative logit (-1e9) does the same, and an
-    infinite one is an error.
+    Reads ``predictions["logits"]``, float [N, n], and ``predictions["action_mask"]``, bool [N, n], if the model
+    predicts it: illegal actions have probability 0. Without a mask, a large negative logit (-1e9) has the same effect;
+    an infinite one is an error.
 
     Args:
         action_space: a Discrete space.
@@ -88,7 +88,7 @@ class Categorical:
         return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
     def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
-        """Log-probability float32 [N] of actions int [N] that somebody else took; -inf of illegal ones."""
+        """Log-probability float32 [N] of given actions int [N]; -inf for illegal ones."""
         logits, _ = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
         shifted = logits - logits.max(1, keepdims=True)
         taken = shifted[np.arange(len(action)), action - self._start]
@@ -100,7 +100,7 @@ class MultiCategorical:
     """Draws several independent choices, each like :class:`Categorical`.
 
     Reads ``predictions["logits"]``, float [N, sum(nvec)]: the logits of all choices, concatenated in the order of
-    ``nvec.flat``; and ``predictions["action_mask"]``, bool [N, sum(nvec)], where the model predicts it.
+    ``nvec.flat``; and ``predictions["action_mask"]``, bool [N, sum(nvec)], if the model predicts it.
 
     Args:
         action_space: a MultiDiscrete space.
@@ -185,14 +185,14 @@ class Gaussian:
         with np.errstate(all="ignore"):  # anything not finite makes the log-probability not finite
             std = np.exp(log_std)
             actions = mean + std * rng.standard_normal(mean.shape, np.float32)
-            noise = (actions - mean) / std  # of the rounded action, which is what learning sees
+            noise = (actions - mean) / std  # of the rounded action, which learning sees
             log_prob = -(0.5 * noise * noise + log_std).sum(self._axes) - self._constant
         if not all_finite(log_prob):
             refuse_gaussian("Gaussian", mean, log_std)
         return actions, {"log_prob": log_prob}
 
     def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
-        """Log-probability density float32 [N] of actions float [N, ...] that somebody else took."""
+        """Log-density float32 [N] of given actions float [N, ...]."""
         mean = _predicted("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
         log_std = _predicted("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
@@ -204,7 +204,7 @@ class Gaussian:
 
 
 class _Choices:
-    """The D choices of a space: side by side in predictions, [N, sum of n], and a row of its own each, [N * D, widest].
+    """The D choices of a space: concatenated in predictions, [N, sum of n], and one per row here, [N * D, widest].
 
     Args:
         space: a Discrete or a MultiDiscrete space; D is 1 or the number of its choices.
@@ -220,7 +220,7 @@ class _Choices:
         self._padded = sizes.size * self._widest
 
     def rows(self, policy: str, name: str, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
-        """Rows float64, -inf for what is illegal or no choice; and which have no legal one, bool [N * D], or None."""
+        """Rows float64, -inf for illegal actions and padding; mask [N * D] of rows without a legal action, or None."""
         values, masked = _finite(policy, predictions, name, self._shape), ACTION_MASK in predictions
         if masked:
             values[~mask_of(policy, predictions, values.shape)] = -np.inf
@@ -230,20 +230,20 @@ class _Choices:
         return rows, _filled(rows) if masked else None
 
     def actions(self, index: Array, empty: Array | None) -> Array:
-        """int32 [N, ...] in the environment's units, from a choice in each row, and which rows have no legal one."""
+        """Actions int32 [N, ...] in the environment's units; ``empty`` masks rows without a legal action."""
         actions = index.reshape(-1, *self._start.shape) + self._start
         return _actions(actions, None if empty is None else empty.reshape(actions.shape))
 
 
 def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Indices [R], drawn from the softmax of each row by inverting its cumulative sum, and their log-probabilities.
+    """Draw an index [R] from each row's softmax by inverting its cumulative sum; also return log-probabilities [R].
 
-    The sums stay unnormalised. A number u below 1 leaves u * total below total in floating point too, so every draw
-    finds an index; the comparison is strict, so none finds one of probability 0.
+    The sums stay unnormalised. For u below 1, u * total is below total in floating point too, so every draw finds an
+    index; the comparison is strict, so that index never has probability 0.
 
     Args:
         logits: float64 [R, A]; -inf for probability 0.
-        rng: what to draw from.
+        rng: the source of randomness.
     """
     shifted = logits - logits.max(1, keepdims=True)  # [R, A], at most 0: exp cannot overflow
     sums = np.exp(shifted).cumsum(1)
@@ -254,7 +254,7 @@ def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
-    """A copy in float64, where the difference of any two float32 numbers is finite."""
+    """A finite prediction as float64, where the difference of any two float32 numbers is finite."""
     values = _predicted(policy, predictions, name, shape).astype(np.float64)
     if not all_finite(values):
         raise NonFiniteError(f"{policy}: {_not_finite(name, values)}")
@@ -262,7 +262,7 @@ def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tup
 
 
 def _legal(policy: str, values: Array, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
-    """Values [N, A], -inf for illegal actions, and which rows have no legal one; None if all have one."""
+    """Values [N, A], -inf for illegal actions, and a mask of rows without a legal one; None if all have one."""
     if ACTION_MASK not in predictions:
         return values, None
     values[~mask_of(policy, predictions, values.shape)] = -np.inf
@@ -270,7 +270,7 @@ def _legal(policy: str, values: Array, predictions: Mapping[str, Array]) -> tupl
 
 
 def _filled(rows: Array) -> Array | None:
-    """Make those of the rows [R, A] that are -inf throughout drawable; which ones, bool [R]; None if none is."""
+    """Make rows [R, A] that are all -inf drawable, and return a mask of them, bool [R]; None if there are none."""
     empty: Array = rows.max(1) == -np.inf
     if not empty.any():
         return None
@@ -279,7 +279,7 @@ def _filled(rows: Array) -> Array | None:
 
 
 def _actions(actions: Array, empty: Array | None) -> Array:
-    """int32, with ``NO_LEGAL_ACTION`` where ``empty``."""
+    """Actions int32, with ``NO_LEGAL_ACTION`` where ``empty``."""
     return (actions if empty is None else np.where(empty, NO_LEGAL_ACTION, actions)).astype(np.int32)
 
 
@@ -297,7 +297,7 @@ def _predicted(policy: str, predictions: Mapping[str, Array], name: str, shape: 
 
 
 def refuse_gaussian(policy: str, mean: Array, log_std: Array) -> NoReturn:
-    """NonFiniteError: what is wrong with predictions whose log-probabilities are not finite."""
+    """Raise the NonFiniteError for predictions whose log-probabilities are not finite."""
     for name, array in (("mean", mean), ("log_std", log_std)):
         if not all_finite(array):
             raise NonFiniteError(f"{policy}: {_not_finite(name, array)}")

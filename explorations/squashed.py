@@ -1,4 +1,4 @@
-"""A Gaussian, squashed into the bounds of a Box: the behaviour policy of SAC, and of on-policy algorithms if wanted."""
+"""A Gaussian squashed into the bounds of a Box: the behaviour policy of SAC, and optionally of on-policy algorithms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .policies import NO_EXTRAS, is_float_box, unsuitable
 from .sampling import HALF_LOG_2PI, refuse_gaussian
 
 NEAREST: Final = 1 - 1e-6
-"""How near an action in -1 .. 1 comes to the bounds, where its density is asked for."""
+"""Largest absolute value of an action in -1 .. 1 for which the density is computed."""
 _LOG_2 = math.log(2)
 
 
@@ -27,7 +27,7 @@ class SquashedGaussian:
 
     Args:
         action_space: a Box of floats with finite bounds, ``low < high`` in each component.
-        log_prob: return also the log-densities of the actions, for on-policy algorithms?
+        log_prob: whether to return the actions' log-densities too, for on-policy algorithms.
     """
 
     def __init__(self, action_space: Any, log_prob: bool = False) -> None:
@@ -40,10 +40,11 @@ class SquashedGaussian:
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions float32 [N, ...] in the environment's units; and ``log_prob`` float32 [N], if asked for.
+        """Actions float32 [N, ...] in the environment's units; and ``log_prob`` float32 [N], if requested.
 
         Raises:
-            NonFiniteError: a log-probability that is asked for is not finite, as exp(log_std) is 0 or infinite, say.
+            NonFiniteError: a requested log-probability is not finite, for instance because exp(log_std) is 0 or
+                infinite.
         """
         mean = predictions["mean"]
         log_std = predictions["log_std"]
@@ -58,7 +59,7 @@ class SquashedGaussian:
         return actions, {"log_prob": log_prob.astype(np.float32)}
 
     def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
-        """Log-density float32 [N] of actions [N, ...] within the bounds that somebody else took."""
+        """Log-density float32 [N] of given actions [N, ...] within the bounds."""
         mean, log_std = predictions["mean"], predictions["log_std"]
         with np.errstate(all="ignore"):
             found = squashed_log_prob((action - self._middle) / self._half, mean, log_std) - self._log_scale
@@ -68,14 +69,15 @@ class SquashedGaussian:
 
 
 def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
-    """The log-density of actions in -1 .. 1, float [N], of a squashed Gaussian; the action as it was rounded.
+    """Log-density of actions in -1 .. 1 under a squashed Gaussian, float [N].
 
-    It is that of the action which learning sees, and not of what was drawn: near the bounds float32 tells few apart.
+    Computed from the rounded action, which learning sees, and not from the draw: near the bounds float32 has few
+    values.
 
     Args:
         action: float [N, ...].
         mean: float [N, ...], before squashing.
-        log_std: float [N, ...], likewise.
+        log_std: float [N, ...], before squashing.
     """
     inside = np.clip(action, -NEAREST, NEAREST)
     u = 0.5 * (np.log1p(inside) - np.log1p(-inside))
@@ -86,13 +88,13 @@ def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
 
 
 def log_slope(u: Array) -> Array:
-    """``log(1 - tanh(u)^2)`` of each component, in its shape and dtype: what squashing takes from a log-density."""
+    """``log(1 - tanh(u)^2)``, in the shape and dtype of ``u``: squashing subtracts it from a log-density."""
     slope: Array = 2 * (_LOG_2 - u - np.logaddexp(0, -2 * u))
     return slope
 
 
 def middle_and_half(space: Any) -> tuple[Array, Array]:
-    """Of the range of each component of a bounded Box, float32 [...]: the middle, and half of the width."""
+    """Middle and half-width of each component's range in a bounded Box, float32 [...]."""
     low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
     return high / 2 + low / 2, high / 2 - low / 2
 

@@ -1,4 +1,4 @@
-"""The behaviour policy of generalised state-dependent exploration: noise that is a function of the state."""
+"""Behaviour policy of generalised state-dependent exploration: noise as a function of the state."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ SMALL: Final = 1e-6
 
 
 class StateDependent:
-    """The mean plus noise that is the same function of the state for many timesteps, so that actions are smooth.
+    """The mean plus noise that stays the same function of the state for many timesteps, so that actions are smooth.
 
     The noise in component d is ``sum_w scaled[w, d] * matrix[w, d]``: features of the state, each scaled by a learned
-    standard deviation, times a matrix of standard normal numbers. Each environment has a matrix of its own, which is
-    drawn at the beginning of every episode. Over all matrices the noise is normal, with variance
-    ``sum_w scaled[w, d] ** 2``; the log-probability is that of this distribution.
+    standard deviation, times a matrix of standard normal numbers. Each environment has its own matrix, drawn at the
+    beginning of every episode. Over all matrices the noise is normal, with variance ``sum_w scaled[w, d] ** 2``; the
+    log-probability is that of this distribution.
 
-    Reads ``predictions["mean"]``, float [N, ...], and ``predictions["scaled_features"]``, float [N, W, D], of W
+    Reads ``predictions["mean"]``, float [N, ...], and ``predictions["scaled_features"]``, float [N, W, D], for W
     features and the D components of an action.
 
     Source: Raffin, Kober and Stulp 2021, https://arxiv.org/abs/2005.05719, section 3.
 
     Args:
         action_space: a Box of floats.
-        resample_every: timesteps after which a matrix is drawn anew within an episode, too; None: never.
-        squashed: mean and noise are of a u, and the action is ``low + (tanh(u) + 1) / 2 * (high - low)``, as that of
-            :class:`SquashedGaussian`, for a Box with finite bounds. Without it they are in the environment's units.
+        resample_every: timesteps after which a matrix is redrawn within an episode; None: never.
+        squashed: mean plus noise is u, and the action ``low + (tanh(u) + 1) / 2 * (high - low)``, as for
+            :class:`SquashedGaussian`; needs finite bounds. Otherwise they are in the environment's units.
     """
 
     needs: ClassVar = ("mean", "scaled_features")
@@ -59,7 +59,7 @@ class StateDependent:
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions float32 [N, ...], and ``log_prob`` float32 [N], the sum over the components.
 
-        That of squashed actions is their density in -1 .. 1.
+        For squashed actions it is the density in -1 .. 1.
 
         Raises:
             ArgumentError: a prediction is missing, or has the wrong shape.
@@ -73,11 +73,11 @@ class StateDependent:
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
     ) -> tuple[Array, Mapping[str, Array]]:
-        """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
+        """Act in some of the environments: row k belongs to ``lanes[k]``. Call ``reset`` before."""
         return self._acted(*self._predicted(predictions), rng, lanes)
 
     def reset(self, mask: Array) -> None:
-        """Episodes begin where ``mask`` [N]: a matrix is drawn there when it is needed."""
+        """Begin episodes where ``mask`` [N] is true: a matrix is drawn there when needed."""
         if len(mask) != len(self._ages):
             self._ages = np.zeros(len(mask), np.int64)
             self._matrices = np.zeros((len(mask), *self._matrices.shape[1:]), np.float32)
@@ -88,7 +88,7 @@ class StateDependent:
         return {"matrices": self._matrices.copy(), "ages": self._ages.copy()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
         self._matrices = np.array(state["matrices"], np.float32)
         self._ages = np.array(state["ages"], np.int64)
 
@@ -97,7 +97,7 @@ class StateDependent:
     ) -> tuple[Array, Mapping[str, Array]]:
         with np.errstate(all="ignore"):  # anything not finite makes the log-probability not finite
             u = mean + np.einsum("nwd,nwd->nd", scaled, self._current(scaled.shape[1:], rng, lanes)).reshape(mean.shape)
-            noise = (u - mean).reshape(len(mean), -1)  # of the rounded action, which is what learning sees
+            noise = (u - mean).reshape(len(mean), -1)  # of the rounded action, which learning sees
             variance = np.square(scaled).sum(1) + np.float32(SMALL)
             each = -0.5 * (noise * noise / variance + np.log(variance)) - HALF_LOG_2PI
             if self.squashed:
@@ -112,7 +112,7 @@ class StateDependent:
         return (self._middle + np.tanh(u) * self._half if self.squashed else u), {"log_prob": log_prob}
 
     def _current(self, shape: tuple[int, ...], rng: np.random.Generator, lanes: Any) -> Array:
-        """The matrices [n, W, D] of these environments at their present timestep, which is counted."""
+        """The matrices [n, W, D] of these environments at their current timestep; counts the timestep."""
         if self._matrices.shape[1:] != shape:
             self._matrices = np.zeros((len(self._ages), *shape), np.float32)
             self._ages[:] = 0

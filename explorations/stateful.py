@@ -1,7 +1,7 @@
-"""Policies that remember something of each environment: noise that drifts, and how much it explores.
+"""Policies with a state per environment: drifting noise, and individual levels of exploration.
 
-Each has one row of state for each environment. A call with another number of environments than the one before begins
-anew in all of them.
+Each has one row of state for each environment. A call with another number of environments than the one before starts
+over in all of them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class OrnsteinUhlenbeck(Scheduled):
             ``global_timestep`` or over the run.
         action_space: a Box of floats.
         theta: the share of its distance to mu that x loses in each timestep, above 0 and at most 1; 1 is independent
-            noise, as :class:`GaussianNoise`.
-        mu: where x is drawn to, in the environment's units.
-        relative: are sigma and mu in units of half the range of each component, ``(high - low) / 2``? The Box is
-            bounded then.
+            noise, like :class:`GaussianNoise`.
+        mu: the value to which x reverts, in the environment's units.
+        relative: whether sigma and mu are in units of half the range of each component, ``(high - low) / 2``; needs a
+            bounded Box.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class OrnsteinUhlenbeck(Scheduled):
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
     ) -> tuple[Array, Mapping[str, Array]]:
-        """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
+        """Act in some of the environments: row k belongs to ``lanes[k]``. Call ``reset`` before."""
         noise = self._moved(self._noise[lanes], timestep, rng)
         self._noise[lanes] = noise
         return predictions["action"].astype(np.float32, copy=False) + self._unit * noise, NO_EXTRAS
 
     def reset(self, mask: Array) -> None:
-        """Episodes begin where ``mask`` [N]: the noise is mu there."""
+        """Begin episodes where ``mask`` [N] is true: the noise is mu there."""
         if len(mask) != len(self._noise):
             self._noise = np.full((len(mask), *self._noise.shape[1:]), self.mu, np.float32)
         self._noise[mask] = self.mu
@@ -77,7 +77,7 @@ class OrnsteinUhlenbeck(Scheduled):
         return {"noise": self._noise.copy()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
         self._noise = np.array(state["noise"], np.float32)
 
     def _moved(self, noise: Array, timestep: int, rng: np.random.Generator) -> Array:
@@ -86,19 +86,19 @@ class OrnsteinUhlenbeck(Scheduled):
 
 
 class RandomDecay(EpsilonGreedy):
-    """Epsilon-greedy, where the epsilon of each environment decays to an end of its own, which is drawn at random.
+    """Epsilon-greedy, where each environment's epsilon decays to an end of its own, drawn at random.
 
-    With probability ``epsilon`` of the schedule, or else with the environment's own end, the action is random: from
-    ``end + (1 - end) * epsilon(t)``. With a schedule from 1 to 0 that is the exploration of asynchronous Q-learning, a
-    line from 1 to the end.
+    The action is random with the schedule's probability ``epsilon``, or else with the environment's own end: together
+    with ``end + (1 - end) * epsilon(t)``. With a schedule from 1 to 0 this is the exploration of asynchronous
+    Q-learning, a line from 1 to the end.
 
     Source: Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 5.1, whose ends and probabilities (0.4, 0.3 and
     0.3) are the default.
 
     Args:
-        epsilon: what decays, in 0 .. 1, as for :class:`EpsilonGreedy`: usually a schedule from 1 to 0.
+        epsilon: the part that decays, in 0 .. 1, as for :class:`EpsilonGreedy`: usually a schedule from 1 to 0.
         action_space: as for :class:`EpsilonGreedy`.
-        ends: probabilities. Each environment draws one of them, all with the same probability, and keeps it.
+        ends: probabilities. Each environment draws one of them uniformly, and keeps it.
     """
 
     def __init__(
@@ -113,13 +113,13 @@ class RandomDecay(EpsilonGreedy):
             raise ArgumentError(f"ends must be a list of probabilities, got {ends!r}", "ends", ends)
         self.ends = tuple(number("ends", end, at_least=0, at_most=1) for end in ends)
         self._own: Array = np.zeros(0)  # the end of each environment [N]; NaN where it is not drawn yet
-        self._complete = True  # is none?
+        self._complete = True  # whether all ends are drawn
         self._acting: Any = slice(None)  # the environments that a call is for
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Actions, as those of :class:`EpsilonGreedy`."""
+        """Actions; see :class:`EpsilonGreedy`."""
         if len(self._own) != len(predictions["action"]):
             self.reset(np.ones(len(predictions["action"]), np.bool_))
         return super().__call__(predictions, timestep, rng)
@@ -127,7 +127,7 @@ class RandomDecay(EpsilonGreedy):
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
     ) -> tuple[Array, Mapping[str, Array]]:
-        """As a call, for some of the environments: rows k belong to ``lanes[k]``. ``reset`` has come before."""
+        """Act in some of the environments: row k belongs to ``lanes[k]``. Call ``reset`` before."""
         self._acting = lanes
         try:
             return super().__call__(predictions, timestep, rng)
@@ -135,22 +135,22 @@ class RandomDecay(EpsilonGreedy):
             self._acting = slice(None)
 
     def reset(self, mask: Array) -> None:
-        """Be told how many environments there are; the next episode in one of them keeps its end."""
+        """Set the number of environments; an environment keeps its end in the next episode."""
         if len(mask) != len(self._own):
             self._own, self._complete = np.full(len(mask), np.nan), False
 
     def level(self, timestep: int) -> float:
-        """The mean of epsilon over the environments; that of the schedule before the first action."""
+        """Mean epsilon over the environments; the schedule's before the first action."""
         epsilon = super().level(timestep)
         drawn = self._own[~np.isnan(self._own)]
         return float(np.mean(drawn + (1 - drawn) * epsilon)) if len(drawn) else epsilon
 
     def state_dict(self) -> State:
-        """The ends that were drawn."""
+        """The environments' ends."""
         return {"ends": self._own.copy()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
         self._own = np.array(state["ends"], np.float64)
         self._complete = not np.isnan(self._own).any()
 

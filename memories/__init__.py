@@ -1,4 +1,4 @@
-"""Memories: where transitions are stored, and how a batch of them is drawn. NumPy only."""
+"""Memories: store transitions and draw batches of them. NumPy only."""
 
 from .batch import BatchMemory
 from .demonstrations import DemonstrationMemory

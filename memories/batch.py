@@ -12,15 +12,15 @@ from .memory import Memory
 
 
 class BatchMemory(Memory):
-    """One rollout of ``size`` timesteps. The Agent updates once each time it is full, then clears it.
+    """One rollout of ``size`` timesteps. The Agent updates once whenever it is full, then clears it.
 
     A batch is the whole rollout in the order in which it was stored: [T, N, ...] with T = ``size`` / N timesteps of
-    each of N lanes. Episodes may begin and end anywhere in it, as ``terminated`` and ``truncated`` tell. Lanes may be
+    each of N lanes. Episodes may begin and end anywhere in it; see ``terminated`` and ``truncated``. Lanes may be
     written at different rates; the rollout is full when all of them are. See :meth:`drop_surplus`.
 
     Args:
         size: timesteps of a rollout, of all environments together; a multiple of their number.
-        batch_size: ``size`` or None, which mean the same.
+        batch_size: ``size`` or None; both mean the same.
         discount: gamma, in 0 .. 1.
 
     Raises:
@@ -41,20 +41,20 @@ class BatchMemory(Memory):
         self._drops_surplus = False
 
     def drop_surplus(self) -> None:
-        """From now on leave out what lanes get that are full, instead of refusing it, until the rollout is sampled.
+        """From now on drop timesteps of full lanes, instead of refusing them, until the rollout is sampled.
 
-        For lanes that cannot wait for each other: those of a vector environment that resets one of its environments
-        while the others act. Every lane still holds consecutive timesteps.
+        For lanes that cannot wait for each other, as in a vector environment that resets one of its environments while
+        the others act. Every lane still holds consecutive timesteps.
         """
         self._drops_surplus = True
 
     def step(self, **transition: Any) -> None:
-        """As in :class:`Memory`; RuntimeError if the rollout is full."""
+        """Store one transition; see :meth:`Memory.step`. RuntimeError if the rollout is full."""
         self._refuse_full_lanes(None)
         super().step(**transition)
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
-        """As in :class:`Memory`; RuntimeError if the part of one of these lanes is full."""
+        """Store one timestep of several lanes; see :meth:`Memory.extend`. RuntimeError if one is full."""
         self._require_built()
         if self._drops_surplus and not self._ring.lockstep and not self.can_sample():
             missing = self._ring.counts < self.size // self.num_envs
@@ -77,11 +77,11 @@ class BatchMemory(Memory):
         return self.gather(np.arange(self.size).reshape(-1, self.num_envs))
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
-        """As many as could be needed: a rollout drops nothing."""
+        """Enough for the worst case: a rollout drops nothing."""
         return timesteps
 
     def _refuse_full_lanes(self, lanes: Array | None) -> None:
-        """RuntimeError if one of these lanes (None: all) has no place left."""
+        """Raise RuntimeError if one of these lanes (None: all) is full."""
         if not self.num_envs or len(self) < self.size // self.num_envs:
             return
         counts = self._ring.counts

@@ -14,10 +14,10 @@ _NONE = np.zeros(0, np.intp)
 
 
 class Candidates:
-    """The transitions whose n timesteps are all stored: all but the newest n - 1 of each lane.
+    """Transitions whose n timesteps are all stored: all but the newest n - 1 of each lane.
 
     Args:
-        ring: where they are stored.
+        ring: stores the transitions.
         n_step: n.
     """
 
@@ -36,11 +36,11 @@ class Candidates:
         return int(np.maximum(ring.end - ring.begin - self._waiting, 0).sum())
 
     def places(self, index: Array) -> Array:
-        """The places of candidates by their index in 0 .. len - 1."""
+        """Places of candidates by index in 0 .. len - 1."""
         return self._ring.places(index, self._waiting)
 
     def holds(self, numbers: Array) -> Array:
-        """Which timesteps, by the numbers n * N + lane [...], are candidates: bool [...]."""
+        """Mask bool [...] of the timesteps, given by numbers n * N + lane [...], that are candidates."""
         ring = self._ring
         n, lane = np.divmod(numbers, ring.num_envs)
         begin, end = (ring.begin, ring.end) if ring.lockstep else (ring.begin[lane], ring.end[lane])
@@ -48,7 +48,7 @@ class Candidates:
         return held
 
     def changes(self) -> tuple[Array, Array] | None:
-        """The places that became empty since the last call, and those that got another transition; None for neither."""
+        """Places emptied since the last call, and places that got another transition; None if there are neither."""
         ring, seen = self._ring, self._seen
         if ring.lockstep:
             now = ring.begin, max(ring.begin, ring.end - self._waiting)
@@ -67,5 +67,5 @@ class Candidates:
         return _NONE if self._ring.lockstep and begin >= end else self._ring.between(begin, end)
 
     def clear(self) -> None:
-        """Nothing was seen yet."""
+        """Start over: nothing was seen."""
         self._seen = (0, 0)

@@ -1,4 +1,4 @@
-"""Columns: the arrays in which a memory stores each field of its transitions, and the checks on what goes in.
+"""Columns: the arrays in which a memory stores the fields of its transitions, and the checks of new values.
 
 A *tree* is one array, or a flat dictionary of arrays (Dict spaces); the functions here treat both alike.
 """
@@ -20,10 +20,10 @@ OBSERVATIONS = ("observation", "next_observation")
 FLAGS = ("terminated", "truncated")
 REQUIRED = ("observation", "action", "reward", *FLAGS, "next_observation")
 MADE = ("discount", "weight")
-"""Keys of a batch that a memory makes itself."""
+"""Keys of a batch that the memory itself adds."""
 _ARRAY = np.ndarray
 _EXACT = {"b": "b", "u": "bu", "i": "bi", "f": "biuf", "c": "biufc"}
-"""Kind of the dtype stored to the kinds that are stored in it without a look at the values."""
+"""Kind of a stored dtype to the kinds that it holds whatever their values."""
 _SCALARS = {
     float: "f",
     int: "i",
@@ -34,11 +34,11 @@ _SCALARS = {
     np.int32: "i",
     np.bool_: "b",
 }
-"""Types without a shape to the kind of their dtype."""
+"""Scalar types to the kind of their dtype."""
 
 
 def checked_specs(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
-    """The specs as they are stored: reward, terminated and truncated become float32 scalars.
+    """Specs for storage: reward, terminated and truncated become float32 scalars.
 
     Raises:
         ArgumentError: a key of a transition is missing, or a spec cannot be stored.
@@ -82,7 +82,7 @@ Zeros: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any]], Array]"
 
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Zeros. The operating system provides their memory only where something is written."""
+    """Array of zeros. The operating system provides its memory only where something is written."""
     return np.zeros(shape, dtype)
 
 
@@ -104,14 +104,14 @@ def merge_axes(tree: Any) -> Any:
 
 
 def take(tree: Any, index: Array) -> Any:
-    """The items at ``index`` (any shape, wrapped around at the end) as arrays of their own [*index.shape, ...]."""
+    """Copy the items at ``index`` (any shape, wrapped around at the end): arrays [*index.shape, ...]."""
     if isinstance(tree, np.ndarray):  # not map_tree: this is where sampling spends its time
         return tree.take(index, 0, None, "wrap")
     return {name: take(part, index) for name, part in tree.items()}
 
 
 class Leaf(NamedTuple):
-    """One array of a tree: its key, its name inside a Dict (else None), the shape of a value, and its storage."""
+    """One array of a tree: key, name inside a Dict (else None), shape of a value, storage."""
 
     key: str
     part: str | None
@@ -120,14 +120,14 @@ class Leaf(NamedTuple):
 
     @property
     def exact(self) -> str:
-        """The kinds of dtypes that are stored without a look at the values."""
+        """Kinds of dtypes that the storage holds whatever their values."""
         return _EXACT.get(self.target.dtype.kind, "")
 
     def check(self, value: Any) -> None:
-        """Refuse a value of another shape, and one that the dtype would change (1.5 in an int32).
+        """Refuse a value of another shape, or one that the stored dtype would change (1.5 in an int32).
 
         Raises:
-            ArgumentError: it is such a value; names the key.
+            ArgumentError: names the key.
         """
         name, dtype = self.key if self.part is None else f"{self.key}[{self.part!r}]", self.target.dtype
         try:
@@ -159,7 +159,7 @@ class Layout:
         self._columns = [leaf for key, column in columns.items() for leaf in _leaves(key, column)]
         self._observation, self._next_observation = (list(_leaves(key, rows)) for key in OBSERVATIONS)
         leaves = [*self._observation, *self._columns, *self._next_observation]
-        # By what the check of a value costs: most of what is stored are numbers, and arrays that fit.
+        # Grouped by the cost of the check: most values are numbers, or arrays that fit.
         self._numbers = [(leaf.key, leaf, _types(leaf)) for leaf in leaves if leaf.part is None and not leaf.shape]
         self._arrays = [(leaf.key, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is None and leaf.shape]
         self._in_parts = [
@@ -167,11 +167,11 @@ class Layout:
         ]
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Refuse what cannot be stored, before anything is.
+        """Refuse values that cannot be stored, before anything is written.
 
         Raises:
             KeyError: a key is missing or unexpected.
-            ArgumentError: a value has the wrong shape, or its dtype holds values that are lost in the one stored.
+            ArgumentError: a value has the wrong shape, or the stored dtype cannot hold it.
         """
         if values.keys() != self._keys:
             raise _key_error("a transition", values, self._keys)
@@ -205,7 +205,7 @@ class Layout:
             target[at] = observation if part is None else observation[part]
 
     def holds(self, at: Any, observation: Any) -> bool:
-        """Is an observation, byte for byte, what the row holds? NaN equals itself here."""
+        """Whether the row holds this observation, byte for byte. NaN equals itself here."""
         for _, part, _, target in self._observation:
             given = np.asarray(observation if part is None else observation[part], target.dtype)
             if target[at].tobytes() != given.tobytes():
@@ -213,7 +213,7 @@ class Layout:
         return True
 
     def differs(self, at: Any, observations: Any) -> Array:
-        """Which of several observations [n, ...] are not what the rows hold: a mask [n]."""
+        """Mask [n] of the observations [n, ...] that differ from what the rows hold."""
         masks = []
         for _, part, _, target in self._observation:
             stored = target[at]
@@ -230,7 +230,7 @@ def rows_of_bytes(array: Array) -> Array:
 
 
 def _keeps(given: Array, dtype: np.dtype[Any]) -> bool:
-    """Are these values equal to what they become in another dtype?"""
+    """Whether another dtype holds these values exactly."""
     try:
         with np.errstate(invalid="ignore"):
             return bool((given.astype(dtype) == given).all())
@@ -256,7 +256,7 @@ def _key_error(name: str, given: Mapping[str, Any], expected: Any) -> KeyError:
 
 
 def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
-    """Is ``saved`` what :func:`restore` can put into ``target``?
+    """Check that :func:`restore` can put ``saved`` into ``target``.
 
     Raises:
         ValueError: the parts of the tree, a shape or a dtype differ; names both.
@@ -277,7 +277,7 @@ def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
 
 
 def restore(saved: Any, target: Any, at: Any) -> None:
-    """Put saved arrays at these places of those of ``target``."""
+    """Put saved arrays at these places of ``target``."""
     if isinstance(target, Mapping):
         for part, array in target.items():
             restore(saved[part], array, at)

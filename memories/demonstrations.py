@@ -1,4 +1,4 @@
-"""DemonstrationMemory: an expert's transitions, which are kept for ever, beside the agent's own."""
+"""DemonstrationMemory: an expert's transitions, kept permanently, beside the agent's own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_STEP_KEYS = ("n_step_reward", "n_step_discount", "n_step_next_observation")
 
 
 class _BothReturns(ReplayMemory):
-    """A ReplayMemory whose batches have the next timestep under the usual keys, and n timesteps under others."""
+    """A ReplayMemory whose batches have 1-step transitions under the usual keys, and n-step ones under others."""
 
     def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
         batch = self._with_discount(self._ring.gather(first, first))
@@ -36,28 +36,28 @@ class _BothReturns(ReplayMemory):
 
 
 class DemonstrationMemory(_BothReturns):
-    """A ReplayMemory beside an expert's transitions, for DQfD (Hester et al. 2018, arXiv:1704.03732).
+    """A ReplayMemory with an expert's transitions beside it, for DQfD (Hester et al. 2018, arXiv:1704.03732).
 
-    Of each batch the share ``ratio``, rounded, but at least one transition, is drawn from the demonstrations, which are
+    The share ``ratio`` of each batch, rounded, but at least one transition, is drawn from the demonstrations, which are
     never forgotten. ``demonstration`` float32 [B] is 1 for these, which come last, and 0 for the agent's own. With
-    ``n_step`` = n > 1 a batch has the 1-step transitions under the usual keys, and the rewards, the discounts and the
-    next observations of n timesteps, as :class:`ReplayMemory` has them, as ``n_step_reward``, ``n_step_discount`` and
-    ``n_step_next_observation``: DQfD's loss has both.
+    ``n_step`` = n > 1 a batch has the 1-step transitions under the usual keys, and the n-step returns of
+    :class:`ReplayMemory` as ``n_step_reward``, ``n_step_discount`` and ``n_step_next_observation``: DQfD's loss uses
+    both.
 
     Each part has a sampler of its own, of the same kind and with the same settings. In the paper one prioritized
-    sampler draws from both, and the constants added to priorities, 0.001 for own transitions and 1 for the expert's,
-    decide on their shares; here ``ratio`` does.
+    sampler draws from both, and constants added to the priorities, 0.001 for own transitions and 1 for the expert's,
+    set the shares; here ``ratio`` does.
 
-    Demonstrations are not part of a saved state, only a digest of them: a run is resumed with the same ones.
+    A saved state holds only a digest of the demonstrations: resume a run with the same ones.
 
     Args:
         size: own transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch, B, of both kinds.
-        demonstrations: a file or a folder for :func:`axonrl.environments.read_episodes`, which is read when the memory
-            gets to know the environment; or episodes; or None: all transitions are the agent's own.
+        demonstrations: a file or a folder for :func:`axonrl.environments.read_episodes`, read when the memory gets its
+            environment; or episodes; or None: all transitions are the agent's own.
         ratio: the share of demonstrations in a batch, above 0 and below 1.
         discount: gamma, in 0 .. 1.
-        n_step: timesteps that the second return is summed over.
+        n_step: timesteps of the second return.
         frame_stack: as for :class:`ReplayMemory`.
         sampler: as for :class:`ReplayMemory`; demonstrations get a copy.
         path: as for :class:`ReplayMemory`; demonstrations stay in RAM.
@@ -99,7 +99,7 @@ class DemonstrationMemory(_BothReturns):
             demonstrations = self._episodes = checked("demonstrations", demonstrations)
         self.demonstrations = str(demonstrations) if isinstance(demonstrations, Path) else demonstrations
         self.demonstrations_digest = ""
-        """SHA-256 of what the demonstrations hold; empty without any."""
+        """SHA-256 of the demonstrations' content; empty without any."""
         self._expert: _Expert | None = None
 
     def use_environment(self, view: EnvironmentView) -> None:
@@ -112,7 +112,7 @@ class DemonstrationMemory(_BothReturns):
             self._episodes = list(view.episodes(self.demonstrations))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """As in :class:`ReplayMemory`; stores the demonstrations, and refuses those that do not fit the specs."""
+        """Allocate the arrays and store the demonstrations, which must fit the specs; see :meth:`Memory.build`."""
         if self._episodes is None and self.demonstrations is not None and not self._is_trial:
             raise RuntimeError(f"{self.demonstrations} was not read yet: use_environment(view) comes before build")
         expert = self._unbuilt_expert()
@@ -124,7 +124,7 @@ class DemonstrationMemory(_BothReturns):
         self._expert, self._episodes = expert, None  # they are stored
 
     def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """As in :class:`ReplayMemory`, with the arrays of the demonstrations, if these were read."""
+        """Bytes after :meth:`build`, the demonstrations included if they were read; see :meth:`Memory.nbytes_for`."""
         expert = self._unbuilt_expert() if self._expert is None else self._expert
         return super().nbytes_for(specs, num_envs) + (0 if expert is None else expert.nbytes_for(specs, 1))
 
@@ -142,7 +142,7 @@ class DemonstrationMemory(_BothReturns):
         )
 
     def sample(self) -> dict[str, ArrayTree]:
-        """A batch, in arrays of its own; as in :class:`ReplayMemory`, and with ``demonstration`` float32 [B]."""
+        """A batch of :meth:`ReplayMemory.sample`, with ``demonstration`` float32 [B]."""
         own = super().sample()
         if self._expert is None:
             return {**own, "demonstration": np.zeros(self.batch_size, np.float32)}
@@ -151,11 +151,11 @@ class DemonstrationMemory(_BothReturns):
         return batch
 
     def update_priorities(self, td_error: Array) -> None:
-        """Hand the TD errors [B] of the batch sampled last to the samplers; raises as in :class:`ReplayMemory`."""
+        """Pass TD errors [B] of the last batch to the samplers; see :meth:`ReplayMemory.update_priorities`."""
         if self._expert is None or not self.needs_td_error:
             super().update_priorities(td_error)
             return
-        td_error = checked_td_error(td_error, self.batch_size)  # of both parts, before one of them is told
+        td_error = checked_td_error(td_error, self.batch_size)  # both parts, before either sampler changes
         super().update_priorities(td_error[: self._draws])
         self._expert.update_priorities(td_error[self._draws :])
 
@@ -165,30 +165,30 @@ class DemonstrationMemory(_BothReturns):
         return super().nbytes + (0 if self._expert is None else self._expert.nbytes)
 
     def state_dict(self) -> State:
-        """Copies of what is stored but the demonstrations, and of both samplers' states."""
+        """Copies of the agent's own transitions and of both samplers' states."""
         return {**super().state_dict(), "expert_sampler": {} if self._expert is None else self._expert.sampler_state()}
 
     def load_state_dict(self, state: State) -> None:
-        """As in :class:`ReplayMemory`; ValueError also where the demonstrations are others."""
+        """Restore a state; see :meth:`Memory.load_state_dict`. ValueError also if the demonstrations differ."""
         super().load_state_dict(state)
         if self._expert is not None:
             self._expert.load_sampler_state(state["expert_sampler"])
 
     def __copy__(self) -> DemonstrationMemory:
-        """As in :class:`ReplayMemory`."""
+        """See :class:`ReplayMemory`."""
         copied: Any = super().__copy__()
         vars(copied).update(_expert=copy.copy(self._expert))
         return copied  # type: ignore[no-any-return] # of this class
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """As in :class:`Memory`; episodes are shared."""
+        """Copy an unbuilt memory; episodes are shared."""
         if self._episodes is not None:
             memo[id(self._episodes)] = self._episodes
         return super().__deepcopy__(memo)
 
 
 class _Expert(_BothReturns):
-    """The demonstrations: filled when it is built, afterwards nothing is added."""
+    """The demonstrations: filled by ``build``, unchanged afterwards."""
 
     def __init__(self, episodes: Sequence[Episode], batch_size: int, *, n_step: int, **settings: Any) -> None:
         self._given = episodes
@@ -204,12 +204,12 @@ class _Expert(_BothReturns):
         super().__init__(transitions + self._waiting, batch_size, n_step=n_step, **settings)
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """As in :class:`ReplayMemory`, and stores the episodes; ArgumentError where they do not fit the specs."""
+        """Allocate and store the episodes; ArgumentError if they do not fit the specs."""
         super().build(specs, num_envs, rng)
         try:
             fill(self, self._given)
             last = self._given[-1]
-            for _ in range(self._waiting):  # what is newest is never drawn: with these all of the expert's can be
+            for _ in range(self._waiting):  # the newest are never drawn: padding makes all of the expert's drawable
                 fill(self, [{key: map_tree(lambda values: values[-1:], tree) for key, tree in last.items()}])
         except KeyError as error:
             raise ArgumentError(f"demonstrations do not fit the run: {error.args[0]}", "demonstrations") from error
@@ -219,22 +219,22 @@ class _Expert(_BothReturns):
             raise ArgumentError(message, "frame_stack", self.frame_stack)
 
     def sampler_state(self) -> State:
-        """What later draws follow from."""
+        """State of the sampler, which determines later draws."""
         self._tell_sampler()
         return self.sampler.state_dict()
 
     def load_sampler_state(self, state: State) -> None:
         """Take over what :meth:`sampler_state` returned."""
-        self._tell_sampler()  # the state has what it would be told later
+        self._tell_sampler()  # the state already includes these changes
         self.sampler.load_state_dict(state)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
-        """As many as could be needed: nothing is dropped."""
+        """Enough for the worst case: nothing is dropped."""
         return timesteps
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """Two batches as one."""
+    """Concatenate two batches."""
     if isinstance(first, Mapping):
         return {key: _joined(part, second[key]) for key, part in first.items()}
     return np.concatenate([first, second])

@@ -1,4 +1,4 @@
-"""A memory as an experiment file describes it, so that another process can make one like it."""
+"""Describe a memory as an experiment file does, so that another process can make one like it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from . import samplers
 def arguments_of(memory: Any) -> dict[str, Any] | None:
     """``kind`` and the arguments of a memory, as JSON values.
 
-    A memory tells its arguments by attributes of their names.
+    The arguments are read from attributes of the same names.
 
     Returns:
-        None where they cannot be told: the class cannot be imported by a name, or a value is not one that a file holds.
+        None if the class cannot be imported by a name, or a file cannot hold one of the values.
     """
     kind = registry.name_of(type(memory))
     try:
@@ -27,10 +27,10 @@ def arguments_of(memory: Any) -> dict[str, Any] | None:
 
 
 def like(memory: Any, **changes: Any) -> Any:
-    """A new memory, not built, with the arguments of another one, but for these.
+    """A new memory, not built, with the arguments of another one, except for ``changes``.
 
     Raises:
-        ArgumentError: an argument cannot be told, or a change is invalid.
+        ArgumentError: an argument cannot be read, or a change is invalid.
     """
     return type(memory)(**{**_arguments(memory), **changes})
 

@@ -1,4 +1,4 @@
-"""Bounds: where the episodes in a ring begin and end."""
+"""Bounds: first and last timesteps of the episodes in a ring."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .ring import Ring
 class Bounds:
     """The first and the last timestep of each episode in a ring, as far as they are stored.
 
-    An episode that has not ended counts as ending with the newest timestep of its lane. The bounds follow from what
-    the ring holds: they are brought up to date when they are asked for, and are no state of their own.
+    An episode that has not ended counts as ending with the newest timestep of its lane. The bounds are derived from the
+    ring: updated on request, and never saved.
 
     Args:
-        ring: what is followed.
+        ring: the ring to follow.
     """
 
     def __init__(self, ring: Ring) -> None:
@@ -31,16 +31,16 @@ class Bounds:
 
     @staticmethod
     def nbytes_for(places: int) -> int:
-        """Bytes of the arrays for a ring of so many places."""
+        """Bytes of the arrays for a ring with ``places`` places."""
         return 3 * places * np.dtype(np.intp).itemsize
 
     def clear(self) -> None:
-        """Nothing was seen yet."""
+        """Start over: nothing was seen."""
         self._seen = self._lanes * 0  # the timestep after the newest that was seen, of each lane
         self._newest = self._lanes * 0 - 1  # the number of its newest episode
 
     def around(self, places: Array) -> tuple[Array, Array, Array]:
-        """The numbers of the timesteps at these places [B], and of the first and the last one of their episodes."""
+        """Numbers of the timesteps at these places [B], and of the first and the last timesteps of their episodes."""
         self._follow()
         ring = self._ring
         lane = places % ring.num_envs
@@ -50,7 +50,7 @@ class Bounds:
         return timestep, np.maximum(self._first[slot], begin), self._last[slot]
 
     def _follow(self) -> None:
-        """Number the episodes of the timesteps that came since the last call."""
+        """Number the episodes of the timesteps stored since the last call."""
         ring, lanes = self._ring, self._lanes
         begin, end = lanes * 0 + ring.begin, lanes * 0 + ring.end
         since = np.maximum(self._seen, begin)
@@ -70,7 +70,7 @@ class Bounds:
         slot = self._slot(number, lane)
         self._episode[self._slot(timestep, lane)] = number
         self._first[slot[begins]] = timestep[begins]
-        self._last[slot] = timestep  # of several the last one stays, which is the newest
+        self._last[slot] = timestep  # of several, the last assignment wins: the newest
         self._newest = self._newest + begun[ends] - begun[ends - counts]
         self._seen = end
 

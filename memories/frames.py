@@ -27,7 +27,7 @@ class Stack(NamedTuple):
 
     @classmethod
     def of(cls, spec: SpecTree, size: int) -> Stack:
-        """Find the axis; see the argument ``frame_stack`` of ``Memory``.
+        """Find the axis of the frames; see the argument ``frame_stack`` of ``Memory``.
 
         Raises:
             ArgumentError: observations of this spec are not stacks of ``size`` frames.
@@ -57,14 +57,14 @@ class Stack(NamedTuple):
 
 
 class Frames:
-    """The frames of stacks that follow each other in each of N lanes: rows [num_rows, N, *frame].
+    """Frames of successive stacks in N lanes: rows [num_rows, N, *frame].
 
-    A stack is k rows in a row, the oldest frame first. If it begins with the last k - 1 frames of the stack before,
-    only its last frame is stored; if it equals that stack, nothing; else all k. So what is read is bit for bit what
-    was stored, whatever it was. Each lane has its own rows. The first stack follows one of zeros.
+    A stack is k consecutive rows, the oldest frame first. If it begins with the last k - 1 frames of the stack before,
+    only its last frame is stored; if it equals that stack, nothing; else all k. So reading returns bit for bit what was
+    stored, whatever it was. Each lane has its own rows. The first stack follows one of zeros.
 
     Rows are numbered from 0 and wrapped around only where the array is indexed. The *place* of a stack is
-    (the number of its first row) * N + lane.
+    (number of its first row) * N + lane.
     """
 
     def __init__(self, stack: Stack, num_rows: int, num_envs: int, zeros: Zeros = in_memory) -> None:
@@ -85,7 +85,7 @@ class Frames:
 
     @property
     def end(self) -> Array:
-        """The row after the newest one, of each lane [N]."""
+        """The row after the newest one in each lane [N]."""
         return self._start + self.stack.size
 
     def arranged(self, observations: Any) -> Array:
@@ -95,7 +95,7 @@ class Frames:
         return np.ascontiguousarray(stacks if self.stack.axis == 0 else np.moveaxis(stacks, -1, 1))
 
     def missing(self, stacks: Array) -> Array:
-        """How many of their last frames must be stored [N]: none, one, or all."""
+        """Number of last frames of each stack that must be stored [N]: 0, 1 or k."""
         old, new = _bytes(self._newest), _bytes(stacks)
         same = (old == new).all(axis=(1, 2))
         if same.all():
@@ -119,7 +119,7 @@ class Frames:
         stacks = self._at(places)
         if self.stack.axis == 0:
             return stacks
-        # Frame by frame: copying with a loop over a stack's few frames inside takes twenty times as long.
+        # Frame by frame: with a stack's few frames as the innermost loop, copying takes twenty times as long.
         return np.stack(list(np.moveaxis(stacks, places.ndim, 0)), -1)
 
     def state_dict(self, first: Array) -> State:
@@ -164,7 +164,7 @@ class Frames:
 class FrameRing(Ring):
     """A ring of stacks, whose rows of observations hold their places in Frames.
 
-    Equal stacks that follow each other have the same place, others never: so places show whether an episode continues.
+    Successive stacks share a place if and only if they are equal: so places show whether an episode continues.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class FrameRing(Ring):
         self._frames = Frames(stack, _num_rows(stack, timesteps, num_envs), num_envs, zeros)
         super().__init__(_with_places(specs), timesteps, num_envs, 2 * timesteps, zeros)
         self._single_places, self._vector_places = self._single, self._vector
-        # Observations are checked as stacks, which no array holds: this one broadcasts a single number.
+        # Observations are checked as stacks, which no array holds: broadcast a single number instead.
         stacks = np.broadcast_to(np.zeros((), stack.spec.dtype), (1, num_envs, *stack.spec.shape))
         self._single, self._vector = Layout(self.columns, stacks[:, 0]), Layout(self._columns, stacks)
 
@@ -188,20 +188,20 @@ class FrameRing(Ring):
         return super().nbytes + self._frames.nbytes
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
-        """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""
+        """Copies of the values at the places ``first``, with flags and next observations from those at ``last``."""
         batch = super().gather(first, last)
         for key in OBSERVATIONS:
             batch[key] = self._frames.get(np.asarray(batch[key]))
         return batch
 
     def state_dict(self) -> State:
-        """What is stored, and at which timesteps: copies, or streams."""
+        """Stored values and their timesteps: copies, or streams."""
         newest = self._frames.end - self._frames.stack.size  # the frames of the newest stack are always needed
         first = np.where(self.counts > 0, self._oldest_frames(), newest)
         return {**super().state_dict(), **self._frames.state_dict(first)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; ValueError if it does not fit, before a change."""
+        """Restore what ``state_dict`` returned; ValueError, with nothing changed, if it does not fit."""
         self._frames.check_state(state)
         if "first_frame" not in state:
             state = _with_absolute_places(state, self.num_envs)
@@ -221,7 +221,7 @@ class FrameRing(Ring):
         super()._store_lanes(self._vector_places, lanes, {**batch, **self._put(batch, lanes)})
 
     def _put(self, values: Mapping[str, Any], lanes: Array | None) -> dict[str, Array]:
-        """Store the stacks of some lanes (None: of all); the places of the newest stacks of all lanes, by key."""
+        """Store the stacks of some lanes (None: all); return the places of the newest stacks of all lanes, by key."""
         given = {key: self._frames.arranged(values[key]) for key in OBSERVATIONS}
         places = {}
         for key, stacks in given.items():
@@ -233,7 +233,7 @@ class FrameRing(Ring):
         return places
 
     def _make_room_for_frames(self, missing: Array) -> None:
-        """Forget the oldest timesteps until so many frames of each lane [N] have room."""
+        """Forget the oldest timesteps until each lane has room for ``missing`` [N] frames."""
         while True:
             needed = self._frames.end + missing - self._oldest_frames()
             full = (needed > self._frames.num_rows) & (self.end > self.begin)
@@ -260,10 +260,10 @@ def _with_absolute_places(state: State, num_envs: int) -> State:
 
 
 def _num_rows(stack: Stack, timesteps: int, num_envs: int) -> int:
-    """Rows of frames: one for every timestep, and spare ones for stacks that are stored whole."""
+    """Number of rows: one for every timestep, and spare ones for stacks stored whole."""
     return timesteps + Ring.spare_rows(timesteps, num_envs * stack.frame.nbytes, 2 * stack.size)
 
 
 def _bytes(stacks: Array) -> Array:
-    """The bytes of stacks [N, k, *frame] as [N, k, bytes]: NaN must equal itself here, and zero not minus zero."""
+    """Bytes of stacks [N, k, *frame] as [N, k, bytes]: NaN must equal itself here, and zero differ from minus zero."""
     return rows_of_bytes(stacks).reshape(*stacks.shape[:2], -1)

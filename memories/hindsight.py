@@ -1,4 +1,4 @@
-"""HindsightMemory: transitions that are replayed as if something that was reached had been the goal."""
+"""HindsightMemory: replays transitions as if a state that was reached had been the goal."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ Function: TypeAlias = Callable[[Any, Any, Any], Any]
 class HindsightMemory(ReplayMemory):
     """A ReplayMemory that replaces goals when it is sampled (Andrychowicz et al. 2017, arXiv:1707.01495).
 
-    Observations are those of a goal environment, as Gymnasium-Robotics has them: a Dict with ``achieved_goal`` and
-    ``desired_goal``, arrays of one shape and dtype, and whatever else.
+    Observations are those of a goal environment, as in Gymnasium-Robotics: a Dict with ``achieved_goal`` and
+    ``desired_goal``, arrays of one shape and dtype, and any other entries.
 
-    Each sampled transition gets another goal with probability ``k / (k + 1)``, so that there are k relabelled ones for
-    each original one. The new goal is one that was achieved in the transition's episode (section 4.5): by it or after
-    it (``future``), at the end (``final``), or by any of its timesteps (``episode``). It stands in both observations.
-    The rewards of all ``n_step`` timesteps are computed anew by the environment's ``compute_reward(achieved_goal,
-    desired_goal, info)``, in one call with arrays [n, ...], and ``terminated`` by its ``compute_terminated``, with the
-    same arguments; where it has no such method, ``terminated`` stays. An n-step return ends where the new goal
-    terminates. An episode that was terminated, although the new goal does not terminate it, is truncated.
+    Each sampled transition gets another goal with probability ``k / (k + 1)``, which makes k relabelled ones for each
+    original one. The new goal was achieved in the transition's episode (section 4.5): then or later (``future``), at
+    the end (``final``), or at any timestep (``episode``). It replaces the goal in both observations. The rewards of all
+    ``n_step`` timesteps are computed anew by the environment's ``compute_reward(achieved_goal, desired_goal, info)``,
+    in one call with arrays [n, ...], and ``terminated`` by its ``compute_terminated``, with the same arguments; without
+    such a method ``terminated`` stays. An n-step return ends where the new goal terminates. An episode that terminated,
+    but not by the new goal, counts as truncated.
 
-    ``info`` is an empty dictionary. Rewards that depend on more than goals are refused at the first batch: what is
-    computed for the original goals differs from what was stored. A function that takes one pair of goals only is called
-    for one after the other. What is stored stays as it is, and nothing is stored twice. Episodes end where they ended,
-    or with the newest timestep; what was forgotten of them counts no more. A priority belongs to a transition, whatever
-    its goal.
+    ``info`` is an empty dictionary. Rewards that depend on more than goals are refused at the first batch, where those
+    computed for the original goals differ from the stored ones. A function that takes only one pair of goals is called
+    once per pair. Stored values do not change, and nothing is stored twice. An unfinished episode ends with the newest
+    timestep; forgotten timesteps do not count. A priority belongs to a transition, whatever its goal.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch, B.
         discount: gamma, in 0 .. 1.
-        n_step: timesteps that a return is summed over.
+        n_step: timesteps of a return.
         sampler: as for :class:`ReplayMemory`.
-        path: as for :class:`ReplayMemory`; what says where episodes begin and end stays in RAM.
+        path: as for :class:`ReplayMemory`; the bounds of episodes stay in RAM.
         k: relabelled transitions for each original one; at least 0.
-        strategy: which goals: ``"future"``, ``"final"`` or ``"episode"``.
-        compute_reward: ``f(achieved_goal, desired_goal, info) -> rewards``; None for that of the environment which is
-            trained in. ``Agent.interact`` has none, and needs it here.
-        compute_terminated: likewise, whether they terminate; optional. Only together with ``compute_reward``.
+        strategy: choice of goals: ``"future"``, ``"final"`` or ``"episode"``.
+        compute_reward: ``f(achieved_goal, desired_goal, info) -> rewards``; None uses the training environment's.
+            Required for ``Agent.interact``, which has no environment.
+        compute_terminated: optional function of the same arguments: which goals terminate. Only together with
+            ``compute_reward``.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -88,7 +88,7 @@ class HindsightMemory(ReplayMemory):
         self._take(compute_reward, compute_terminated)
 
     def use_environment(self, view: EnvironmentView) -> None:
-        """Take the functions of the environment, unless there was one among the arguments.
+        """Take the environment's functions, unless ``compute_reward`` was given.
 
         Raises:
             ArgumentError: there is no ``compute_reward``.
@@ -107,7 +107,7 @@ class HindsightMemory(ReplayMemory):
         self._take(reward, view.method(_TERMINATED))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """As in :class:`ReplayMemory`; ArgumentError where observations have no goals."""
+        """Allocate the arrays; see :meth:`Memory.build`. ArgumentError if observations have no goals."""
         observation = specs.get("observation")
         parts = observation if isinstance(observation, Mapping) else {}
         if ACHIEVED not in parts or parts.get(ACHIEVED) != parts.get(DESIRED):
@@ -126,21 +126,21 @@ class HindsightMemory(ReplayMemory):
         self._bounds.clear()
 
     def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """As in :class:`ReplayMemory`, with the bounds of episodes."""
+        """Bytes after :meth:`build`, the bounds of episodes included; see :meth:`Memory.nbytes_for`."""
         return super().nbytes_for(specs, num_envs) + Bounds.nbytes_for(self.size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, those with the bounds of episodes included."""
+        """Bytes of the arrays, the bounds of episodes included."""
         return super().nbytes + Bounds.nbytes_for(self.size) if self.num_envs else 0
 
     def load_state_dict(self, state: State) -> None:
-        """As in :class:`ReplayMemory`; draws continue exactly."""
+        """Restore a state; draws continue exactly. See :meth:`Memory.load_state_dict`."""
         super().load_state_dict(state)
         self._bounds.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """As in :class:`Memory`; the functions, which may belong to an environment, are shared."""
+        """Copy an unbuilt memory; the functions, which may belong to an environment, are shared."""
         for function in (self.compute_reward, self.compute_terminated, self._reward, self._terminated):
             if function is not None:
                 memo[id(function)] = function
@@ -152,7 +152,7 @@ class HindsightMemory(ReplayMemory):
         self._checked = False
 
     def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
-        """The transitions that begin at these places [B], with new goals for some of them."""
+        """Transitions that begin at these places [B], some of them with new goals."""
         batch: dict[str, Any] = super()._batch_of(first)
         observation, following = batch["observation"], batch["next_observation"]
         goals, chosen = self._draw_goals(first)
@@ -174,7 +174,7 @@ class HindsightMemory(ReplayMemory):
         return batch
 
     def _draw_goals(self, first: Array) -> tuple[Array, Array]:
-        """New goals [B, ...], and which transitions [B] get theirs."""
+        """New goals [B, ...], and a mask [B] of the transitions that get theirs."""
         chosen = self.rng.random(len(first)) < self.k / (self.k + 1)
         timestep, begin, last = self._bounds.around(first)
         if self.strategy == "final":
@@ -186,7 +186,7 @@ class HindsightMemory(ReplayMemory):
         return self._ring.reached(places, ACHIEVED), chosen
 
     def _outcomes(self, places: Array, goals: Array) -> tuple[Array, Array, Array]:
-        """Rewards, terminated and truncated [n, R] of the timesteps at ``places`` [n, R] with these goals [R, ...]."""
+        """Rewards, terminated and truncated [n, R] at ``places`` [n, R] with the goals [R, ...]."""
         if self._reward is None:
             raise RuntimeError(
                 f"HindsightMemory has no {_REWARD}: an Agent takes it from its environment; without one, pass"
@@ -206,7 +206,7 @@ class HindsightMemory(ReplayMemory):
         return rewards, terminated, truncated
 
     def _check(self, reward: _OfGoals, places: Array, achieved: Array) -> None:
-        """Refuse a function that is not what the stored rewards came from."""
+        """Refuse a function that does not reproduce the stored rewards."""
         stored = take(self._ring.columns["reward"], places)
         computed = reward(achieved, self._ring.reached(places, DESIRED))
         if not np.allclose(stored, computed, rtol=1e-3, atol=1e-5):
@@ -222,7 +222,7 @@ class HindsightMemory(ReplayMemory):
 
 
 class _OfGoals:
-    """A function of goals, called with many of them at once if it can be, and its results checked."""
+    """A function of goals with checked results, called with many goals at once where it can be."""
 
     def __init__(self, name: str, function: Function) -> None:
         self._name, self._function = name, function
@@ -251,11 +251,11 @@ class _OfGoals:
         return given.reshape(-1).astype(np.float32)
 
     def _tried(self, achieved: Array, desired: Array) -> bool:
-        """Does it give a result for each of several pairs?"""
+        """Whether it returns a result for each of several pairs."""
         several, others = (np.concatenate([goals[:1], goals]) for goals in (achieved, desired))
         try:
             return np.asarray(self._function(several, others, {})).shape[:1] == (len(several),)
-        except Exception:  # what fails for single pairs too is raised then
+        except Exception:  # an error that single pairs also cause is raised with them
             return False
 
 

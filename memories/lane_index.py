@@ -1,4 +1,4 @@
-"""Lanes of different lengths: their transitions one after the other, and by index."""
+"""Index arithmetic for lanes of different lengths."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def spans(begin: Any, end: Any, num_lanes: int) -> Array:
 
     Args:
         begin: a number for all lanes, or an array [num_lanes].
-        end: likewise.
-        num_lanes: how many lanes there are.
+        end: a number or an array, like ``begin``.
+        num_lanes: number of lanes.
 
     Returns:
-        by n, then by lane, where ``begin`` and ``end`` are numbers; else one lane after the other.
+        ordered by n, then by lane, if ``begin`` and ``end`` are numbers; else lane by lane.
     """
     if not isinstance(end, np.ndarray):
         return np.arange(begin * num_lanes, end * num_lanes)
@@ -30,20 +30,20 @@ def spans(begin: Any, end: Any, num_lanes: int) -> Array:
 
 
 Limits: TypeAlias = "tuple[Any, Any]"
-"""The numbers ``begin`` .. ``end - 1``: of all lanes, or [num_lanes] each."""
+"""The numbers ``begin`` .. ``end - 1``: one pair for all lanes, or arrays [num_lanes]."""
 
 
 def changes(seen: Limits, now: Limits, capacity: int) -> tuple[Limits, Limits, Limits]:
-    """What has changed in circles, in which number n stands at the place n % ``capacity``.
+    """Changes in circular buffers, where number n has the place n % ``capacity``.
 
     Returns:
-        two stretches of numbers at whose places something was ``seen`` and nothing is ``now``, and one at whose places
-        something new is. Each may be empty.
+        two ranges of numbers whose places were filled when ``seen`` and are empty ``now``, and one range whose places
+        hold something new. Each may be empty.
     """
     (begin, end), (seen_begin, seen_end) = now, seen
     larger, smaller = (max, min) if isinstance(end, int) else (np.maximum, np.minimum)
-    # Where nothing is now are the places of end - capacity .. begin - 1. What was seen is moved there by whole turns;
-    # it may reach over both ends.
+    # The places of end - capacity .. begin - 1 are empty now. Shift the seen range there by whole turns; it may reach
+    # beyond both ends.
     moved = larger(end - seen_begin - 1, 0) // capacity * capacity
     first = end - capacity, smaller(begin, seen_end + moved - capacity)
     second = seen_begin + moved, smaller(begin, seen_end + moved)
@@ -51,12 +51,12 @@ def changes(seen: Limits, now: Limits, capacity: int) -> tuple[Limits, Limits, L
 
 
 def layered(index: Array, counts: Array) -> tuple[Array, Array]:
-    """Where items of lanes of ``counts`` [N] items are, counted in layers: all first items, all second items, ...
+    """Lanes of ``counts`` [N] items, indexed in layers: all first items, all second items, ...
 
-    The shortest lane comes first in each layer; lanes of equal length come in their order.
+    In each layer the shortest lane comes first; lanes of equal length keep their order.
 
     Returns:
-        the numbers of the items in their lanes, and the lanes; both of the shape of ``index``.
+        the items' numbers in their lanes, and the lanes; both of the shape of ``index``.
     """
     lanes = np.argsort(counts, kind="stable")
     heights = counts[lanes]

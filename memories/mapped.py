@@ -1,4 +1,4 @@
-"""Mapped: arrays in the files of a folder, for memories that are larger than the machine's RAM."""
+"""Mapped: arrays in the files of a folder, for memories larger than the machine's RAM."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _LOCK: Final = ("lock", "lock.pid")
 
 
 class Mapped:
-    """A folder with a file for each array, and ``layout.json``, which says what they are. One memory uses it at a time.
+    """A folder with a file for each array, and ``layout.json``, which describes them. One memory uses it at a time.
 
-    The files are sparse: they take space on the disk where something was written. What an earlier memory left in them
-    is forgotten: what it held is in the checkpoints. The lock is held as long as this object lives.
+    The files are sparse: they take disk space only where something was written. An earlier memory's content is
+    discarded; the checkpoints hold it. The lock is held as long as this object lives.
 
     Args:
         folder: created if it is missing.
         arrays: name to shape and dtype.
 
     Raises:
-        ArgumentError: the folder is in use, holds something else, or is not whole; or the disk has less space.
+        ArgumentError: the folder is in use, holds something else or is damaged, or the disk has less space.
     """
 
     def __init__(self, folder: Path, arrays: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
@@ -58,9 +58,9 @@ class Mapped:
 
     def _make(self) -> None:
         path = self._folder / _LAYOUT
-        path.unlink(missing_ok=True)  # without it the files are only begun
+        path.unlink(missing_ok=True)  # a folder without it is incomplete
         for name, file_path in self._files.items():
-            file_path.unlink(missing_ok=True)  # not emptied: a process that has it mapped, lock or not, keeps its own
+            file_path.unlink(missing_ok=True)  # not truncated: a process that maps it, lock or not, keeps its own
             with file_path.open("wb") as file:
                 file.truncate(self._sizes[name])
         layout = [(name, shape, dtype.str) for name, (shape, dtype) in self._arrays.items()]
@@ -78,17 +78,17 @@ class Mapped:
         try:
             lock.acquire(blocking=False)
         except Timeout:
-            gc.collect()  # an Agent that nobody has any more may be there still, and its memory
+            gc.collect()  # an Agent without references, and its memory, may still exist
             try:
                 lock.acquire(blocking=False)
             except Timeout:
                 raise self._refused(f"is in use by {_holder(holder)}; every memory needs a folder of its own") from None
-        with contextlib.suppress(OSError):  # it only serves the message above
+        with contextlib.suppress(OSError):  # only for the message above
             holder.write_text(str(os.getpid()))
         return lock
 
     def _refuse_other(self) -> None:
-        """Refuse what no memory of this layout has written, before anything is changed."""
+        """Refuse a folder that no memory of this layout has written, before anything is changed."""
         path, ours = self._folder / _LAYOUT, {*_LOCK, f".{_LAYOUT}.tmp", *(file.name for file in self._files.values())}
         if not path.exists():
             if others := sorted(file.name for file in self._folder.iterdir() if file.name not in ours):
@@ -126,17 +126,17 @@ _REMEDY = "remove the folder, or choose another one (checkpoints hold all that a
 
 
 def checked_path(path: Any) -> str:
-    """A path as text; ``ArgumentError`` if it is none."""
+    """A path as text; ``ArgumentError`` if it is not a path."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path) or isinstance(os.fspath(path), bytes):
         raise ArgumentError(f"path must be a folder for the memory's files, or None, got {path!r}", "path", path)
     return os.fspath(path)
 
 
 def sparse(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of zeros that takes RAM or disk only where something is written, however large it is; nobody's file.
+    """Array of zeros in an anonymous file: takes RAM or disk only where something is written, however large it is.
 
     Raises:
-        ArgumentError: it is larger than files can be here.
+        ArgumentError: files cannot be that large here.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     try:
@@ -149,12 +149,12 @@ def sparse(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def is_mapped(array: Array) -> bool:
-    """Is it in a file?"""
+    """Whether an array is in a file."""
     return _file_of(array) is not None
 
 
 def release(array: Array) -> None:
-    """Leave it to the operating system to keep these pages of a file in RAM; what they hold stays. Linux only."""
+    """Let the operating system drop these pages of a file from RAM; their content stays. Linux only."""
     file = _file_of(array)
     if file is None or sys.platform != "linux" or not array.size:
         return

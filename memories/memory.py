@@ -22,13 +22,13 @@ from .frames import FrameRing, Stack
 from .mapped import Mapped, checked_path, sparse
 from .ring import Ring
 
-_ONE = np.ones((), np.float32)  # an array is half the work of a Python number for arithmetic on a small batch
+_ONE = np.ones((), np.float32)  # an array takes half the time of a Python number in arithmetic on a small batch
 
 
 class Memory(abc.ABC):
     """A ring of the newest ``size`` transitions, in contiguous arrays of the spaces' dtypes.
 
-    A subclass inherits storing, counting and saving, and defines a batch::
+    A subclass inherits storage, counts and checkpoints, and defines a batch::
 
         class NewestMemory(Memory):
             '''The newest transitions, oldest first.'''
@@ -39,39 +39,38 @@ class Memory(abc.ABC):
     Each environment is a *lane*, a stream of experience with ``size`` / N places of its own. Lanes may be written at
     different rates (see the mask of :meth:`extend`), and nothing that spans several timesteps mixes them.
 
-    Every observation is stored once, not again as the next observation of the transition before. An episode that
-    begins takes one place more, in all lanes that were always written together. If observations are so large, and
-    episodes so short, that an eighth more places than timesteps are not enough, the oldest timesteps are dropped
+    Every observation is stored once, and serves as the next observation of the transition before. The start of an
+    episode takes one place more, in all lanes that were always written together. If observations are so large, and
+    episodes so short, that an eighth more places than timesteps do not suffice, the oldest timesteps are dropped
     before ``size`` is reached.
 
-    A transition that is not followed by its next observation, although its episode did not end, becomes truncated:
-    how its episode continued is unknown. Observations are compared byte for byte; see :meth:`trust_identity`.
+    A transition whose episode did not end, but whose next observation does not follow, becomes truncated: how its
+    episode continued is unknown. Observations are compared byte for byte; see :meth:`trust_identity`.
 
-    With ``frame_stack`` = k every *frame* is stored once, in about a k-th of the memory, where observations are stacks
-    of the last k frames (of the wrapper ``frame_stack``, say). A stack that does not continue the one before, such as
+    With ``frame_stack`` = k observations are stacks of the last k frames (of the wrapper ``frame_stack``, say), and
+    every *frame* is stored once, in about a k-th of the memory. A stack that does not continue the one before, such as
     the first of an episode, is stored whole: batches are the same bit for bit, and frames stacked in another way only
-    need more memory. With frames too large for many spare ones (64 MiB of them), the oldest timesteps are dropped
-    before ``size`` is reached if episodes are shorter than 8 k timesteps on average.
+    need more memory. Where 64 MiB do not hold enough spare frames, the oldest timesteps are dropped before ``size`` is
+    reached if episodes are shorter than 8 k timesteps on average.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch.
         discount: gamma, in 0 .. 1.
-        frame_stack: frames in an observation, along its first or last axis: the one that has this size. Where both
-            have, it is the last of an image's three axes (channels), else the first. None: observations are stored
-            whole.
-        path: a folder for the arrays, which are files there, mapped into the process: for memories that are larger
-            than the RAM. A relative one is below the run folder of the Agent that trains with the memory, else below
-            the current one. None: the arrays are in RAM.
+        frame_stack: frames in an observation, along its first or last axis: the one of this size. If both are, the last
+            of an image's three axes (channels), else the first. None: observations are stored whole.
+        path: a folder for the arrays, as files mapped into the process, for memories larger than the RAM. A relative
+            path is below the run folder of the Agent that trains with the memory, else below the current folder. None:
+            the arrays are in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
     """
 
     is_rollout = False
-    """Is a batch the whole memory, sampled when it is full and then cleared?"""
+    """Whether a batch is the whole memory, sampled when it is full and then cleared."""
     _settings: ClassVar[tuple[str, ...]] = ("size", "num_envs", "batch_size", "discount", "frame_stack")
-    """What a saved memory must have in common with the one that loads it."""
+    """Attributes in which a saved memory must equal the one that loads it."""
 
     def __init__(
         self,
@@ -95,11 +94,11 @@ class Memory(abc.ABC):
         self.num_envs = 0  # not built
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """Allocate the arrays. Runs once; memory is taken from the machine only as transitions come.
+        """Allocate the arrays. Called once; the machine provides memory only as transitions are stored.
 
         Args:
             specs: key to spec of one environment's value, without a batch axis: ``observation``, ``action``,
-                ``reward``, ``terminated``, ``truncated``, ``next_observation``, and what else is recorded.
+                ``reward``, ``terminated``, ``truncated``, ``next_observation``, and other recorded keys.
             num_envs: environments, N.
             rng: the generator that sampling draws from. It belongs to the caller, and is not in the state.
 
@@ -123,25 +122,25 @@ class Memory(abc.ABC):
         self.num_envs = num_envs
 
     def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """What ``nbytes`` will be after :meth:`build` with these arguments; nothing is allocated.
+        """``nbytes`` after :meth:`build` with these arguments; nothing is allocated.
 
         Raises:
-            ArgumentError: as for :meth:`build`, but for too little memory or space, and the folder.
+            ArgumentError: as for :meth:`build`, but not for too little memory or space, or the folder.
         """
         return self._plan(specs, num_envs, {}).nbytes
 
     def place_in(self, folder: str | os.PathLike[str]) -> None:
-        """Before :meth:`build`: a relative ``path`` is below this folder."""
+        """Set the folder of a relative ``path``; call before :meth:`build`."""
         self._folder = Path(folder)
 
     def trial_copy(self) -> Memory:
-        """A memory of the same settings that is not built, and leaves ``path`` alone: to look at a batch of it."""
+        """A memory with the same settings that is not built and does not touch ``path``, to inspect a batch."""
         copied = copy.deepcopy(self)
         vars(copied).update(_is_trial=True)
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Only before it is built: arrays that are views of one another would become independent."""
+        """Copy an unbuilt memory; in a built one, arrays that are views of one another would become independent."""
         if self.num_envs:
             raise TypeError("it is already built")
         copied = memo[id(self)] = copy.copy(self)
@@ -169,7 +168,7 @@ class Memory(abc.ABC):
         """Store one timestep of several lanes.
 
         Args:
-            mask: bool [N]; where it is False, nothing is written and the lane stays as it is. None: all are True.
+            mask: bool [N]; lanes with False stay as they are. None: all are True.
             **batch: for each key of the specs an array [N, ...]; row i is environment i.
 
         Raises:
@@ -181,25 +180,25 @@ class Memory(abc.ABC):
         self._ring.extend(batch, mask)
 
     def cut(self) -> None:
-        """What is stored next continues nothing: the newest timestep of each lane is truncated, if not terminated.
+        """End all episodes: the newest timestep of each lane becomes truncated, if not terminated.
 
-        Where an observation differs from the last ``next_observation`` this is so anyway; it is needed where another
-        episode may begin with the very same observation.
+        Needed only where another episode may begin with the very same observation; one that differs from the last
+        ``next_observation`` ends the episode anyway.
         """
         self._require_built()
         self._ring.cut()
 
     def trust_identity(self) -> None:
-        """From now on take an ``observation`` that is the very object of the last ``next_observation`` as unchanged.
+        """From now on assume that an ``observation`` which is the last ``next_observation`` object is unchanged.
 
-        Comparing it is left out then, within an episode. Only for a caller that never writes into an array after
-        storing it, except when an episode has ended.
+        This saves the comparison within an episode. Only for a caller that never writes into an array after storing it,
+        except when an episode has ended.
         """
         self._require_built()
         self._ring.trusts_identity = True
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+        """Whether ``count`` stored timesteps would fill a batch; ``None`` counts those stored now."""
         if count is None:
             self._require_built()
         return (len(self) if count is None else count) >= self.batch_size
@@ -246,17 +245,17 @@ class Memory(abc.ABC):
         return {key: columns.map_tree(lambda values: values[0], value) for key, value in one.items()}
 
     def contents(self) -> tuple[dict[str, ArrayTree], dict[str, Any]]:
-        """All transitions of the only lane, without places: what :meth:`fill` puts into another memory.
+        """All transitions of the only lane, for :meth:`fill` of another memory.
 
         Returns:
-            The keys of the specs, [T, ...], the oldest first; and JSON values of what else its draws follow from.
+            The keys of the specs, [T, ...], the oldest first; and JSON values of other state that draws depend on.
         """
         found = self.gather(np.arange(len(self)))
         del found["discount"]
         return {**found, **{flag: np.asarray(found[flag]) > 0 for flag in columns.FLAGS}}, {}
 
     def fill(self, transitions: Mapping[str, ArrayTree], drawing: Mapping[str, Any]) -> None:
-        """Store what :meth:`contents` returned of another memory of the same settings; this one is empty.
+        """Store :meth:`contents` of another memory with the same settings in this empty one.
 
         Raises:
             ArgumentError: a value cannot be stored.
@@ -280,13 +279,13 @@ class Memory(abc.ABC):
     def state_dict(self) -> State:
         """Copies of what is stored, without unused places and without the generator.
 
-        For a checkpoint (inside of :func:`~axonrl.core.chunked_arrays.as_views`) streams, valid until it changes.
+        For a checkpoint (inside :func:`~axonrl.core.chunked_arrays.as_views`) streams, valid until the memory changes.
         """
         self._require_built()
         return {**{name: getattr(self, name) for name in self._settings}, **self._ring.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over the memory that ``state`` was saved from; from then on both do the same.
+        """Restore the memory that ``state`` was saved from; from then on both behave the same.
 
         Raises:
             ValueError: settings (size, discount, ...), keys, shapes or dtypes differ, or an earlier version of axonrl
@@ -305,7 +304,7 @@ class Memory(abc.ABC):
         self._ring.load_state_dict(state)
 
     def _plan(self, specs: Mapping[str, SpecTree], num_envs: int, arrays: dict[str, Any]) -> Ring:
-        """The ring as it would be, without memory; ``arrays`` gets shape and dtype of each array by name."""
+        """The ring that :meth:`build` would make, without memory; ``arrays`` gets shapes and dtypes by name."""
         stored = columns.checked_specs(specs)
         self._check_num_envs(num_envs)
 
@@ -325,7 +324,7 @@ class Memory(abc.ABC):
         return Ring(specs, timesteps, num_envs, num_rows, zeros)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
-        """Rows of observations beyond one for every timestep."""
+        """Rows of observations in addition to one per timestep."""
         return Ring.spare_rows(timesteps, row_bytes)
 
     def _with_discount(self, batch: dict[str, ArrayTree]) -> dict[str, ArrayTree]:

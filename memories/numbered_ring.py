@@ -1,4 +1,4 @@
-"""Circles: arrays that wrap around, whose items are numbered without end, and the names that they are saved under."""
+"""Circles: circular buffers whose items are numbered without end, and the names under which items are saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Circle(NamedTuple):
     array: Array
 
     def read(self, begin: int, end: int) -> Array:
-        """The items ``begin`` .. ``end - 1``; a view where they stand in one stretch and in RAM."""
+        """The items ``begin`` .. ``end - 1``; a view if they are contiguous and in RAM."""
         low, count = begin % len(self.array), end - begin
         if low + count <= len(self.array):
             items: Array = self.array[low : low + count]
@@ -37,16 +37,16 @@ class Circle(NamedTuple):
 
 
 def _taken_out(items: Array) -> Array:
-    """A copy; the process needs no RAM for the pages of the file any more."""
+    """A copy, after which the pages of the file need not stay in RAM."""
     copied: Array = items.copy()
     release(items)
     return copied
 
 
 class Starts(NamedTuple):
-    """The rows at which timesteps begin, numbered without end, though stored as flat places: row % num_rows * N + lane.
+    """First rows of timesteps, numbered without end, but stored as flat places: row % num_rows * N + lane.
 
-    ``newest`` is the newest row, ``lane`` the circle's; None where items of N lanes follow each other.
+    ``newest`` is the newest row, ``lane`` the circle's lane; None if the circle interleaves N lanes.
     """
 
     circle: Circle
@@ -57,11 +57,11 @@ class Starts(NamedTuple):
 
     @property
     def array(self) -> Array:
-        """The array of places."""
+        """Array of places."""
         return self.circle.array
 
     def read(self, begin: int, end: int) -> Array:
-        """The rows of the items ``begin`` .. ``end - 1``."""
+        """Rows of the items ``begin`` .. ``end - 1``."""
         age: Array = (self.newest - self.circle.read(begin, end) // self.num_envs) % self.num_rows
         return self.newest - age
 
@@ -72,18 +72,18 @@ class Starts(NamedTuple):
 
 
 Spans = Sequence[tuple[int, int]]
-"""The numbers ``begin`` .. ``end - 1`` of the items of each circle."""
+"""Range of items of each circle: ``begin`` .. ``end - 1``."""
 
 
 class Names:
-    """Under which names the items of circles were saved. New ones whenever numbers begin to mean something else."""
+    """Names under which the items of circles are saved. Make new ones whenever numbers come to mean other items."""
 
     def __init__(self) -> None:
         self._own = uuid.uuid4().hex
         self._loaded: dict[str, list[tuple[str, int, int]]] = {}
 
     def stream(self, name: str, circles: Sequence[Circle | Starts], spans: Spans) -> Stream:
-        """These items of all circles, one circle after the other."""
+        """Stream of these items, circle by circle."""
         pieces: list[Piece] = []
         for number, (circle, (begin, end)) in enumerate(zip(circles, spans, strict=True)):
             at, key = begin, f"{name}/{number}"
@@ -95,7 +95,7 @@ class Names:
         return Stream(ArraySpec(array.shape[1:], array.dtype), pieces)
 
     def restore(self, name: str, circles: Sequence[Circle | Starts], spans: Spans, saved: Stream) -> None:
-        """Put these items back; they keep the names that they were saved under."""
+        """Put saved items back; they keep their names."""
         offset = 0
         for number, (circle, (begin, end)) in enumerate(zip(circles, spans, strict=True)):
             part = saved.part(offset, offset + end - begin)
@@ -107,7 +107,7 @@ class Names:
 
 
 def _names_in(part: Stream, begin: int) -> list[tuple[str, int, int]]:
-    """The series of a stream, if they have names and its items are numbered from ``begin``; else none."""
+    """Series of a stream, if they have names and its items are numbered from ``begin``; else none."""
     at = begin
     for series, first, last in part.series:
         if not series or first != at:

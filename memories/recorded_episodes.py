@@ -1,4 +1,4 @@
-"""Filling a memory with episodes that were recorded elsewhere."""
+"""Fill a memory with episodes recorded elsewhere."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
     """Store the transitions of episodes, one after the other.
 
     Args:
-        memory: built.
-        episodes: of :func:`axonrl.environments.read_episodes`, say; with every key that the memory stores.
-        lanes: those that the memory was built for; each gets whole episodes, in turn.
+        memory: a built memory.
+        episodes: from :func:`axonrl.environments.read_episodes`, say; with every key that the memory stores.
+        lanes: number of lanes that the memory was built for; each gets whole episodes, in turn.
 
     Returns:
-        How many transitions were stored.
+        Number of transitions stored.
 
     Raises:
         KeyError: an array is missing or unexpected.
-        ArgumentError: one has another shape, or values that the memory cannot hold; or those of an episode are not of
-            one length, or empty.
+        ArgumentError: an array has another shape, or values that the memory cannot hold; or the arrays of an episode
+            differ in length, or are empty.
     """
     stored = 0
     for number, episode in enumerate(episodes):
@@ -45,7 +45,7 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
 
 
 def length_of(name: str, episode: Any) -> int:
-    """The timesteps T of an episode; ArgumentError, which calls it ``name``, if it is not made of arrays [T, ...]."""
+    """Number of timesteps T of an episode; ArgumentError about ``name`` if it is not made of arrays [T, ...]."""
     if not isinstance(episode, Mapping):
         raise ArgumentError(f"{name} must be a mapping of arrays, got {type(episode).__name__}", name, episode)
     lengths = {key: len(array) if array.ndim else 0 for key, array in named_arrays(episode)}
@@ -57,10 +57,10 @@ def length_of(name: str, episode: Any) -> int:
 
 
 def checked(name: str, given: Any) -> list[Episode]:
-    """Episodes that did not come from a file, as they would have: finite, and each ends with its last timestep.
+    """Check a caller's episodes like those of a file: all numbers finite; the last timestep ends its episode.
 
     Raises:
-        ArgumentError: they are no episodes, or hold NaN or infinity; calls them ``name``.
+        ArgumentError: these are no episodes, or they hold NaN or infinity; the message calls them ``name``.
     """
     if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
         message = f"{name} must be a file, a folder, or a list of episodes, got {shortened(given)}"

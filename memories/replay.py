@@ -18,28 +18,28 @@ from .memory import Memory
 from .samplers import Sampler, SamplerLike, checked_td_error, make_sampler
 
 PRIORITY: Final = "priority"
-"""The column of :meth:`ReplayMemory.contents` that has priorities."""
+"""The column of :meth:`ReplayMemory.contents` with the priorities."""
 
 
 class ReplayMemory(Memory):
-    """The newest ``size`` transitions, of which a sampler draws batches [B, ...].
+    """The newest ``size`` transitions, from which a sampler draws batches [B, ...].
 
     With ``n_step`` = n > 1 a sampled transition spans m timesteps of its lane: n, or fewer where the episode was
     terminated, truncated or cut (Sutton and Barto, 2nd edition, section 7.1). Its ``reward`` is the sum of
     gamma^k times the k-th reward, k = 0 .. m - 1; ``terminated``, ``truncated`` and ``next_observation`` are those
-    of its last timestep; ``discount`` is gamma^m, or 0 on termination; ``action`` and what else is recorded are those
-    of its first. The newest n - 1 timesteps of a lane are not drawn until those that follow them are stored.
+    of its last timestep; ``discount`` is gamma^m, or 0 on termination; ``action`` and other recorded keys are those of
+    its first. The newest n - 1 timesteps of a lane are not drawn until their successors are stored.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch, B.
         discount: gamma, in 0 .. 1.
-        n_step: timesteps that a return is summed over.
-        frame_stack: frames in an observation, each of which is then stored once (see :class:`Memory`); None: it is
+        n_step: timesteps of a return.
+        frame_stack: frames in an observation; each is then stored once (see :class:`Memory`). None: observations are
             stored whole.
         sampler: ``Uniform()`` (the default), ``Prioritized(...)``, its kind, or a mapping such as
             ``{"kind": "prioritized", "alpha": 0.6}``.
-        path: a folder for the arrays, if they are larger than the RAM (see :class:`Memory`); None: they are in RAM.
+        path: a folder for arrays larger than the RAM (see :class:`Memory`); None: they are in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -74,7 +74,7 @@ class ReplayMemory(Memory):
 
     @property
     def needs_td_error(self) -> bool:
-        """Does the sampler draw by TD errors?"""
+        """Whether the sampler draws by TD errors."""
         return type(self.sampler).update is not Sampler.update
 
     @property
@@ -83,7 +83,7 @@ class ReplayMemory(Memory):
         return self.sampler.settings
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """As in :class:`Memory`; also refuses a ``size`` from which no batch could ever be drawn."""
+        """Allocate the arrays; see :meth:`Memory.build`. ArgumentError also if ``size`` is too small for a batch."""
         least = self._draws + (self.n_step - 1) * num_envs
         if least > self.size:
             raise ArgumentError(
@@ -98,16 +98,16 @@ class ReplayMemory(Memory):
         self.sampler.build(self._candidates)
 
     def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """As in :class:`Memory`, with the arrays of the sampler."""
+        """Bytes after :meth:`build`, the sampler's included; see :meth:`Memory.nbytes_for`."""
         return super().nbytes_for(specs, num_envs) + self.sampler.nbytes_for(self._num_places(specs, num_envs))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, with those of the sampler."""
+        """Bytes of the arrays, the sampler's included."""
         return super().nbytes + (self.sampler.nbytes_for(self._candidates.capacity) if self.num_envs else 0)
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Would ``count`` stored timesteps fill a batch? ``None``: do those that are stored now?"""
+        """Whether ``count`` stored timesteps would fill a batch; ``None`` counts those stored now."""
         if count is None:
             self._require_built()
             return len(self._candidates) >= self._draws
@@ -136,21 +136,21 @@ class ReplayMemory(Memory):
         return batch
 
     def update_priorities(self, td_error: Array) -> None:
-        """Hand the TD errors [B] of the batch sampled last to the sampler.
+        """Pass the TD errors [B] of the batch sampled last to the sampler.
 
         Raises:
             ArgumentError: the sampler needs them, and there is not one number for each transition.
-            NonFiniteError: likewise, and one is NaN or infinite.
+            NonFiniteError: the sampler needs them, and one is NaN or infinite.
         """
         self._require_built()
         if self._follows:
             self._tell_sampler()
         self.sampler.update(td_error)
 
-    # -- for whoever has several batches under way --------------------------------------------------------------------
+    # -- for callers with several batches in flight --------------------------------------------------------------------
 
     def tickets(self) -> Array:
-        """Names of the transitions of the batch sampled last, int64 [B]: each is that transition's for ever."""
+        """Identifiers of the transitions in the batch sampled last, int64 [B]; never reused."""
         tickets: Array = self._ring.numbers(self._places)
         return tickets
 
@@ -164,11 +164,11 @@ class ReplayMemory(Memory):
         """Give transitions priorities by their TD errors.
 
         Args:
-            tickets: of :meth:`tickets`, int64 [K].
+            tickets: from :meth:`tickets`, int64 [K].
             td_error: float [K].
 
         Returns:
-            How many of them are stored no more; these are left out.
+            Number of transitions that are no longer stored; they are skipped.
 
         Raises:
             ArgumentError: as for :meth:`update_priorities`.
@@ -180,9 +180,10 @@ class ReplayMemory(Memory):
         return int(len(tickets) - np.count_nonzero(stored))
 
     def episode_ends(self) -> Iterator[tuple[int, Array]]:
-        """Of each lane the number of its oldest timestep, and those after the last ones of its episodes, int64 [E].
+        """For each lane, the number of its oldest timestep and the end of each of its episodes, int64 [E].
 
-        The last one is that after its newest timestep, where an episode may go on.
+        An end is the number after an episode's last timestep. The last end follows the newest timestep, where an
+        episode may continue.
         """
         self._require_built()
         begin: Array = np.zeros(self.num_envs, np.int64)
@@ -196,7 +197,7 @@ class ReplayMemory(Memory):
             yield int(begin[lane]), numbers[ends] + 1
 
     def timesteps(self, lane: int, numbers: Array) -> tuple[dict[str, Any], Array]:
-        """What was stored at timesteps [T] of a lane, [T, ...], and the priorities [T] (NaN where there is none)."""
+        """Stored values [T, ...] of a lane's timesteps ``numbers`` [T], and priorities [T] (NaN if unknown)."""
         self._tell_sampler()
         places = self._ring.places_of(numbers * self.num_envs + lane)
         rows = self._ring.gather(places, places)
@@ -204,18 +205,18 @@ class ReplayMemory(Memory):
         return {**rows, **flags}, self.sampler.priorities(places)
 
     def drawable(self) -> int:
-        """How many transitions may be drawn now."""
+        """Number of transitions that may be drawn now."""
         self._require_built()
         return len(self._candidates)
 
     def total_priority(self) -> float:
-        """The sum of what makes each candidate likely: priorities to the power of alpha, or 1 of each."""
+        """Total weight of the candidates: the sum of priorities to the power of alpha, or their number."""
         self._require_built()
         self._tell_sampler()
         return self.sampler.total()
 
     def contents(self) -> tuple[dict[str, ArrayTree], dict[str, Any]]:
-        """As in :class:`Memory`; with ``priority`` float64 [T], as the sampler has it, if it draws by priorities."""
+        """See :meth:`Memory.contents`; with the sampler's ``priority`` float64 [T], if it draws by priorities."""
         found, drawing = super().contents()
         state = self.state_dict()["sampler"]
         if "priorities" in state:
@@ -227,7 +228,7 @@ class ReplayMemory(Memory):
         return found, drawing
 
     def fill(self, transitions: Mapping[str, ArrayTree], drawing: Mapping[str, Any]) -> None:
-        """As in :class:`Memory`; also raises ArgumentError for priorities that are negative or not finite."""
+        """See :meth:`Memory.fill`; ArgumentError also for priorities that are negative or not finite."""
         super().fill({key: value for key, value in transitions.items() if key != PRIORITY}, drawing)
         if PRIORITY in transitions:
             self._tell_sampler()
@@ -243,21 +244,21 @@ class ReplayMemory(Memory):
         self.sampler.clear()
 
     def state_dict(self) -> State:
-        """Copies of what is stored and of the sampler's state; see :class:`Memory`."""
+        """Copies of what is stored and of the sampler's state; see :meth:`Memory.state_dict`."""
         state = super().state_dict()
         if self._follows:
             self._tell_sampler()
         return {**state, "sampler": self.sampler.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """As in :class:`Memory`; draws continue exactly."""
+        """Restore a state; draws continue exactly. See :meth:`Memory.load_state_dict`."""
         super().load_state_dict(state)
         self._candidates.clear()
-        self._candidates.changes()  # the sampler's state has them
+        self._candidates.changes()  # the sampler's state includes them
         self.sampler.load_state_dict(state["sampler"])
 
     def __copy__(self) -> ReplayMemory:
-        """A copy that shares what is stored, and whose batches leave the sampler of this memory alone."""
+        """A copy that shares the arrays and draws batches without affecting this memory's sampler."""
         copied = object.__new__(type(self))
         if self.num_envs:
             self._tell_sampler()
@@ -269,11 +270,11 @@ class ReplayMemory(Memory):
         return Candidates(self._ring, self.n_step)
 
     def _num_places(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """Places that the sampler will draw from."""
+        """Number of places that the sampler will draw from."""
         return self.size
 
     def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
-        """The transitions that begin at these places [B]."""
+        """Transitions that begin at these places [B]."""
         if self.n_step == 1:
             return self._with_discount(self._ring.gather(first, first))
         last, steps, reward = self._look_ahead(first)
@@ -293,7 +294,7 @@ class ReplayMemory(Memory):
             self.sampler.added(added)
 
     def _look_ahead(self, first: Array) -> tuple[Array, Array, Array]:
-        """From the places ``first`` [B]: those of the last timesteps, the numbers of timesteps m, the returns."""
+        """For the places ``first`` [B]: places of the last timesteps, numbers of timesteps m, returns."""
         rewards, terminated, truncated = (
             np.asarray(self._ring.columns[key]) for key in ("reward", "terminated", "truncated")
         )
@@ -302,12 +303,12 @@ class ReplayMemory(Memory):
         return self._summed(first, take(rewards, places), ended)
 
     def _ahead(self, first: Array) -> Array:
-        """The places [n, B] of n timesteps from those at ``first`` [B] on; beyond the end of the ring they go on."""
+        """Places [n, B] of n timesteps beginning at ``first`` [B], not wrapped around at the end of the ring."""
         places: Array = first + self.num_envs * np.arange(self.n_step)[:, None]
         return places
 
     def _summed(self, first: Array, rewards: Array, ended: Array) -> tuple[Array, Array, Array]:
-        """As :meth:`_look_ahead`, from rewards [n, B] and whether an episode ended with the first n - 1 timesteps."""
+        """Result of :meth:`_look_ahead`, from rewards [n, B] and the mask [n - 1, B] of episode ends."""
         included = np.ones(rewards.shape, np.bool_)
         np.logical_not(np.logical_or.accumulate(ended), out=included[1:])
         steps = included.sum(axis=0)

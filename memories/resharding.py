@@ -1,4 +1,4 @@
-"""What replay memories hold, dealt out to others with other lanes."""
+"""Redistribute the content of replay memories to memories with other lanes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .replay import ReplayMemory
 from .samplers import Prioritized
 
 _ROWS: Final = 1000
-"""Timesteps that are read at a time: whole observations may be many times as large as what is stored of them."""
+"""Timesteps read at a time: whole observations may take many times their stored bytes."""
 
 
 class _Piece(NamedTuple):
-    """Timesteps ``begin`` .. ``end - 1`` of a lane of a source; ``age`` counts from the newest of the lane."""
+    """Timesteps ``begin`` .. ``end - 1`` of a source's lane; ``age`` counts from the lane's newest."""
 
     age: int
     source: int
@@ -30,15 +30,15 @@ class _Piece(NamedTuple):
 
 
 def restore(memory: Any, state: State, *, other_lanes: bool = False) -> None:
-    """Let a memory hold what was saved of it; or of shards, or with other lanes, whose content is dealt out.
+    """Restore a memory from its state; a state of shards, or of other lanes, is redistributed.
 
     Args:
-        memory: built.
-        state: what was saved.
-        other_lanes: was it with another number of lanes? Of a memory that fills and empties nothing is kept then.
+        memory: a built memory.
+        state: the saved state.
+        other_lanes: whether the state has another number of lanes; a rollout memory starts empty then.
 
     Raises:
-        ValueError: it was saved of another memory.
+        ValueError: the state is another memory's.
     """
     if isinstance(memory, ReplayMemory) and ("shards" in state or other_lanes):
         memory.clear()
@@ -50,17 +50,17 @@ def restore(memory: Any, state: State, *, other_lanes: bool = False) -> None:
 
 
 def timesteps_in(state: State) -> int:
-    """How many timesteps were saved of a memory."""
+    """Number of timesteps in a memory's state."""
     return int(np.sum(np.asarray(state["end"]) - np.asarray(state["begin"]))) if "end" in state else 0
 
 
 def saved_parts(memory: ReplayMemory, state: State, specs: Mapping[str, SpecTree] | None = None) -> list[ReplayMemory]:
-    """The memories that a state was saved of: several, if it is of shards.
+    """Memories restored from a state: several if it holds shards.
 
     Args:
-        memory: of the same settings, but for its size.
-        state: of a memory, or of shards.
-        specs: of a transition; None for those of ``memory``.
+        memory: a memory with the same settings, but for its size.
+        state: state of a memory, or of shards.
+        specs: specs of a transition; None for those of ``memory``.
     """
     saved = [one["memory"] for one in state["shards"].values()] if "shards" in state else [state]
     parts = []
@@ -73,16 +73,16 @@ def saved_parts(memory: ReplayMemory, state: State, specs: Mapping[str, SpecTree
 
 
 def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> None:
-    """Store what some memories hold in others, which are built and empty, with its priorities.
+    """Copy the content of some memories, with priorities, into others, which are built and empty.
 
-    All lanes get equally many timesteps, so that they are full at the same time. Episodes come as wholes, the oldest
-    first, each to the lane that lacks most: so all get old and new ones alike. Where what is lacking is less, the rest
-    goes on in another lane. If there is more than the targets have room for, the oldest is left out. Nothing continues
-    what was stored: the last timestep of what comes in one piece is truncated, if not terminated.
+    All lanes get equally many timesteps, so that they are full at the same time. Each episode, the oldest first, goes
+    to the lane with the most room, so that all lanes get old and new ones. An episode that does not fit continues in
+    another lane. If the targets have too little room, the oldest timesteps are left out. Nothing is continued later:
+    the last timestep of each piece becomes truncated, if not terminated.
 
     Args:
-        sources: of the same specs.
-        targets: likewise.
+        sources: memories with the same specs.
+        targets: memories with the same specs.
     """
     pieces = sorted(piece for number, source in enumerate(sources) for piece in _pieces(number, source))
     lanes = [(target, lane) for target in targets for lane in range(target.num_envs)]
@@ -107,7 +107,7 @@ def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> No
 
 
 def _share(room: Array, total: int) -> int:
-    """The least number that each lane may get for all to have room, where some have room for less [lanes]."""
+    """Smallest quota per lane with which ``total`` timesteps fit, where some lanes have ``room`` [lanes] for less."""
     share = 0
     while (missing := total - int(np.minimum(room, share).sum())) > 0:
         share += -(-missing // len(room))
@@ -115,7 +115,7 @@ def _share(room: Array, total: int) -> int:
 
 
 def _pieces(number: int, source: ReplayMemory) -> list[_Piece]:
-    """The episodes of a source, lane by lane."""
+    """Episodes of a source, lane by lane."""
     found = []
     for lane, (begin, ends) in enumerate(source.episode_ends()):
         for first, end in itertools.pairwise([begin, *ends.tolist()]):
@@ -124,11 +124,11 @@ def _pieces(number: int, source: ReplayMemory) -> list[_Piece]:
 
 
 def _fill(target: ReplayMemory, sources: Sequence[ReplayMemory], dealt: Sequence[Sequence[_Piece]]) -> None:
-    """Store what was dealt to each lane of a target, a timestep of all lanes at a time."""
+    """Store the pieces assigned to each lane of a target, a timestep of all lanes at a time."""
     width, lengths = len(dealt), np.array([sum(piece.end - piece.begin for piece in pieces) for pieces in dealt])
     rows = [_rows(sources, pieces, max(_ROWS // width, 1)) for pieces in dealt]
     tickets, errors = [], []
-    apart = np.arange(width) == 0  # lanes that are not in step need no row for the beginnings in others
+    apart = np.arange(width) == 0  # lanes out of lock step need no row for beginnings in others
     for t in range(int(lengths.max())):
         here = t < lengths
         now = [next(lane) if there else None for lane, there in zip(rows, here.tolist(), strict=True)]
@@ -139,14 +139,14 @@ def _fill(target: ReplayMemory, sources: Sequence[ReplayMemory], dealt: Sequence
         known = [(lane, one[1]) for lane, one in enumerate(now) if one is not None and not np.isnan(one[1])]
         tickets += [t * width + lane for lane, _ in known]
         errors += [priority for _, priority in known]
-    if tickets and isinstance(target.sampler, Prioritized):  # now: what is followed by nothing yet cannot have one
+    if tickets and isinstance(target.sampler, Prioritized):  # last: without successors, none can have a priority
         target.prioritize(np.array(tickets), np.maximum(np.array(errors) - target.sampler.epsilon, 0.0))
 
 
 def _rows(
     sources: Sequence[ReplayMemory], pieces: Sequence[_Piece], at_once: int
 ) -> Iterator[tuple[Mapping[str, Any], float]]:
-    """What was stored at each timestep of some pieces, and its priority; NaN where none is known."""
+    """Values and priority of each timestep of some pieces; the priority is NaN where it is unknown."""
     for _, source, lane, begin, end in pieces:
         for first in range(begin, end, at_once):
             numbers = np.arange(first, min(first + at_once, end))
@@ -157,7 +157,7 @@ def _rows(
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
-    """Values of each lane, as arrays [N, ...]."""
+    """Stack the lanes' values into arrays [N, ...]."""
     if isinstance(trees[0], Mapping):
         return {key: _stacked([tree[key] for tree in trees]) for key in trees[0]}
     return np.stack(trees)

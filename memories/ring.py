@@ -21,18 +21,18 @@ _NOTHING = object()
 
 
 class Ring(Saving):
-    """Columns [timesteps, N, ...] for every key, but the observations in rows [num_rows, N, ...], each stored once.
+    """Columns [timesteps, N, ...] for every key; observations in rows [num_rows, N, ...], each stored once.
 
-    A *lane* is one stream of experience: an environment's. Lanes are independent: each has its own timesteps
-    ``begin`` .. ``end - 1``, numbered from 0 and wrapped around where an array is indexed. As long as all lanes were
-    written together they are in lock step: ``begin``, ``end`` and the newest row are one number for all of them. The
-    first timestep that leaves a lane out turns them into arrays [N].
+    A *lane* is one environment's stream of experience. Lanes are independent: each has its own timesteps ``begin`` ..
+    ``end - 1``, numbered from 0 and wrapped around where an array is indexed. While all lanes are written together they
+    are in lock step: ``begin``, ``end`` and the newest row are one number for all. The first timestep that leaves out a
+    lane turns them into arrays [N].
 
     The next observation of a timestep is the row after that of its observation (``start``). A timestep that continues
-    the one before begins at the row at which that ended, and writes one row. Any other (another episode, or an
-    observation that is not the next observation of the timestep before) begins at a new row, of all lanes that are in
-    lock step, and writes two. For this there are spare rows; twice the timesteps are always enough. With fewer the
-    oldest timesteps are dropped when the rows run out.
+    the one before begins at its last row, and writes one row. Any other (another episode, or an observation that is
+    not the next observation of the timestep before) begins at a new row, in all lanes that are in lock step, and writes
+    two. Spare rows are for these; twice the timesteps always suffice. With fewer, the oldest timesteps are dropped when
+    the rows run out.
 
     A place is an index into the flat columns [timesteps * N, ...]: timestep * N + lane.
     """
@@ -48,16 +48,16 @@ class Ring(Saving):
         stored = {key: spec for key, spec in specs.items() if key not in columns.OBSERVATIONS}
         self.timesteps, self.num_envs, self.num_rows = timesteps, num_envs, num_rows
         self.trusts_identity = False
-        """Is an observation unchanged if it is the very object that came as next observation before?"""
+        """Whether an observation that is the last next observation's object counts as unchanged."""
         self._rows_may_run_out = num_rows < 2 * timesteps
         self._columns: dict[str, ArrayTree] = columns.allocate(stored, timesteps, num_envs, name="columns", zeros=zeros)
         self._rows: ArrayTree = columns.allocate(specs["observation"], num_rows, num_envs, name="rows", zeros=zeros)
         self._start = zeros("start", (timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + lane
         self._lanes = np.arange(num_envs)
-        self._num_envs = np.array(num_envs, _INDEX)  # an array is half the work of a Python number, for arithmetic
+        self._num_envs = np.array(num_envs, _INDEX)  # an array: half the time of a Python number in arithmetic
         self._vector = Layout(self._columns, self._rows)
         self.columns: dict[str, ArrayTree] = columns.merge_axes(self._columns)
-        # The fastest way differs: plain indexing of numbers, ``take`` of anything larger.
+        # The fastest way differs: plain indexing for numbers, ``take`` for anything larger.
         self._numbers = {key: c for key, c in self.columns.items() if isinstance(c, np.ndarray) and c.ndim == 1}
         self._others = {key: column for key, column in self.columns.items() if key not in self._numbers}
         self._flat_rows: ArrayTree = columns.merge_axes(self._rows)
@@ -68,7 +68,7 @@ class Ring(Saving):
 
     @staticmethod
     def spare_rows(timesteps: int, row_bytes: int, at_most: int = 2) -> int:
-        """As many as could ever be needed if they take at most 64 MiB, else an eighth of the timesteps.
+        """Spare rows: enough for the worst case if they take at most 64 MiB, else an eighth of the timesteps.
 
         A timestep needs ``at_most`` rows at most.
         """
@@ -83,8 +83,8 @@ class Ring(Saving):
         self._row: Any = 0  # the row of the newest next observation
         self._begun: Any = 0  # timesteps that began at a new row: the newest row is the (end + begun)-th one
         self._names = Names()
-        self._handed: Any = _NOTHING  # the very object that came last as next_observation
-        self._ended = False  # did any lane's episode end with it?
+        self._handed: Any = _NOTHING  # the last next_observation object
+        self._ended = False  # whether any lane's episode ended with it
 
     def __len__(self) -> int:
         return (self.end - self.begin) * self.num_envs if self.lockstep else int((self.end - self.begin).sum())
@@ -95,18 +95,18 @@ class Ring(Saving):
         return columns.nbytes(self._columns) + columns.nbytes(self._rows) + self._start.nbytes
 
     def step(self, transition: Mapping[str, Any]) -> None:
-        """Store a transition of the only lane, without a batch axis; KeyError or ArgumentError if it cannot be."""
+        """Store a transition of the only lane, without a batch axis; KeyError or ArgumentError if it does not fit."""
         self._single.check(transition)
         self._store(self._single, transition)
         self._ended = bool(transition["terminated"] or transition["truncated"])
 
     def extend(self, batch: Mapping[str, Any], mask: Array | None) -> None:
-        """Store a timestep of the lanes in ``mask`` (None: of all); KeyError or ArgumentError if it cannot be."""
+        """Store a timestep of the lanes in ``mask`` (None: all); KeyError or ArgumentError if it does not fit."""
         self._vector.check(batch)
         lanes = None if mask is None else self.lanes(mask)
         if lanes is None and self.lockstep:
             self._store(self._vector, batch)
-            # Looking for a byte beats ``any`` on few truth values.
+            # A search for a byte beats ``any`` on few booleans.
             self._ended = any(1 in np.asarray(batch[key], np.bool_).tobytes() for key in FLAGS)
         elif lanes is None or lanes.size:
             self._leave_lockstep()
@@ -131,7 +131,7 @@ class Ring(Saving):
         return None if mask.all() else np.flatnonzero(mask)
 
     def gather(self, first: Array, last: Array) -> dict[str, ArrayTree]:
-        """What is stored at the places ``first``, but flags and next observation of those at ``last``; copies."""
+        """Copies of the values at the places ``first``, with flags and next observations from those at ``last``."""
         start = self._flat_start[first]
         end = start if first is last else self._flat_start[last]
         batch: dict[str, ArrayTree] = {key: column[first] for key, column in self._numbers.items()}
@@ -144,24 +144,24 @@ class Ring(Saving):
         return batch
 
     def numbers(self, places: Array) -> Array:
-        """The timesteps at these places [...], as n * N + lane: n counts those of a lane without end."""
+        """Numbers n * N + lane of the timesteps at these places [...]; n counts the lane's timesteps without end."""
         timestep, lane = np.divmod(places, self.num_envs)
         begin = self.begin if self.lockstep else self.begin[lane]
         number = begin + (timestep - begin) % self.timesteps
         return np.asarray(number * self.num_envs + lane, np.int64)
 
     def places_of(self, numbers: Array) -> Array:
-        """The places of timesteps by such numbers [...]."""
+        """Places of timesteps by the numbers of :meth:`numbers` [...]."""
         return numbers % (self.timesteps * self.num_envs)
 
     def reached(self, places: Array, part: str) -> Array:
-        """One part of the Dict observations that the timesteps at these places [...] led to; a copy."""
+        """Copy one part of the next Dict observations of the timesteps at these places [...]."""
         rows: Any = self._flat_rows
         reached: Array = take(rows[part], take(self._flat_start, places) + self._num_envs)
         return reached
 
     def places(self, index: Array, waiting: int = 0) -> Array:
-        """The places of transitions by their index, without the newest ``waiting`` timesteps of each lane.
+        """Places of transitions by index, without the newest ``waiting`` timesteps of each lane.
 
         Index 0 is the oldest. First come the oldest timesteps of all lanes, then the second oldest, and so on; within
         each, shorter lanes first.
@@ -174,7 +174,7 @@ class Ring(Saving):
         return places
 
     def between(self, begin: Any, end: Any) -> Array:
-        """The places of the timesteps ``begin`` .. ``end - 1`` of every lane (numbers, or arrays [N])."""
+        """Places of the timesteps ``begin`` .. ``end - 1`` of every lane (numbers, or arrays [N])."""
         if isinstance(end, int) and begin // self.timesteps == (end - 1) // self.timesteps:  # it does not wrap around
             turn = begin // self.timesteps * self.timesteps
             return spans(begin - turn, end - turn, self.num_envs)
@@ -184,7 +184,7 @@ class Ring(Saving):
     def _store(self, layout: Layout, values: Mapping[str, Any]) -> None:
         """Store one timestep of all lanes, in lock step."""
         observation, next_observation = values["observation"], values["next_observation"]
-        # The same object can hold something else by now if its environment was reset in place, so not after an end.
+        # Not after the end of an episode: the object may have changed if its environment was reset in place.
         continues = (observation is self._handed and not self._ended) or self._continues(layout, observation)
         end = self.end
         if end - self.begin == self.timesteps or self._rows_may_run_out:
@@ -232,7 +232,7 @@ class Ring(Saving):
             self.begin, self.end, self._row, self._begun = (np.full(self.num_envs, n) for n in numbers)
 
     def _continues(self, layout: Layout, observation: Any) -> bool:
-        """Is this, in every lane, the newest next observation? Where it is not, an episode was cut."""
+        """Whether this is the newest next observation in every lane. Lanes where it is not are cut."""
         if self.end == self.begin:
             return False
         if layout.holds(self._row, observation):
@@ -251,7 +251,7 @@ class Ring(Saving):
         truncated[at] = np.where(terminated[at], truncated[at], 1)
 
     def _make_room(self, rows: int) -> None:
-        """Forget the oldest timesteps until one more, and so many rows, have room; in lock step."""
+        """Forget the oldest timesteps until there is room for one more with ``rows`` rows; in lock step."""
         if self.end - self.begin == self.timesteps:
             self.begin += 1
         if self._rows_may_run_out:
@@ -259,7 +259,7 @@ class Ring(Saving):
                 self.begin += 1
 
     def _make_room_in(self, lanes: Array, rows: Array) -> None:
-        """The same for some lanes, and as many rows [number of lanes] of each."""
+        """Forget the oldest timesteps of ``lanes`` until each has room for one more, with ``rows`` [lanes]."""
         self.begin[lanes] = np.maximum(self.begin[lanes], self.end[lanes] + 1 - self.timesteps)
         while self._rows_may_run_out:
             full = (self._used_rows()[lanes] + rows > self.num_rows) & (self.end[lanes] > self.begin[lanes])

@@ -1,4 +1,4 @@
-"""Saving: what a ring stores as a state, and back."""
+"""Saving: a ring's content as a state, and back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .numbered_ring import Circle, Names, Spans, Starts
 
 
 class Saving:
-    """What :class:`.ring.Ring` is apart from storing and reading: its state.
+    """Base of :class:`.ring.Ring` that saves and restores its state.
 
-    Timesteps and rows are numbered from 0, not wrapped around. What has a number never changes, apart from the newest
-    timestep of a lane, which may be cut: so that stands apart in a state.
+    Timesteps and rows are numbered from 0, not wrapped around. A numbered item never changes, except a lane's newest
+    timestep, which may be cut: a state holds it separately.
     """
 
     timesteps: int
@@ -47,7 +47,7 @@ class Saving:
         raise NotImplementedError
 
     def state_dict(self) -> State:
-        """What is stored, and at which timesteps: copies, or streams (see :mod:`axonrl.core.chunked_arrays`)."""
+        """Stored values and their timesteps: copies, or streams (see :mod:`axonrl.core.chunked_arrays`)."""
         used, newest = self._used_rows(), self.end + self._begun
         lanes = np.flatnonzero(self.counts)
         last = (self.end - 1) % self.timesteps
@@ -72,7 +72,7 @@ class Saving:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over, at the same places, what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
+        """Restore a state at the same places; ValueError, with nothing changed, if it does not fit."""
         numbers: list[Any] = [np.array(state[name], np.intp) for name in ("begin", "end", "used_rows")]
         begin, end, used = numbers
         first: Any = np.array(state.get("first_row", used * 0), np.intp)  # earlier versions began at row 0 again
@@ -109,11 +109,11 @@ class Saving:
             self._names.restore(name, self._circles(tree), spans, Stream.of(saved))
 
     def _settled(self, begin: Any, end: Any) -> Any:
-        """The end of the timesteps that nothing changes any more: all but the newest of each lane."""
+        """End of the timesteps that cannot change any more: all but the newest of each lane."""
         return max(begin, end - 1) if self.lockstep else np.maximum(begin, end - 1)
 
     def _circles(self, array: Array) -> list[Circle]:
-        """An array [number, N, ...]: as one circle of items of all lanes in lock step, else one for each lane."""
+        """Circles of an array [number, N, ...]: one for all lanes in lock step, else one per lane."""
         if self.lockstep:
             return [Circle(columns.merge_axes(array))]
         return [Circle(array[:, lane]) for lane in range(self.num_envs)]
@@ -127,13 +127,13 @@ class Saving:
         ]
 
     def _spans(self, begin: Any, end: Any) -> Spans:
-        """The numbers of items in the circles, from those of timesteps or rows."""
+        """Ranges of circle items, from ranges of timesteps or rows."""
         if self.lockstep:
             return [(begin * self.num_envs, end * self.num_envs)]
         return list(zip(begin.tolist(), end.tolist(), strict=True))
 
     def _first_rows(self) -> Any:
-        """The row of the oldest observation: a number in lock step, else [N]; 0 where there is none."""
+        """Row of the oldest observation: a number in lock step, else [N]; 0 where there is none."""
         timestep = self.begin % self.timesteps
         if self.lockstep:
             return int(self._start[timestep, 0]) // self.num_envs if self.end > self.begin else 0

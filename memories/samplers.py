@@ -1,4 +1,4 @@
-"""Samplers: which of the stored transitions a batch is drawn from. They know places, not contents."""
+"""Samplers: choose the transitions of a batch. They know places, not contents."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ..core.schedules import Constant, Schedule, ScheduleLike, follows_run, make
 from .sum_tree import SumTree
 
 _BELOW_ONE = 1 - 2**-40
-"""Of the sum of priorities the last 2**-40 is never drawn: rounding must not lead beyond it."""
+"""The last 2**-40 of the sum of priorities is never drawn, so that rounding cannot exceed the sum."""
 
 
 class Drawable(Protocol):
-    """What is drawn from: transitions, or sequences of them. Places are 0 .. ``capacity`` - 1."""
+    """Items to draw from: transitions, or sequences of them. Places are 0 .. ``capacity`` - 1."""
 
     capacity: int
 
     def __len__(self) -> int: ...
 
     def places(self, index: Array) -> Array:
-        """The places of what may be drawn, by its index in 0 .. len - 1."""
+        """Places of the drawable items, by index in 0 .. len - 1."""
         ...
 
 
 class Sampler:
-    """Draws the places of a batch. A sampler belongs to one memory; what it does not override costs nothing.
+    """Draws the places of a batch. A sampler belongs to one memory; methods that it does not override cost nothing.
 
     A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1.
     """
@@ -41,7 +41,7 @@ class Sampler:
     candidates: Drawable | None = None
 
     def build(self, candidates: Drawable) -> None:
-        """Take over the transitions to draw from; there are none yet.
+        """Set the transitions to draw from; there are none yet.
 
         Raises:
             RuntimeError: another memory uses this sampler.
@@ -51,13 +51,13 @@ class Sampler:
         self.candidates = candidates
 
     def added(self, places: Array) -> None:
-        """Each of these places got a transition, another one if it had one. Told before the next draw or update."""
+        """Note that each of these places got a new transition. Called before the next draw or update."""
 
     def removed(self, places: Array) -> None:
-        """The transitions at these places were forgotten, and the places are empty. Told before the next draw."""
+        """Note that the transitions at these places were forgotten. Called before the next draw."""
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """The places [n] of a batch, from at least one candidate.
+        """Draw the places [n] of a batch, from at least one candidate.
 
         Args:
             n: transitions in the batch.
@@ -66,7 +66,7 @@ class Sampler:
         raise NotImplementedError
 
     def weights(self) -> Array | None:
-        """The weights [n] of the transitions drawn last in a loss, float32; None where all weigh the same."""
+        """Loss weights of the transitions drawn last, float32 [n]; None if all are equal."""
         return None
 
     def update(self, td_error: Array) -> None:
@@ -76,43 +76,43 @@ class Sampler:
         """Take TD errors [n] of the transitions at these places, whenever they were drawn."""
 
     def priorities(self, places: Array) -> Array:
-        """Those of the transitions at these places, float64 [n]; NaN where there are none."""
+        """Priorities of the transitions at these places, float64 [n]; NaN where there are none."""
         return np.full(len(places), np.nan)
 
     def follow(self, others: Sequence[Sampler]) -> None:
-        """Go on from where others of the same settings were, but for the priorities of what they drew from."""
+        """Continue the state of other samplers with the same settings, without their priorities."""
 
     def total(self) -> float:
-        """How likely a candidate of this memory is to be drawn, beside another memory's: the sum of all priorities."""
+        """Total priority, for choosing between shards."""
         return float(len(_built(self)))
 
     def clear(self) -> None:
-        """All transitions were forgotten."""
+        """Forget all transitions."""
 
     def nbytes_for(self, capacity: int) -> int:
-        """Bytes of the arrays that it has, or will have, for so many places."""
+        """Bytes of the sampler's arrays for ``capacity`` places."""
         return 0
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What a saved sampler must have in common with the one that loads it, as JSON values."""
+        """Settings in which a saved sampler must equal the one that loads it, as JSON values."""
         return {"kind": type(self).__name__}
 
     def state_dict(self) -> State:
-        """Everything that later draws follow from, without the generator."""
+        """Everything that later draws depend on, without the generator."""
         return {}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
 
 
 class Uniform(Sampler):
-    """Every transition with the same probability, with replacement."""
+    """Draws every transition with the same probability, with replacement."""
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """The places [n] of a batch; in half the time that ``Generator.integers`` takes.
+        """Draw the places [n] of a batch, in half the time of ``Generator.integers``.
 
-        A float64 in [0, 1) has 53 bits: no candidate is more likely than another by more than their number / 2**53.
+        A float64 in [0, 1) has 53 bits: probabilities of candidates differ by at most their number / 2**53.
         """
         candidates = _built(self)
         return candidates.places((rng.random(n) * len(candidates)).astype(np.intp))
@@ -123,13 +123,13 @@ class Prioritized(Sampler):
 
     A transition's priority is p = abs(td_error) + ``epsilon``, or the maximum of all priorities so far (at first 1)
     until it has been drawn. It is drawn with probability P = p^alpha / sum p^alpha (equation 1); a batch takes one
-    transition from each of B equal parts of the sum (appendix B.2.1). Its weight is (N P)^-beta, divided by the
-    largest weight (section 3.4): the largest of the batch, so that weights are (p_min / p)^(alpha beta) and one of
-    them is 1. The paper leaves open of which weights the maximum is taken.
+    transition from each of B equal parts of the sum (appendix B.2.1). Its weight is (N P)^-beta, divided by the largest
+    weight (section 3.4): the largest of the batch, so that weights are (p_min / p)^(alpha beta) and one of them is 1.
+    The paper leaves open over which weights the maximum is taken.
 
     Args:
-        alpha: how much priorities count, in 0 .. 1; 0 is uniform.
-        beta: how much weights correct for it, in 0 .. 1: a number, or a schedule (object or mapping) over the number
+        alpha: exponent of priorities, in 0 .. 1; 0 is uniform.
+        beta: exponent of the correcting weights, in 0 .. 1: a number, or a schedule (object or mapping) over the number
             of batches drawn. The paper raises it linearly to 1.
         epsilon: keeps every transition drawable; above 0.
 
@@ -140,7 +140,7 @@ class Prioritized(Sampler):
     _maximum: float
     _num_batches: int
     _drawn: Array | None  # places of the batch drawn last; -1 where the transition is forgotten
-    _forgot: bool  # is one of them?
+    _forgot: bool  # whether one of them is forgotten
     _awaits_update: bool
     _updated: Array | None  # the priorities of that batch, if they are not in the tree yet
 
@@ -153,24 +153,24 @@ class Prioritized(Sampler):
         self.epsilon = number("Prioritized.epsilon", epsilon, above=0)
 
     def build(self, candidates: Drawable) -> None:
-        """As in :class:`Sampler`; allocates."""
+        """Set the transitions to draw from and allocate the tree; see :meth:`Sampler.build`."""
         super().build(candidates)
         self._tree = SumTree(candidates.capacity)  # of p^alpha
         self._parts = np.arange(0)
         self._reset()
 
     def added(self, places: Array) -> None:
-        """New transitions get the maximum of all priorities so far."""
+        """Give new transitions the maximum of all priorities so far."""
         self._apply_update()
         self._replace(places, self._maximum**self.alpha)
 
     def removed(self, places: Array) -> None:
-        """Transitions that were forgotten are neither drawn nor updated."""
+        """Stop drawing and updating forgotten transitions."""
         self._apply_update()
         self._replace(places, 0.0)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """The places [n] of a batch, one from each of n equal parts of the sum of priorities."""
+        """Draw the places [n] of a batch, one from each of n equal parts of the sum of priorities."""
         self._apply_update()
         if len(self._parts) != n:
             self._parts = np.arange(n)
@@ -183,29 +183,29 @@ class Prioritized(Sampler):
         return places
 
     def weights(self) -> Array:
-        """The weights [n] of the transitions drawn last, float32; the largest is 1."""
+        """Loss weights of the transitions drawn last, float32 [n]; the largest is 1."""
         beta = self.beta(self._num_batches - 1)
         scaled = self._tree.values.take(self._drawn_places())
         weights: Array = (np.minimum.reduce(scaled) / scaled) ** beta
         return weights.astype(np.float32)
 
     def update(self, td_error: Array) -> None:
-        """Give the transitions drawn last new priorities. A forgotten one keeps none; of a duplicate the last counts.
+        """Give the transitions drawn last new priorities. Forgotten ones are skipped; for duplicates the last counts.
 
         Raises:
-            RuntimeError: no batch was drawn, or what was drawn was updated and forgotten since.
+            RuntimeError: no batch was drawn, or the batch was updated and forgotten since.
             ArgumentError: there is not one number for each transition.
             NonFiniteError: one is NaN or infinite.
         """
         errors = checked_td_error(td_error, len(self._drawn_places()))
         priorities = np.add(np.abs(errors), self.epsilon, dtype=np.float64)
         maximum = float(np.maximum.reduce(priorities))
-        # Noted here, and stored when they are needed: the next draw sums up all changes at once.
+        # Stored only when needed: the next draw sums up all changes at once.
         self._updated, self._awaits_update = priorities, False
         self._maximum = max(self._maximum, maximum)
 
     def put(self, places: Array, td_error: Array) -> None:
-        """Give the transitions at these places new priorities; of a duplicate the last counts."""
+        """Give the transitions at these places new priorities; for duplicates the last counts."""
         self._apply_update()
         priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
         if len(priorities):
@@ -213,7 +213,7 @@ class Prioritized(Sampler):
             self._tree.put(places, priorities**self.alpha)
 
     def priorities(self, places: Array) -> Array:
-        """As in :class:`Sampler`; with alpha = 0 they are forgotten."""
+        """See :meth:`Sampler.priorities`; NaN with alpha = 0, which does not keep them."""
         self._apply_update()
         values = self._tree.values[places]
         if self.alpha == 0:
@@ -221,7 +221,7 @@ class Prioritized(Sampler):
         return np.where(values > 0, values ** (1 / self.alpha), np.nan)
 
     def follow(self, others: Sequence[Sampler]) -> None:
-        """The maximum is that of all others, and the schedule of ``beta`` goes on where that of one was furthest."""
+        """Take over the largest maximum, and the position of ``beta``'s schedule that is furthest."""
         self._apply_update()
         for state in [other.state_dict() for other in others]:
             self._maximum = max(self._maximum, float(state["maximum"]))
@@ -233,7 +233,7 @@ class Prioritized(Sampler):
         return self._tree.total()
 
     def clear(self) -> None:
-        """No transitions, no batches, and no priority but 1."""
+        """Forget all transitions, batches and priorities; the maximum is 1 again."""
         self._tree.clear()
         self._reset()
 
@@ -243,7 +243,7 @@ class Prioritized(Sampler):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Kind, alpha, epsilon and, of axonrl's schedules, beta."""
+        """Kind, alpha, epsilon, and beta if it is one of axonrl's schedules."""
         beta = None
         if type(self.beta).__module__ == Constant.__module__:
             beta = repr(self.beta)
@@ -252,7 +252,7 @@ class Prioritized(Sampler):
         return {**super().settings, "alpha": self.alpha, "beta": beta, "epsilon": self.epsilon}
 
     def state_dict(self) -> State:
-        """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and what was drawn."""
+        """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and the batch drawn last."""
         self._apply_update()
         unused = int((self._tree.values != 0)[::-1].argmax()) if self._tree.values.any() else len(self._tree.values)
         return {
@@ -264,10 +264,10 @@ class Prioritized(Sampler):
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; later draws are bit-identical.
+        """Restore what ``state_dict`` returned; later draws are bit-identical.
 
         Raises:
-            ArgumentError: a priority is negative, NaN or infinite, or there are too many; nothing is taken over.
+            ArgumentError: a priority is negative, NaN or infinite, or there are too many; nothing is changed.
         """
         priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
         if len(priorities) > (room := len(self._tree.values)):
@@ -285,7 +285,7 @@ class Prioritized(Sampler):
         self._forgot = bool((drawn < 0).any())
 
     def __copy__(self) -> Prioritized:
-        """A copy whose draws and updates leave this one alone."""
+        """A copy whose draws and updates do not affect this one."""
         copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         if self.candidates is not None:
@@ -300,7 +300,7 @@ class Prioritized(Sampler):
         self._awaits_update = self._forgot = False
 
     def _replace(self, places: Array, value: float) -> None:
-        """Forget what was at these places; if the batch drawn last awaits its update, that will skip them."""
+        """Forget what was at these places; a pending update of the batch drawn last will skip them."""
         self._tree.put(places, value)
         if self._awaits_update and self._drawn is not None:
             self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
@@ -325,20 +325,20 @@ class Prioritized(Sampler):
 
 
 SamplerLike: TypeAlias = "str | Mapping[str, Any] | Sampler | None"
-"""What :func:`make_sampler` takes."""
+"""Argument of :func:`make_sampler`."""
 KINDS: Final[dict[str, type[Sampler]]] = {"uniform": Uniform, "prioritized": Prioritized}
 
 
 def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
-    """A sampler from what a user wrote.
+    """Make a sampler from what a user wrote.
 
     Args:
         value: a kind (``"prioritized"``), a mapping with the arguments of one (``{"kind": "prioritized", "alpha":
             0.5}``), a sampler, or None for :class:`Uniform`.
-        name: the argument's, for messages.
+        name: the argument's name in error messages.
 
     Raises:
-        ArgumentError: it is none of these, or a kind or an argument is unknown or invalid.
+        ArgumentError: ``value`` is none of these, or a kind or an argument is unknown or invalid.
     """
     if value is None:
         return Uniform()
@@ -362,7 +362,7 @@ def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
 
 
 def checked_td_error(td_error: Any, count: int) -> Array:
-    """TD errors [count] as an array.
+    """Check TD errors and return them as an array [count].
 
     Raises:
         ArgumentError: there is not one number for each transition.

@@ -1,4 +1,4 @@
-"""Sequences: where those of a ring begin, which of them may be drawn, and the recurrent state that each starts from."""
+"""Sequences in a ring: first timesteps, candidates for drawing, and initial recurrent states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERS = ("begin", "end", "episode", "due")
 
 
 class Shape(NamedTuple):
-    """Timesteps of a sequence: those that are trained on, those before them, and those shared with the one before."""
+    """Timesteps of a sequence: trained on, before these (burn-in), and shared with the sequence before."""
 
     length: int
     burn_in: int
@@ -29,17 +29,17 @@ class Shape(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """Timesteps from the beginning of a sequence to that of the next one."""
+        """Timesteps from the beginning of a sequence to the beginning of the next."""
         return self.length - self.overlap
 
     @property
     def recent(self) -> int:
-        """The newest timesteps of a lane from which a sequence may still begin, or its burn-in."""
+        """Number of newest timesteps of a lane at which a sequence, or its burn-in, may still begin."""
         return self.burn_in + self.overlap + 1
 
 
 class Spans(NamedTuple):
-    """Of sequences [B]: the number of the first timestep trained on, timesteps of burn-in, and timesteps trained on."""
+    """Sequences [B]: number of the first timestep trained on, timesteps of burn-in, timesteps trained on."""
 
     first: Array
     burn_in: Array
@@ -49,17 +49,17 @@ class Spans(NamedTuple):
 class Sequences:
     """The sequences in the lanes of a ring.
 
-    In each episode sequences begin at its timesteps 0, stride, 2 stride, ..., as long as they hold one that the
+    In each episode sequences begin at timesteps 0, stride, 2 stride, ..., as long as they hold a timestep that the
     sequence before does not. The newest sequence of a lane is *open* until it has ``length`` timesteps, or its episode
     ended; then it may be drawn, until its oldest timestep (burn-in included) is forgotten. So a lane has at most one
-    that is open. Sequences of a lane are numbered from 0; ``places`` are (number modulo rows) * N + lane.
+    open sequence. Sequences of a lane are numbered from 0; ``places`` are (number modulo rows) * N + lane.
 
-    Recurrent state is stored once for each sequence: of its first timestep of burn-in, or where it has none, of the
-    first that is trained on. The states of the newest timesteps of each lane are kept until a sequence asks for one.
+    Recurrent state is stored once per sequence: before its first timestep of burn-in, or without any, before the first
+    that is trained on. The states of each lane's newest timesteps are kept until a sequence needs one.
 
     Args:
-        ring: where the timesteps are stored.
-        shape: of a sequence.
+        ring: stores the timesteps.
+        shape: timesteps of a sequence.
         state: specs of the recurrent state; empty without one.
     """
 
@@ -78,12 +78,12 @@ class Sequences:
 
     @staticmethod
     def rows_for(timesteps: int, shape: Shape, row_bytes: int) -> int:
-        """Sequences of a lane that have room: twice those of an endless episode, and spare ones of 1 MiB at most."""
+        """Capacity of a lane in sequences: twice an endless episode's, and spare ones of at most 1 MiB."""
         return min(timesteps, 2 * (timesteps // shape.stride) + 1 + _SPARE_BYTES // max(row_bytes, 1))
 
     @staticmethod
     def needed_bytes(timesteps: int, num_envs: int, shape: Shape, state: Mapping[str, ArraySpec]) -> int:
-        """Bytes that the arrays of such sequences take."""
+        """Bytes of the arrays for such sequences."""
         state_bytes = columns.nbytes(state)
         rows = Sequences.rows_for(timesteps, shape, num_envs * state_bytes)
         return num_envs * (rows * (_INDEX.itemsize + 2 * 4 + state_bytes) + shape.recent * state_bytes)
@@ -98,7 +98,7 @@ class Sequences:
         self._names = Names()
         self._begin: Array = self._lanes * 0  # number of the oldest sequence
         self._end: Array = self._lanes * 0  # number of the next one that will be complete
-        self._open: Array = self._lanes < 0  # has it begun?
+        self._open: Array = self._lanes < 0  # whether a sequence is open
         self._episode: Array = self._lanes * 0  # number of the first timestep of the newest episode
         self._due: Array = self._lanes * 0  # number of the timestep that completes or begins the next sequence
         self._seen: tuple[Array, Array] = (self._begin.copy(), self._end.copy())
@@ -118,7 +118,7 @@ class Sequences:
                 raise ArgumentError(message, f"state[{name!r}]", state[name])
 
     def follow_one(self, state: Mapping[str, Any]) -> None:
-        """The ring has got one timestep more in its only lane, from this recurrent state."""
+        """Follow one more timestep in the ring's only lane, which started from this recurrent state."""
         ring = self._ring
         newest = int(ring.end) - 1
         for name, recent in self._recent.items():
@@ -129,7 +129,7 @@ class Sequences:
             self._advance(self._lanes, np.array([newest]))
 
     def follow(self, lanes: Array, state: Mapping[str, Array]) -> None:
-        """The ring has got one timestep more in these lanes [n], each from this recurrent state [n, ...]."""
+        """Follow one more timestep in these lanes [n], each started from this recurrent state [n, ...]."""
         newest = (self._lanes * 0 + self._ring.end)[lanes] - 1
         for name, recent in self._recent.items():
             recent[newest % len(recent), lanes] = state[name]
@@ -138,7 +138,7 @@ class Sequences:
             self._advance(lanes[due], newest[due])
 
     def _advance(self, lanes: Array, newest: Array) -> None:
-        """Begin and complete the sequences of lanes that are due, from the numbers of their newest timesteps."""
+        """Begin and complete the sequences of lanes that are due, given the numbers of their newest timesteps."""
         begins = (newest == 0) | self._ended(newest - 1, lanes)
         self._complete(lanes, begins, newest - 1)
         self._episode[lanes] = np.where(begins, newest, self._episode[lanes])
@@ -148,14 +148,14 @@ class Sequences:
         self._complete(lanes, full | self._ended(newest, lanes), newest)
 
     def _ended(self, number: Array, lanes: Array) -> Array:
-        """Did the episodes of these lanes end with the timesteps of these numbers?"""
+        """Mask of the lanes whose episodes ended with the timesteps of these numbers."""
         at = (number % self._ring.timesteps) * self._ring.num_envs + lanes
         terminated, truncated = (np.asarray(self._ring.columns[key]) for key in columns.FLAGS)
         ended: Array = (terminated[at] + truncated[at]) > 0
         return ended
 
     def _start(self, lanes: Array, newest: Array) -> None:
-        """Begin a sequence that the newest timesteps of these lanes are the first new ones of."""
+        """Begin a sequence in these lanes, whose newest timesteps are the first that it adds."""
         position = newest - self._episode[lanes]
         shared = np.where(position > 0, self._shape.overlap, 0)
         burn_in = np.minimum(position - shared, self._shape.burn_in)
@@ -172,7 +172,7 @@ class Sequences:
         self._due[lanes] = newest - shared + self._shape.length - 1
 
     def _complete(self, lanes: Array, mask: Array, last: Array) -> None:
-        """Let the open sequences of the lanes in the mask end with these timesteps."""
+        """End the open sequences of the lanes in the mask with these timesteps."""
         mask = mask & self._open[lanes]
         lanes, last = lanes[mask], last[mask]
         row = self._end[lanes] % self._rows
@@ -188,13 +188,13 @@ class Sequences:
         return int((self._end - self._begin).sum())
 
     def places(self, index: Array) -> Array:
-        """The places of sequences that may be drawn, by their index in 0 .. len - 1."""
+        """Places of the drawable sequences, by index in 0 .. len - 1."""
         number, lane = layered(index, self._end - self._begin)
         places: Array = (self._begin[lane] + number) % self._rows * len(self._lanes) + lane
         return places
 
     def changes(self) -> tuple[Array, Array] | None:
-        """The places that became empty since the last call, and those that got another sequence; None for neither."""
+        """Places emptied since the last call, and places that got another sequence; None if there are neither."""
         self._forget()
         seen, now = self._seen, (self._begin.copy(), self._end.copy())
         if np.array_equal(now, seen):
@@ -204,15 +204,15 @@ class Sequences:
         return np.concatenate([first, second]), added
 
     def spans(self, places: Array) -> Spans:
-        """Which timesteps the sequences at these places hold."""
+        """Timesteps of the sequences at these places."""
         return Spans(*(array.reshape(-1)[places] for array in (self._first, self._burn_in, self._count)))
 
     def states(self, places: Array) -> dict[str, Array]:
-        """The recurrent states [B, ...] that the sequences at these places [B] start from."""
+        """Initial recurrent states [B, ...] of the sequences at these places [B]."""
         return {name: array.reshape(-1, *array.shape[2:])[places] for name, array in self._states.items()}
 
     def _forget(self) -> None:
-        """Forget the sequences whose oldest timestep the ring has forgotten."""
+        """Drop the sequences whose oldest timestep the ring has forgotten."""
         while True:
             row = self._begin % self._rows
             oldest = self._first[row, self._lanes] - self._burn_in[row, self._lanes]
@@ -227,7 +227,7 @@ class Sequences:
     # -- saving -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies, or streams, of what is stored for each sequence; open ones, and the newest states, stand apart."""
+        """Copies, or streams, of the arrays of complete sequences; open ones and the newest states are separate."""
         self._forget()
         arrays, opened = self._arrays(), np.flatnonzero(self._open)
         complete = list(zip(self._begin.tolist(), self._end.tolist(), strict=True))
@@ -241,7 +241,7 @@ class Sequences:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` returned; ValueError, unchanged, if it does not fit."""
+        """Restore what ``state_dict`` returned; ValueError, with nothing changed, if it does not fit."""
         begin, end, episode, due = (np.array(state[name], _INDEX) for name in _NUMBERS)
         is_open, arrays = np.array(state["open"], np.bool_), self._arrays()
         opened, flat = np.flatnonzero(is_open), columns.merge_axes(arrays)
@@ -258,7 +258,7 @@ class Sequences:
         self._seen = begin.copy(), end.copy()
 
     def _arrays(self) -> dict[str, Array]:
-        """What is stored for each sequence, and never changes once it is complete; [rows, N, ...]."""
+        """Arrays [rows, N, ...] of the sequences; a complete sequence's values never change."""
         states = {f"state[{name!r}]": array for name, array in self._states.items()}
         return {"first": self._first, "burn_in": self._burn_in, "count": self._count, **states}
 

@@ -18,45 +18,44 @@ from .samplers import SamplerLike
 from .sequence_index import Sequences, Shape
 
 _MADE = ("valid", "burn_in")
-"""Keys of a batch that this memory makes itself, beside those of every memory."""
+"""Keys of a batch that this memory adds, beside those of every memory."""
 
 
 class SequenceMemory(ReplayMemory):
-    """The newest ``size`` timesteps, of which a sampler draws sequences: [T, B, ...] with T = burn_in + length.
+    """The newest ``size`` timesteps, from which a sampler draws sequences: [T, B, ...] with T = burn_in + length.
 
-    In every episode sequences begin at its timesteps 0, length - overlap, 2 (length - overlap), ..., as long as they
-    hold a timestep that the one before does not. They may be drawn once they are complete, and never go beyond the end
-    of their episode: what is missing is padded.
+    In every episode sequences begin at timesteps 0, length - overlap, 2 (length - overlap), ..., as long as they hold
+    a timestep that the sequence before does not. They may be drawn once they are complete, and never exceed their
+    episode: missing timesteps are padded.
 
     The ``burn_in`` timesteps before a sequence come first in a batch: a model replays them from the stored recurrent
-    state to bring its state up to date, and does not train on them (Kapturowski et al. 2019, section 3). An episode has
-    none before its beginning: those are padded too. The first sequence of an episode so begins with the state that the
-    episode began with, and every timestep of an episode is trained on.
+    state to bring its state up to date, and does not train on them (Kapturowski et al. 2019, section 3). Before the
+    beginning of an episode they are also padded. So the first sequence of an episode begins with the episode's initial
+    state, and every timestep of an episode is trained on.
 
-    A batch has the keys of the specs, ``discount`` and perhaps ``weight`` [B], and besides:
+    A batch has the keys of the specs, ``discount``, perhaps ``weight`` [B], and also:
 
     - ``valid``, float32 [length, B]: 1 for timesteps that are trained on, 0 for padding at the end;
     - ``burn_in``, float32 [burn_in, B], if there is burn-in: 1 for timesteps, 0 for padding at the beginning;
-    - ``state``, if the model is recurrent: its state [B, ...] before the first timestep that is no padding. It is
-      stored once for each sequence, not for each timestep.
+    - ``state``, if the model is recurrent: its state [B, ...] before the first timestep that is not padding. It is
+      stored once per sequence, not per timestep.
 
     Padding repeats the nearest timestep of the sequence, with reward, flags and discount 0. Its observation after the
     end is the episode's final one, so ``observation`` continued by the last ``next_observation`` is what was observed,
-    in order. Rewards are those of single timesteps: n-step targets are the model's, which has the states in between.
+    in order. Rewards are those of single timesteps; the model, which has the states in between, makes n-step targets.
 
     Args:
         size: timesteps kept; a multiple of the number of environments.
         batch_size: sequences in a batch, B.
         length: timesteps of a sequence, without burn-in.
         burn_in: timesteps before each sequence; above 0 only for models with recurrent state.
-        overlap: timesteps that a sequence shares with the one before; None: half of ``length``.
+        overlap: timesteps shared with the sequence before; None: half of ``length``.
         eta: a sequence's priority is ``eta`` times the largest of its absolute TD errors plus (1 - ``eta``) times their
             mean (section 2.3), in 0 .. 1; for a prioritized ``sampler``.
         discount: gamma, in 0 .. 1.
-        frame_stack: frames in an observation, each of which is then stored once (see :class:`Memory`); None: it is
-            stored whole.
-        sampler: of sequences, as of transitions in :class:`ReplayMemory`.
-        path: a folder for the arrays, as for :class:`ReplayMemory`; those of recurrent state stay in RAM.
+        frame_stack: as for :class:`ReplayMemory`.
+        sampler: draws sequences; see :class:`ReplayMemory`.
+        path: a folder for the arrays, as for :class:`ReplayMemory`; recurrent state stays in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.
@@ -97,10 +96,10 @@ class SequenceMemory(ReplayMemory):
         self._counts: Array | None = None  # timesteps trained on, of the sequences drawn last
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """As in :class:`Memory`. The recurrent state is the mapping ``specs["state"]``, if there is one.
+        """Allocate the arrays; see :meth:`Memory.build`. ``specs["state"]`` is the recurrent state's mapping, if any.
 
         Raises:
-            ArgumentError: also for burn-in without recurrent state, and where a batch could not always be drawn.
+            ArgumentError: also for burn-in without recurrent state, or a ``size`` that could not always fill a batch.
         """
         if self.num_envs:
             raise RuntimeError("this memory is already built; every Agent needs its own memory")
@@ -118,19 +117,19 @@ class SequenceMemory(ReplayMemory):
         super().build(specs, num_envs, rng)
 
     def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """As in :class:`Memory`, with the arrays of the sampler, and recurrent state for each sequence."""
+        """Bytes after :meth:`build`, with the sampler and each sequence's state; see :meth:`Memory.nbytes_for`."""
         sequences = Sequences.needed_bytes(self.size // num_envs, num_envs, self._shape, _state_of(specs))
         return super().nbytes_for(specs, num_envs) + sequences
 
     def step(self, **transition: Any) -> None:
-        """As in :class:`Memory`."""
+        """Store one transition; see :meth:`Memory.step`."""
         self._require_built()
         state = self._popped(transition)
         super().step(**transition)
         self._candidates.follow_one(state)
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
-        """As in :class:`Memory`."""
+        """Store one timestep of several lanes; see :meth:`Memory.extend`."""
         self._require_built()
         state = self._popped(batch, self.num_envs)
         super().extend(mask, **batch)
@@ -139,7 +138,7 @@ class SequenceMemory(ReplayMemory):
             self._candidates.follow(lanes, {name: np.asarray(value)[lanes] for name, value in state.items()})
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Would ``count`` timesteps of episodes that go on fill a batch? ``None``: do those that are stored now?"""
+        """Whether ``count`` timesteps of unfinished episodes would fill a batch; ``None`` counts those stored now."""
         if count is None:
             return super().can_sample()
         lanes = max(self.num_envs, 1)
@@ -147,15 +146,15 @@ class SequenceMemory(ReplayMemory):
         return beyond >= 0 and (1 + beyond // self._shape.stride) * lanes >= self.batch_size
 
     def update_priorities(self, td_error: Array) -> None:
-        """Hand the priorities of the sequences sampled last to the sampler.
+        """Pass the priorities of the sequences sampled last to the sampler.
 
         Args:
-            td_error: [T, B], or end to end [T * B]; those of burn-in and padding do not count.
+            td_error: [T, B], or flat [T * B]; burn-in and padding do not count.
 
         Raises:
             RuntimeError: no batch was sampled.
             ArgumentError: the sampler needs them, and there is not one number for each timestep.
-            NonFiniteError: likewise, and one is NaN or infinite.
+            NonFiniteError: the sampler needs them, and one is NaN or infinite.
         """
         if not self.needs_td_error:
             return
@@ -181,12 +180,12 @@ class SequenceMemory(ReplayMemory):
         return super().nbytes + (self._candidates.nbytes if self.num_envs else 0)
 
     def state_dict(self) -> State:
-        """Copies of what is stored and of the sampler's state; see :class:`Memory`."""
+        """Copies of what is stored and of the sampler's state; see :meth:`Memory.state_dict`."""
         counts = np.zeros(0, np.int32) if self._counts is None else self._counts.copy()
         return {**super().state_dict(), "sequences": self._candidates.state_dict(), "drawn_counts": counts}
 
     def load_state_dict(self, state: State) -> None:
-        """As in :class:`Memory`; draws continue exactly."""
+        """Restore a state; draws continue exactly. See :meth:`Memory.load_state_dict`."""
         super().load_state_dict(state)
         self._candidates.load_state_dict(state["sequences"])
         counts = np.asarray(state["drawn_counts"])
@@ -205,7 +204,7 @@ class SequenceMemory(ReplayMemory):
         return super()._allocate(stored, timesteps, num_envs, zeros)
 
     def _refuse_too_small(self, num_envs: int) -> None:
-        """Wherever sequences begin, the timesteps of the lanes must hold a batch."""
+        """Refuse a ``size`` whose timesteps may not hold a batch, depending on where sequences begin."""
         span = self.burn_in + self.length
         rounds = -(-self.batch_size // num_envs)
         least = (span - 1 + rounds * self._shape.stride) * num_envs
@@ -219,7 +218,7 @@ class SequenceMemory(ReplayMemory):
             )
 
     def _popped(self, transition: dict[str, Any], *leading: int) -> Mapping[str, Any]:
-        """The recurrent state in a transition, which is taken out."""
+        """Pop the recurrent state from a transition."""
         if not self._state:
             return {}
         state = transition.pop("state", None)
@@ -227,7 +226,7 @@ class SequenceMemory(ReplayMemory):
         return state  # type: ignore[no-any-return] # it has been checked
 
     def _batch_of(self, places: Array) -> dict[str, ArrayTree]:
-        """The sequences at these places [B]: a batch without weights."""
+        """Sequences at these places [B]: a batch without weights."""
         first, burn_in, self._counts = self._candidates.spans(places)
         inside = (self._offsets >= -burn_in) & (self._offsets < self._counts)  # [T, B]
         timestep = first + np.clip(self._offsets, -burn_in, self._counts - 1)

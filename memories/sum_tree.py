@@ -1,4 +1,4 @@
-"""SumTree: numbers at places, from which places are found by cumulative sums."""
+"""SumTree: numbers at places, found by cumulative sums."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _BELOW_ONE = math.nextafter(1, 0)
 
 
 class SumTree:
-    """Two levels: blocks of numbers, and cumulative sums of the blocks. NumPy is called equally often for any batch.
+    """Two levels: blocks of numbers, and cumulative sums of the blocks. Any batch takes the same number of NumPy calls.
 
-    Sums are always computed anew from the numbers, never corrected by a difference: they do not drift, and follow from
-    the numbers alone. They are brought up to date when they are needed.
+    Sums are always computed anew from the numbers, never corrected by a difference: they do not drift, and depend on
+    the numbers alone. They are updated when needed.
 
     Args:
-        capacity: places, 0 .. ``capacity`` - 1; all of them hold 0.
+        capacity: places, 0 .. ``capacity`` - 1; all hold 0 at first.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._width, num_blocks = _blocks(capacity)
         self.values: Array = np.zeros(num_blocks * self._width)
-        """What the places hold; changed by :meth:`put` only."""
+        """The numbers at the places; changed only by :meth:`put`."""
         self._blocks = self.values.reshape(num_blocks, self._width)
         self._sums = np.zeros(num_blocks)
         self._below = np.zeros(num_blocks + 1)  # the sum of all blocks before each; the last is the total
@@ -34,21 +34,21 @@ class SumTree:
 
     @staticmethod
     def bytes_for(capacity: int) -> int:
-        """Bytes that the arrays of a tree take."""
+        """Bytes of a tree's arrays."""
         width, num_blocks = _blocks(capacity)
         return 8 * (num_blocks * width + num_blocks + num_blocks + 1)
 
     def put(self, places: Array, values: Array | float) -> None:
-        """Let places hold these numbers, of at least 0; of a place that comes twice the last one counts."""
+        """Store numbers of at least 0 at places; for a duplicate place the last counts."""
         self.values[places] = values
         self._stale.append(places)
 
     def clear(self) -> None:
-        """Let all places hold 0."""
+        """Set all places to 0."""
         self.put(np.arange(len(self.values)), 0.0)
 
     def __copy__(self) -> SumTree:
-        """The same numbers, in arrays of its own."""
+        """A tree of the same numbers, with arrays of its own."""
         copied = SumTree(self.capacity)
         copied.put(np.arange(len(self.values)), self.values)
         return copied
@@ -60,14 +60,14 @@ class SumTree:
         return float(self._below[-1])
 
     def find(self, sums: Array) -> Array:
-        """The places at which the cumulative sum of all numbers first exceeds ``sums`` [n], 0 <= sums < total.
+        """Places at which the cumulative sum of all numbers first exceeds ``sums`` [n], 0 <= sums < total.
 
         A place that holds 0 is never found.
         """
         if self._stale:
             self._update_sums()
         block = self._ends.searchsorted(sums, "right")
-        # Rounding can lead to the very end of a block: that means the last place there that does not hold 0.
+        # Rounding may reach the end of a block: take its last place that does not hold 0.
         within = self._blocks.take(block, 0).cumsum(1)
         rest = np.minimum(sums - self._below.take(block), within[:, -1] * _BELOW_ONE)
         found: Array = block * self._width + (within > rest[:, None]).argmax(1)
@@ -85,6 +85,6 @@ class SumTree:
 
 
 def _blocks(capacity: int) -> tuple[int, int]:
-    """Numbers in a block, and blocks; summing up the blocks of a batch of 32 then costs as much as all blocks' sums."""
+    """Size and number of blocks; summing a batch's 32 blocks costs as much as summing all blocks' sums."""
     width = 2 ** max(3, round(math.log2(capacity / 32) / 2))
     return width, -(-capacity // width)

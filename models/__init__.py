@@ -1,14 +1,14 @@
 """Built-in algorithms, one module each with its ``model_fn``, over shared blocks.
 
-To import this room loads TensorFlow, without the lines that it prints; ``registry`` names the algorithms without that.
+Importing this room loads TensorFlow, without the lines that it prints; ``registry`` lists the algorithms without it.
 
 Every ``model_fn`` takes the same arguments:
 
 - ``features``: observations, a tensor [B, ...] or a mapping of such; in TRAIN and EVAL rollouts [T, N, ...] for
   on-policy algorithms, and sequences [T, B, ...] for r2d2.
-- ``labels``: the batch of the memory, the counters ``global_step`` and ``global_timestep``, and ``progress``, the share
-  of the run that is done, in 0 .. 1; ``weight`` [B] from a prioritized memory; for rollouts also what was recorded.
-  ``None`` in PREDICT.
+- ``labels``: the batch of the memory, the counters ``global_step`` and ``global_timestep``, and ``progress``, the run's
+progress in 0 .. 1; ``weight`` [B] from a prioritized memory; for rollouts also the recorded keys. ``None`` in
+PREDICT.
 - ``mode``: one of ``Modes``.
 - ``params``: a mapping with the parameters that differ from their defaults, or an instance of the algorithm's
   parameters, a frozen dataclass.

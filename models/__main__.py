@@ -1,4 +1,4 @@
-"""Print the table of an algorithm's parameters, as its page in docs has it: ``python -m axonrl.models dqn``."""
+"""Print the table of an algorithm's parameters for its page in docs: ``python -m axonrl.models dqn``."""
 
 import sys
 

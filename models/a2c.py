@@ -1,9 +1,9 @@
-"""A2C: advantage actor-critic, as PPO with one step of the optimizer for each rollout.
+"""A2C: advantage actor-critic, as PPO with one step of the optimizer per rollout.
 
-In that step the policy is still the one that acted. All ratios of probabilities are 1, none is clipped, and the
+In that step the policy is still the one that acted: all ratios of probabilities are 1, none is clipped, and the
 gradient of PPO's objective is the policy gradient.
 
-Sources: Mnih et al. 2016 (https://arxiv.org/abs/1602.01783); for the equality Huang et al. 2022
+Sources: Mnih et al. 2016 (https://arxiv.org/abs/1602.01783); for the equivalence Huang et al. 2022
 (https://arxiv.org/abs/2205.09123). Differences from the papers: docs/algorithms/a2c.md.
 """
 

@@ -1,4 +1,4 @@
-"""BC: behaviour cloning. The policy makes the actions of an expert as likely as it can.
+"""BC: behaviour cloning. The policy maximises the likelihood of an expert's actions.
 
 Sources: Pomerleau 1991, "Efficient training of artificial neural networks for autonomous navigation"
 (https://doi.org/10.1162/neco.1991.3.1.88); as maximum likelihood of a stochastic policy e.g. Ross and Bagnell 2010
@@ -29,7 +29,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BCParams(MaskParams, OptimizerParams, NetworkParams):
-    """The parameters of behaviour cloning. The network is PPO's policy, which can start from its weights."""
+    """The parameters of behaviour cloning. The network is PPO's policy, so that PPO can start from its weights."""
 
     activation: str = "tanh"
     initializer: str = "orthogonal"
@@ -50,10 +50,10 @@ def model_fn(
 
     Predictions are those of PPO's policy: ``action`` (the likeliest), and ``logits`` float32 [B, A] for Discrete and
     MultiDiscrete actions, [B, ...] for MultiBinary ones, ``mean`` and ``log_std`` float32 [B, ...] for Boxes, and for a
-    Dict or a Tuple those of each leaf, as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations have a
+    Dict or a Tuple one set per leaf, such as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations have a
     mask. ``td_error`` is the negative log-probability. Metrics, also of EVAL: ``entropy``; ``accuracy``, the share of
-    choices (of MultiBinary actions: of bits) that are the policy's likeliest; for Boxes ``squared_error``, of the
-    likeliest action, the mean over components in the environment's units, or in -1 .. 1 where they are squashed.
+    choices (bits, for MultiBinary actions) that are the policy's likeliest; for Boxes ``squared_error`` of the
+    likeliest action, the mean over components in the environment's units, or in -1 .. 1 if squashed.
 
     Raises:
         ArgumentError: the spaces do not fit, the memory does not yield single transitions, or a parameter is invalid.
@@ -79,7 +79,7 @@ def model_fn(
 
 
 class _Policy:
-    """From observations to what describes the distribution over actions; its variables are called as PPO's are."""
+    """Network from observations to the parameters of the action distribution; its variables have PPO's names."""
 
     def __init__(self, observations: Observations, actions: Actions, params: BCParams) -> None:
         self._observations, self._actions = observations, actions
@@ -97,13 +97,13 @@ class _Policy:
     def __call__(self, observation: Any) -> dict[str, Tensor]:
         outputs = self._network(self._observations.encode(observation))["head"]
         log_std = self._log_std
-        if log_std is not None:  # where an expert always does the same, it would fall without end
+        if log_std is not None:  # it would fall without end for an expert that always does the same
             log_std = tf.maximum(log_std, LOG_STD_BOUNDS[0])
         return {**self._actions.described(outputs, log_std), **self._observations.masks(observation)}
 
 
 def _agreement(mode: Any, action: Any) -> dict[str, Tensor]:
-    """How near the policy's likeliest actions are to others: choices and bits by their share, numbers by distance."""
+    """Agreement of the policy's likeliest actions with others: share of equal choices and bits, error of numbers."""
     leaves = [(mode[name], action[name]) for name in mode] if isinstance(mode, Mapping) else [(mode, action)]
     errors: dict[str, list[Tensor]] = {}
     for likeliest, taken in leaves:

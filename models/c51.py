@@ -1,7 +1,7 @@
 """C51: Q-learning with a categorical distribution over returns in place of its mean.
 
-Sources: Bellemare et al. 2017 (https://arxiv.org/abs/1707.06887), which the numbers of equations refer to; double
-selection and priorities as in Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Differences from the papers:
+Sources: Bellemare et al. 2017 (https://arxiv.org/abs/1707.06887), whose equations are cited below; double selection and
+priorities as in Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Differences from the papers:
 docs/algorithms/c51.md.
 """
 
@@ -30,7 +30,7 @@ class C51Params(QParams):
     """The parameters of C51."""
 
     algorithm: ClassVar = "C51"  # for error messages
-    learning_rate: ScheduleLike = 2.5e-4  # of the paper, like atoms, v_min and v_max
+    learning_rate: ScheduleLike = 2.5e-4  # from the paper, like atoms, v_min and v_max
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", whole(at_least=2))
     v_min: float = param(-10.0, "the lowest return; lower ones are clipped", real())
@@ -41,7 +41,7 @@ class C51Params(QParams):
         super().__post_init__()
         if self.v_min >= self.v_max:
             raise ArgumentError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}", "v_min", self.v_min)
-        distributional.support(self.v_min, self.v_max, self.atoms)  # refuses atoms that float32 does not tell apart
+        distributional.support(self.v_min, self.v_max, self.atoms)  # refuses atoms that are equal in float32
 
 
 def model_fn(
@@ -55,7 +55,7 @@ def model_fn(
     ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+        ArgumentError: the action space is not supported, the observations do not fit, the memory does not yield single
             transitions, or a parameter is invalid.
     """
     params = from_params(C51Params, params)

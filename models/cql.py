@@ -1,8 +1,8 @@
-"""CQL: conservative Q-learning, the offline form of DQN. Actions that the data lack are not overestimated.
+"""CQL: conservative Q-learning, an offline DQN that does not overestimate actions missing from the data.
 
-Sources: Kumar et al. 2020 (https://arxiv.org/abs/2006.04779), which the numbers of equations refer to, over double
-Q-learning by van Hasselt et al. 2016 (https://arxiv.org/abs/1509.06461). Differences from the papers:
-docs/algorithms/cql.md. For actions in a Box: cql_sac.py.
+Sources: Kumar et al. 2020 (https://arxiv.org/abs/2006.04779), whose equations are cited below, over double Q-learning
+by van Hasselt et al. 2016 (https://arxiv.org/abs/1509.06461). Differences from the papers: docs/algorithms/cql.md. For
+actions in a Box: cql_sac.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CQLParams(QParams):
     """The parameters of CQL."""
 
     max_gradient_norm: float | None = 10.0
-    epsilon: ScheduleLike = 0.05  # for what comes after the data
+    epsilon: ScheduleLike = 0.05  # for training that follows the data
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
     loss: str = param("huber", "of a TD error", one_of(losses.LOSSES))
     conservative_weight: float = param(
@@ -39,16 +39,16 @@ class CQLParams(QParams):
 def model_fn(
     features: Any, labels: Any, mode: str, params: Mapping[str, Any] | CQLParams | None, config: RunConfig
 ) -> EstimatorSpec:
-    """CQL(H), for a ReplayMemory that was filled before.
+    """CQL(H), for a ReplayMemory filled in advance.
 
     Predictions are those of DQN: ``action`` int32 [B] (MultiDiscrete: [B, ...]), ``q_values`` float32 [B, A], A being
     the sum of a MultiDiscrete space's choices, ``noisy_action`` like ``action`` where layers are noisy, and
     ``action_mask`` bool [B, A] where observations have a mask. Metrics: ``q_mean`` (of the actions in the data),
-    ``td_error_mean`` (of absolute values), ``conservative_error`` (that of equation 4, without alpha),
-    ``gradient_norm`` (before clipping), ``learning_rate``.
+    ``td_error_mean`` (of absolute values), ``conservative_error`` (of equation 4, without alpha), ``gradient_norm``
+    (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+        ArgumentError: the action space is not supported, the observations do not fit, the memory does not yield single
             transitions, or a parameter is invalid.
     """
     params = from_params(CQLParams, params)

@@ -1,8 +1,8 @@
-"""CQL over SAC: conservative Q-learning for actions in a Box. Actions that the data lack are not overestimated.
+"""CQL over SAC: conservative Q-learning for Box actions that does not overestimate actions missing from the data.
 
-Sources: Kumar et al. 2020 (https://arxiv.org/abs/2006.04779), which the numbers of equations refer to, over SAC by
-Haarnoja et al. 2018 (https://arxiv.org/abs/1812.05905). Differences from the papers: docs/algorithms/cql.md. For
-Discrete actions: cql.py.
+Sources: Kumar et al. 2020 (https://arxiv.org/abs/2006.04779), whose equations are cited below, over SAC by Haarnoja et
+al. 2018 (https://arxiv.org/abs/1812.05905). Differences from the papers: docs/algorithms/cql.md. For Discrete actions:
+cql.py.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class CQLSACParams(SoftParams):
 def model_fn(
     features: Any, labels: Any, mode: str, params: Mapping[str, Any] | CQLSACParams | None, config: RunConfig
 ) -> EstimatorSpec:
-    """CQL(H) over SAC, for a ReplayMemory that was filled before.
+    """CQL(H) over SAC, for a ReplayMemory filled in advance.
 
-    Predictions are those of SAC: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32
-    [B, ...] (before squashing). ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics are those of SAC and
-    ``conservative_error``, that of equation 4, without alpha, the mean of both critics. They are means over the
-    gradient steps.
+    Predictions are those of SAC: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B,
+    ...] (before squashing). ``loss`` is the critics' loss, ``td_error`` their mean TD error. Metrics are those of SAC
+    and ``conservative_error`` (of equation 4, without alpha, the mean of both critics), all means over the gradient
+    steps.
 
     Raises:
         ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the batch is not
@@ -83,11 +83,11 @@ def model_fn(
 def soft_maxima(policy: SquashedPolicy, critics: TwinCritics, batch: Mapping[str, Tensor]) -> list[Tensor]:
     """``log`` of the integral of ``exp Q(s, a)`` over actions in -1 .. 1, estimated by importance sampling.
 
-    Half of the N + N samples are uniform, half are the policy's (appendix F, "Computing log sum exp").
+    Half of the 2 N samples are uniform, half are the policy's (appendix F, "Computing log sum exp").
 
     Args:
-        policy: of which half of the samples are.
-        critics: whose values are integrated.
+        policy: draws half of the samples.
+        critics: their values are integrated.
         batch: with ``observation`` [B, O], ``uniform`` [B, N, A] in -1 .. 1, and standard normal ``samples`` [B, N, A].
 
     Returns:

@@ -1,4 +1,4 @@
-"""DDPG: a deterministic policy, which climbs the values of its critic.
+"""DDPG: a deterministic policy that ascends the gradient of its critic.
 
 Source: Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971, algorithm 1. Differences from the paper:
 docs/algorithms/ddpg.md.
@@ -35,10 +35,10 @@ def model_fn(
 ) -> EstimatorSpec:
     """DDPG, for a ReplayMemory.
 
-    Predictions: ``action`` float32 [B, ...]. ``loss`` is the critic's. Metrics: ``actor_loss``, ``q_mean`` (of the
-    actions taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` where there is
-    another; where gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). Of
-    several gradient steps they are means, except the actor's, which are those of its last one.
+    Predictions: ``action`` float32 [B, ...]. ``loss`` is the critic's loss. Metrics: ``actor_loss``, ``q_mean`` (of the
+    actions taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` if it differs;
+    with gradient clipping also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). With several
+    gradient steps they are means, except the actor's, which are those of its last step.
 
     Raises:
         ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not

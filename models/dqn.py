@@ -62,7 +62,7 @@ def model_fn(
     values), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+        ArgumentError: the action space is not supported, the observations do not fit, the memory does not yield single
             transitions, or a parameter is invalid.
     """
     params = from_params(DQNParams, params)
@@ -123,7 +123,7 @@ def model_fn(
 
 
 def _needed(labels: Mapping[str, Any], names: Sequence[str], param: str) -> list[Any]:
-    """What a DemonstrationMemory adds to a batch; ArgumentError with the parameter that needs it, if it is missing."""
+    """Labels that a DemonstrationMemory adds; ArgumentError that names the parameter if they are missing."""
     if missing := [name for name in names if name not in labels]:
         message = f"{param} needs batches with {', '.join(missing)}: use a DemonstrationMemory"
         raise ArgumentError(message + (", with n_step > 1" if len(names) > 1 else ""), param)

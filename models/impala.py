@@ -104,7 +104,7 @@ def _losses(
     params: IMPALAParams,
     entropy_coefficient: Tensor,
 ) -> dict[str, Tensor]:
-    """The loss of a rollout (section 4.2), and its parts."""
+    """The loss of a rollout (section 4.2), and its terms."""
     outputs, value, next_value = network.evaluate_with_next(rows)
     policy = actions.distribution(outputs)
     log_prob = policy.log_prob(rows["action"])  # [B]

@@ -50,7 +50,7 @@ def model_fn(
     ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+        ArgumentError: the action space is not supported, the observations do not fit, the memory does not yield single
             transitions, or a parameter is invalid.
     """
     params = from_params(IQNParams, params)
@@ -98,10 +98,10 @@ class ImplicitNetwork:
 
     Args:
         name: prefix of the names of the variables.
-        observations: what the network sees.
-        branches: what it values.
-        params: which layers, and the number of cosines.
-        zeros: kernels start at zero, for targets.
+        observations: inputs of the network.
+        branches: choices that it values.
+        params: parameters of the layers, and the number of cosines.
+        zeros: whether kernels start at zero, for targets.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def model_fn(
     if mode == Modes.TRAIN:
         rate = params.target_update_rate
         update_target(online.variables, target.variables, labels["global_step"], period=None, rate=rate)
-    # What the environment was given: noise may lead beyond the bounds.
+    # The action that the environment got: noise may exceed the bounds.
     action = tf.clip_by_value(actions.from_environment(labels["action"]), -1.0, 1.0)  # [B, D]
     q_value = outputs["value"] + advantage(action - outputs["mu"], outputs["diagonal"], outputs.get("below"))
     next_value = target(labels["next_observation"])["value"]  # [B]
@@ -84,7 +84,7 @@ def model_fn(
 def advantage(distance: Tensor, diagonal: Tensor, below: Tensor | None) -> Tensor:
     """The advantage ``A = -1/2 (u - mu)^T P (u - mu)``, where ``P = L L^T``: ``-1/2 |L^T (u - mu)|^2``.
 
-    L is lower-triangular, with ``exp(diagonal)`` in its diagonal, so that P is positive definite and A is 0 at mu and
+    L is lower-triangular with the diagonal ``exp(diagonal)``, so that P is positive definite, and A is 0 at mu and
     negative elsewhere.
 
     Args:
@@ -105,7 +105,7 @@ def advantage(distance: Tensor, diagonal: Tensor, below: Tensor | None) -> Tenso
 
 
 class _Quadratic:
-    """From observations to what Q consists of: ``value`` [B], ``mu`` in -1 .. 1 and the entries of L [B, ...]."""
+    """Network from observations to the terms of Q: ``value`` [B], ``mu`` in -1 .. 1 and the entries of L [B, ...]."""
 
     def __init__(
         self, name: str, size: int, params: NAFParams, observations: Observations, *, zeros: bool = False

@@ -58,12 +58,11 @@ def model_fn(
     """PPO, for a BatchMemory.
 
     Predictions: ``action`` (the likeliest), ``value`` float32 [B], and ``logits`` float32 [B, A] for Discrete and
-    MultiDiscrete actions, [B, ...] for MultiBinary ones, ``mean`` and ``log_std`` float32 [B, ...] for Boxes, and
-    for a Dict or a Tuple those of each leaf, as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations
-    have a mask. Metrics, each the mean over the steps of
-    the optimizer: ``policy_loss``, ``value_loss``, ``entropy``, ``kl`` (estimate, from the policy that acted),
-    ``clip_fraction``, ``gradient_norm`` (before clipping); and ``explained_variance`` (of the returns, by the recorded
-    values), ``optimizer_steps``, ``learning_rate``.
+    MultiDiscrete actions, [B, ...] for MultiBinary ones, ``mean`` and ``log_std`` float32 [B, ...] for Boxes, and for a
+    Dict or a Tuple one set per leaf, such as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations have a
+    mask. Metrics, each the mean over the steps of the optimizer: ``policy_loss``, ``value_loss``, ``entropy``, ``kl``
+    (estimate, from the policy that acted), ``clip_fraction``, ``gradient_norm`` (before clipping); and
+    ``explained_variance`` (of the returns, by the recorded values), ``optimizer_steps``, ``learning_rate``.
 
     Raises:
         ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
@@ -116,7 +115,7 @@ def _losses(
     clip: Tensor,
     entropy_coefficient: Tensor,
 ) -> dict[str, Tensor]:
-    """The loss of some rows (2017, equation 9), and its parts."""
+    """The loss of some rows (Schulman et al. 2017, equation 9), and its terms."""
     outputs, value = network.evaluate(rows)
     policy = actions.distribution(outputs)
     advantage = rollouts.normalized(rows["advantage"]) if params.normalize_advantages else rows["advantage"]

@@ -40,7 +40,7 @@ def model_fn(
     ``q_mean`` (of the actions taken), ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
-        ArgumentError: the action space is another one, the observations do not fit, the memory does not yield single
+        ArgumentError: the action space is not supported, the observations do not fit, the memory does not yield single
             transitions, or a parameter is invalid.
     """
     params = from_params(QRDQNParams, params)

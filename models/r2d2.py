@@ -1,7 +1,7 @@
 """R2D2: recurrent Q-learning from replayed sequences, with stored state and burn-in.
 
-Sources: Kapturowski et al. 2019 (https://openreview.net/forum?id=r1lyTjAqYX), which the numbers of sections refer to;
-value rescaling by Pohlen et al. 2018 (https://arxiv.org/abs/1805.11593). Differences from the papers:
+Sources: Kapturowski et al. 2019 (https://openreview.net/forum?id=r1lyTjAqYX), whose sections are cited below; value
+rescaling by Pohlen et al. 2018 (https://arxiv.org/abs/1805.11593). Differences from the papers:
 docs/algorithms/r2d2.md.
 """
 
@@ -90,7 +90,7 @@ def model_fn(
 
 
 class _QFunction:
-    """From sequences of observations to the values of all actions, on the scale of h; dueling or not."""
+    """Network from sequences of observations to the values of all actions, on the scale of h; dueling or not."""
 
     def __init__(
         self, name: str, actions: Discrete, params: R2D2Params, observations: Observations, *, zeros: bool = False
@@ -102,12 +102,12 @@ class _QFunction:
         self.variables = self._network.variables
 
     def step(self, encoded: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """Of one encoded observation, float32 [B, ...]: the values [B, A], and the next state."""
+        """The values [B, A], and the next state, for one encoded observation, float32 [B, ...]."""
         hidden, state = self._network(encoded[None], self._network.lstm.begin(encoded) if state is None else state)
         return self._q_values(hidden[0]), state
 
     def __call__(self, sequences: Sequences) -> Tensor:
-        """The values [L + 1, B, A] of what was observed after burn-in."""
+        """The values [L + 1, B, A] of the observations after burn-in."""
         observed = sequences.observations()
         encoded = self._observations.encode(rows(observed))
         length, batch = tf.nest.flatten(observed)[0].shape[:2]

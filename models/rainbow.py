@@ -1,7 +1,7 @@
 """Rainbow: double, dueling, noisy and distributional Q-learning, for prioritized memories with n-step returns.
 
-Source: Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Of its six parts four are parameters here, and two are
-the memory's: ``ReplayMemory(..., n_step=3, sampler=Prioritized(alpha=0.5, beta=...))``. Differences from the paper:
+Source: Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Four of its six parts are parameters here, and two belong
+to the memory: ``ReplayMemory(..., n_step=3, sampler=Prioritized(alpha=0.5, beta=...))``. Differences from the paper:
 docs/algorithms/rainbow.md.
 """
 
@@ -20,7 +20,7 @@ from .blocks.q_networks import QParams
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RainbowParams(c51.C51Params):
-    """The parameters of Rainbow: those of C51, with the paper's defaults, and a switch of the distribution."""
+    """The parameters of Rainbow: those of C51 with the paper's defaults, and a switch for the distribution."""
 
     algorithm: ClassVar = "Rainbow"
     learning_rate: ScheduleLike = 6.25e-5  # table 1, like the optimizer's epsilon, noisy_sigma, atoms, v_min and v_max
@@ -36,10 +36,7 @@ def model_fn(
 ) -> EstimatorSpec:
     """Rainbow, for a ReplayMemory: :func:`.c51.model_fn`, or :func:`.dqn.model_fn` if it is not distributional.
 
-    Predictions and metrics are theirs.
-
-    Raises:
-        ArgumentError: as theirs.
+    Predictions, metrics and errors are those of that function.
     """
     params = from_params(RainbowParams, params)
     if params.distributional:

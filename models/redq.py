@@ -50,8 +50,8 @@ def model_fn(
 ) -> EstimatorSpec:
     """REDQ, for a ReplayMemory.
 
-    Predictions, and metrics: those of SAC. The metrics of the critics are means over the gradient steps, those of the
-    policy are of its one step, which follows the last of the critics.
+    Predictions and metrics are those of SAC. The critics' metrics are means over the gradient steps; the policy's are
+    of its single step, after the critics' last.
 
     Raises:
         ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,

@@ -1,8 +1,8 @@
 """SAC: a policy that maximises return and entropy, twin critics, and a learned temperature.
 
-Sources: Haarnoja et al. 2018a (https://arxiv.org/abs/1801.01290) and 2018b (https://arxiv.org/abs/1812.05905), which
-the numbers of equations refer to; for Discrete actions Christodoulou 2019 (https://arxiv.org/abs/1910.07207).
-Differences from the papers: docs/algorithms/sac.md.
+Sources: Haarnoja et al. 2018a (https://arxiv.org/abs/1801.01290) and 2018b (https://arxiv.org/abs/1812.05905), whose
+equations are cited below; for Discrete actions Christodoulou 2019 (https://arxiv.org/abs/1910.07207). Differences from
+the papers: docs/algorithms/sac.md.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ def model_fn(
 ) -> EstimatorSpec:
     """SAC, for a ReplayMemory; with an LSTM for a SequenceMemory.
 
-    Predictions of a Box: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B, ...]
-    (before squashing; with state-dependent exploration ``scaled_features`` float32 [B, W, A] in place of the second).
-    Of Discrete actions: ``action`` int32 [B] (the likeliest), ``logits`` float32 [B, A], and ``action_mask`` bool
-    [B, A] where observations have a mask. ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics:
-    ``actor_loss``, ``temperature``, ``entropy`` (of a Box: of actions in -1 .. 1), ``q_mean``, ``learning_rate``; where
-    gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). They are means
-    over the gradient steps. State, with an LSTM: ``hidden`` and ``cell``, float32 [B, lstm].
+    Predictions for a Box: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B, ...]
+    (before squashing; with state-dependent exploration ``scaled_features`` float32 [B, W, A] replaces ``log_std``). For
+    Discrete actions: ``action`` int32 [B] (the likeliest), ``logits`` float32 [B, A], and ``action_mask`` bool [B, A]
+    where observations have a mask. ``loss`` is the critics' loss, ``td_error`` their mean TD error. Metrics:
+    ``actor_loss``, ``temperature``, ``entropy`` (for a Box, of actions in -1 .. 1), ``q_mean``, ``learning_rate``; with
+    gradient clipping also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). All are means over
+    the gradient steps. State, with an LSTM: ``hidden`` and ``cell``, float32 [B, lstm].
 
     Raises:
         ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
-            the batch is not one of the memory or cannot be split, or a parameter is invalid or does not fit.
+            the batch does not fit the memory's kind or cannot be split, or a parameter is invalid or does not fit.
     """
     params = from_params(SACParams, params)
     observations = Observations(config.observation_space, config.action_space, params.action_mask)

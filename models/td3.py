@@ -1,4 +1,4 @@
-"""TD3: a deterministic policy and twin critics, with three remedies for values that are too high.
+"""TD3: a deterministic policy and twin critics, with three remedies against overestimated values.
 
 Source: Fujimoto, van Hoof and Meger 2018, https://arxiv.org/abs/1802.09477, algorithm 1. Differences from the paper:
 docs/algorithms/td3.md.
@@ -43,11 +43,11 @@ def model_fn(
 ) -> EstimatorSpec:
     """TD3, for a ReplayMemory.
 
-    Predictions: ``action`` float32 [B, ...]. ``loss`` is the critics', ``td_error`` the mean of theirs. Metrics:
+    Predictions: ``action`` float32 [B, ...]. ``loss`` is the critics' loss, ``td_error`` their mean TD error. Metrics:
     ``actor_loss`` (of the actor's last step, in this update or before), ``q_mean`` (of both critics, of the actions
-    taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` where there is another;
-    where gradients are clipped also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). Of several
-    gradient steps they are means, except the actor's.
+    taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` if it differs; with
+    gradient clipping also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). With several gradient
+    steps they are means, except the actor's.
 
     Raises:
         ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not

@@ -29,7 +29,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TRPOParams(ValueFittingParams):
-    """The parameters of TRPO. Those of the optimizer are the value's: the policy needs none."""
+    """The parameters of TRPO. The optimizer is the value's: the policy needs none."""
 
     max_gradient_norm: float | None = None
     max_kl: float = param(0.01, "mean KL divergence, in nats, by which a step may change the policy", real(above=0))
@@ -50,11 +50,11 @@ def model_fn(
 ) -> EstimatorSpec:
     """TRPO, for a BatchMemory.
 
-    Predictions and recurrent state are those of PPO. Metrics: ``policy_loss`` (by how much the surrogate objective fell
-    in the step), ``kl`` (of the policy after the step from the one before), ``step_fraction`` (of the longest step
-    in the region; 0 where the line search found nothing, and the policy is what it was), ``entropy`` (before the
-    step), ``value_loss`` (the mean over the steps of the value's optimizer), ``explained_variance`` (of the
-    returns, by the recorded values), ``advantage_std`` (before they are normalised), ``learning_rate``.
+    Predictions and recurrent state are those of PPO. Metrics: ``policy_loss`` (decrease of the surrogate objective in
+    the step), ``kl`` (of the policy after the step from the one before), ``step_fraction`` (of the longest step in the
+    region; 0 if the line search found nothing, and the policy is unchanged), ``entropy`` (before the step),
+    ``value_loss`` (the mean over the steps of the value's optimizer), ``explained_variance`` (of the returns, by the
+    recorded values), ``advantage_std`` (before normalisation), ``learning_rate``.
 
     Raises:
         ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
@@ -99,7 +99,7 @@ def _improve(
     old_log_prob = old.log_prob(action)
 
     def evaluate(weights: Tensor) -> tuple[Tensor, Tensor]:
-        """By how much the surrogate objective (equation 14) is higher than at the start, and the divergence from it."""
+        """Gain of the surrogate objective (equation 14) over the start, and divergence from the start."""
         new = policy_at(weights)
         gain = (tf.exp(new.log_prob(action) - old_log_prob) - 1) * rollout["advantage"]
         return tf.reduce_mean(gain), tf.reduce_mean(old.kl(new))
@@ -118,16 +118,16 @@ def _improve(
 
 
 def _longest_step(evaluate: Callable[[Tensor], tuple[Tensor, Tensor]], weights: Tensor, params: TRPOParams) -> Tensor:
-    """Along the natural gradient, up to where the divergence is ``max_kl`` by its second derivative; float32 [P].
+    """Step along the natural gradient to the divergence ``max_kl``, by its second derivative; float32 [P].
 
-    It is not finite where there is no direction.
+    Not finite if there is no direction.
     """
     gain, kl = evaluate(weights)
     (gradient,) = tf.gradients(gain, weights)
     (kl_gradient,) = tf.gradients(kl, weights)
 
     def fisher(vector: Tensor) -> Tensor:
-        """The product of the Fisher information, which is the second derivative of the divergence, with a vector."""
+        """Product of the Fisher information, the second derivative of the divergence, with a vector."""
         (product,) = tf.gradients(tf.reduce_sum(kl_gradient * tf.stop_gradient(vector)), weights)
         return product + params.damping * vector
 

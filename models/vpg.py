@@ -1,4 +1,4 @@
-"""VPG: the vanilla policy gradient, which is REINFORCE with a value as baseline, or without one.
+"""VPG: vanilla policy gradient, REINFORCE with or without a value as baseline.
 
 Sources: Williams 1992 (https://doi.org/10.1007/BF00992696) and Sutton et al. 2000
 (https://papers.nips.cc/paper/1713), with advantages by Schulman et al. 2016 (https://arxiv.org/abs/1506.02438).
@@ -54,8 +54,8 @@ def model_fn(
     """VPG, for a BatchMemory.
 
     Predictions and recurrent state are those of PPO, without ``value`` if there is no baseline. Metrics:
-    ``policy_loss``, ``entropy``, ``advantage_std`` (before they are normalised), ``gradient_norm`` (of the policy,
-    before clipping), ``learning_rate``; with a value also ``value_loss`` (the mean over the steps of its optimizer) and
+    ``policy_loss``, ``entropy``, ``advantage_std`` (before normalisation), ``gradient_norm`` (of the policy, before
+    clipping), ``learning_rate``; with a value also ``value_loss`` (the mean over the steps of its optimizer) and
     ``explained_variance`` (of the returns, by the recorded values).
 
     Raises:

@@ -1,6 +1,6 @@
 """Agents over HTTP: the client `RemoteAgent`, and the service that hosts agents (`axonrl serve`).
 
-Names are imported when they are first used, so that the service's own processes do not load the client.
+Names are imported on first use, so that the service's own processes do not load the client.
 """
 
 import importlib

@@ -30,7 +30,7 @@ _EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "add
 
 
 def redacted(text: str) -> str:
-    """The text with tokens, passwords and the like replaced."""
+    """Replace tokens, passwords and other secrets in a text."""
     return _SECRETS.sub(_replaced, text)
 
 
@@ -40,7 +40,7 @@ def _replaced(match: re.Match[str]) -> str:
 
 
 class _Serving(threading.local):
-    """Which agent this thread of a worker serves just now; None between agents."""
+    """The agent that this thread of a worker serves at the moment; None between agents."""
 
     agent: str | None = None
 
@@ -49,10 +49,10 @@ SERVING: Final = _Serving()
 
 
 class _OfWorker(logging.Filter):
-    """Adds to each line the number of the worker, and the agent that it serves.
+    """Adds the worker's number, and the agent that it serves, to each line.
 
     Args:
-        number: of the worker.
+        number: the worker's number.
     """
 
     def __init__(self, number: int) -> None:
@@ -60,7 +60,7 @@ class _OfWorker(logging.Filter):
         self._number = number
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Never drops a line."""
+        """Annotate a record; never drops it."""
         record.worker = self._number
         if SERVING.agent is not None:
             record.agent = SERVING.agent
@@ -68,10 +68,10 @@ class _OfWorker(logging.Filter):
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line. The whole of it is redacted, the traceback too."""
+        """Format a record; all of the line is redacted, the traceback included."""
         when = datetime.datetime.fromtimestamp(record.created, datetime.timezone.utc)
         line = {
             "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -89,7 +89,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure(level: str, stream: TextIO | None = None) -> logging.Handler:
-    """Have axonrl's and uvicorn's loggers write JSON lines.
+    """Make axonrl's and uvicorn's loggers write JSON lines.
 
     Returns:
         The handler, for :func:`unconfigure`.
@@ -106,11 +106,11 @@ def configure(level: str, stream: TextIO | None = None) -> logging.Handler:
 
 
 def configure_child(level: str, worker: int | None = None) -> None:
-    """Have everything in a process of the gateway write JSON lines, warnings too.
+    """Make all loggers in a process of the gateway write JSON lines, warnings included.
 
     Args:
-        level: from which on lines are written.
-        worker: its number, from 1, which is in every line, as is the agent served; None in the builder.
+        level: lowest level that is written.
+        worker: the worker's number, from 1, added to every line with the agent served; None in the builder.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())

@@ -1,6 +1,6 @@
 """Schedules: numbers that change with timesteps (exploration) or updates (learning rates).
 
-It takes a number or an array of them, and inside a traced ``model_fn`` a tensor::
+A schedule takes a number or an array, and inside a traced ``model_fn`` a tensor::
 
     schedule = Linear(start=1.0, stop=0.05, duration=10_000)
     schedule(5_000)                                                               # 0.525
@@ -9,8 +9,7 @@ It takes a number or an array of them, and inside a traced ``model_fn`` a tensor
 The host computes in float64, the graph in float32. Time ``t`` starts at 0 and counts timesteps or updates; so does
 ``duration``, which is at least 1. After ``duration`` a schedule stays at ``stop``. Invalid fields are ArgumentErrors.
 
-With ``over="run"`` time is the run's progress instead: the share of its limit that is reached, from 0 to 1, and so is
-``duration``::
+With ``over="run"`` both time and ``duration`` are shares of the run instead, from 0 to 1::
 
     Linear(start=1e-3, stop=0.0, duration=1.0, over="run")(labels["progress"])
 """
@@ -67,8 +66,8 @@ class Schedule(Protocol):
 
         Args:
             t: timesteps or updates so far: an int, or an integer scalar tensor.
-            ops: what to compute with: ``keras.ops`` for a tensor, :class:`PythonOps` otherwise. axonrl's own kinds need
-                none.
+            ops: operations to compute with: ``keras.ops`` for a tensor, :class:`PythonOps` otherwise. axonrl's own
+                kinds need none.
 
         Returns:
             a float, or a float32 scalar tensor.
@@ -77,13 +76,13 @@ class Schedule(Protocol):
 
 
 ScheduleLike: TypeAlias = "float | Mapping[str, Any] | Schedule"
-"""What :func:`make_schedule` takes."""
+"""Argument of :func:`make_schedule`."""
 
 
 def make_schedule(
     value: ScheduleLike, name: str = "schedule", *, at_least: float = -math.inf, at_most: float = math.inf
 ) -> Schedule:
-    """A schedule from what a user wrote.
+    """Make a schedule from what a user wrote.
 
     Args:
         value: a number (a constant), a mapping such as ``{"kind": "linear", "start": 1.0, "stop": 0.05,
@@ -133,10 +132,10 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
 
 
 def as_value(schedule: Any) -> float | dict[str, Any]:
-    """What :func:`make_schedule` makes this schedule of: a number or a mapping, of JSON values.
+    """A schedule as the argument of :func:`make_schedule` that makes it: a number or a mapping, of JSON values.
 
     Raises:
-        ArgumentError: it is a user's own.
+        ArgumentError: the schedule is a user's own.
     """
     if type(schedule) is Constant:
         return schedule.value

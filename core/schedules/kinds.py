@@ -1,4 +1,4 @@
-"""The kinds of schedules. The package around them says how they are used."""
+"""The kinds of schedules. ``core/schedules/__init__.py`` exports them and describes their use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..checks import choice, flag, integer, number, plain
 from ..errors import ArgumentError
 
 RUN: Final = "run"
-"""What a schedule may be ``over``, beside the counter that it follows otherwise."""
+"""Value of ``over`` for a schedule that follows the run's progress instead of a counter."""
 _NUMBERS: Final = (int, float, np.generic)
 
 
@@ -38,17 +38,17 @@ class PythonOps:
 
 
 class _Kind:
-    """What all kinds have in common: they compute with whatever time they are given."""
+    """Base of all kinds: calls ``_at`` with operations that fit the type of time given."""
 
     def __call__(self, t: Any, ops: Any = None) -> Any:
         """The value at time ``t``.
 
         Args:
             t: a number, an array, or a tensor.
-            ops: what to compute with; None follows from ``t``: Python for numbers and arrays, else ``keras.ops``.
+            ops: operations to compute with; None chooses by ``t``: Python for numbers and arrays, else ``keras.ops``.
 
         Returns:
-            For a number a float, for an array an array of float64, for a tensor a tensor of float32.
+            A float for a number, an array of float64 for an array, a float32 tensor for a tensor.
         """
         if ops is None and isinstance(t, _NUMBERS):
             return self._at(t, PythonOps)
@@ -56,7 +56,7 @@ class _Kind:
             return self._at(t, ops)
         if isinstance(t, np.ndarray):
             return np.vectorize(self._at, [np.float64], excluded={1})(t, PythonOps)
-        import keras  # whoever has a tensor has TensorFlow
+        import keras  # a caller with a tensor has loaded TensorFlow
 
         return self._at(t, keras.ops)
 
@@ -107,7 +107,7 @@ class Linear(_Kind):
 class Polynomial(_Kind):
     """A power of the time left: ``stop + (start - stop) * (1 - t / duration) ** power``.
 
-    ``power`` is above 0; above 1 the value changes fastest at first, 1 is :class:`Linear`.
+    ``power`` is above 0; above 1 the value changes fastest at the start, 1 is :class:`Linear`.
     """
 
     start: float
@@ -156,7 +156,7 @@ class Cosine(_Kind):
 
 @dataclasses.dataclass(frozen=True)
 class _Decay(_Kind):
-    """What gets smaller for ever, down to a floor; ``_share`` says which share of ``start`` is left."""
+    """Base of decays down to a floor; ``_share`` returns the share of ``start`` that is left."""
 
     start: float
     rate: float
@@ -194,8 +194,8 @@ class _Decay(_Kind):
 class Exponential(_Decay):
     """Decay by a constant factor, down to a floor: ``max(floor, start * rate ** (t / duration))``.
 
-    ``start`` is above 0, ``rate`` above 0 and at most 1, ``floor`` in 0 .. ``start``. With ``staircase`` the factor
-    comes at once after each ``duration``: ``t / duration`` is rounded down.
+    ``start`` is above 0, ``rate`` above 0 and at most 1, ``floor`` in 0 .. ``start``. With ``staircase`` the value
+    drops in steps, once per ``duration``: ``t / duration`` is rounded down.
     """
 
     def _share(self, periods: Any, ops: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Gymnasium's classic control environments as arrays: N environments stepped together, equal to theirs bit for bit."""
+"""Gymnasium's classic control environments as arrays: N environments stepped together, with bit-identical results."""
 
 from .names import IDS, check_native, make_native
 from .vector import NativeVectorEnv

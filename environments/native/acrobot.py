@@ -1,4 +1,4 @@
-"""Acrobot as arrays; the equations of Gymnasium's AcrobotEnv (those of the book), in its order of operations."""
+"""Acrobot as arrays; the equations of Gymnasium's AcrobotEnv (from the book), in its order of operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .vector import NativeVectorEnv, picked
 
 
 class Acrobot(NativeVectorEnv):
-    """N Acrobots; Sutton (1996). A first state is rounded to float32 and kept in float64 from then on."""
+    """N Acrobots; Sutton (1996). A first state is rounded to float32; states are float64 from then on."""
 
     def __init__(self, one: gymnasium.Env[Any, Any], num_envs: int) -> None:
         super().__init__(one, num_envs)
@@ -24,7 +24,7 @@ class Acrobot(NativeVectorEnv):
         self._bounds = np.array([[env.MAX_VEL_1], [env.MAX_VEL_2]])
         m1, m2, l1, l2 = env.LINK_MASS_1, env.LINK_MASS_2, env.LINK_LENGTH_1, env.LINK_COM_POS_2
         lc1, self._moment, gravity = env.LINK_COM_POS_1, env.LINK_MOI, 9.8
-        # Products of constants, grouped as Gymnasium's expressions are.
+        # Products of constants, grouped as in Gymnasium's expressions.
         self._m2 = m2
         self._d1 = m1 * lc1**2, l1**2 + l2**2, 2 * l1 * l2
         self._d2 = l2**2, l1 * l2
@@ -85,7 +85,7 @@ class Acrobot(NativeVectorEnv):
 
 
 def _wrap(angles: Array) -> None:
-    """Into -pi .. pi, by adding or subtracting whole turns one after the other."""
+    """Wrap angles into -pi .. pi in place, by adding or subtracting whole turns one after the other."""
     turn = 2 * np.pi
     while (above := angles > np.pi).any():
         angles[above] -= turn

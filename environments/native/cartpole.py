@@ -15,7 +15,7 @@ from .vector import NativeVectorEnv, picked
 class CartPole(NativeVectorEnv):
     """N CartPoles; Barto, Sutton and Anderson (1983).
 
-    Numbers stand in arrays without axes, and results go to arrays that are kept: both are faster for few lanes.
+    Constants are 0-d arrays, and results go to preallocated arrays: both are faster for few lanes.
     """
 
     arguments = ("sutton_barto_reward",)

@@ -1,8 +1,8 @@
-"""Functions of float64 arrays with the very bits that NumPy gives for one number at a time.
+"""Functions of float64 arrays, bit-identical to NumPy's results for one number at a time.
 
 Sums, products and quotients are rounded the same way everywhere (IEEE 754). Powers are not: NumPy squares an array by
-a multiplication, and one number by the C library's ``pow``, which differs in the last bit once in a thousand times.
-Sines and cosines are the same wherever NumPy's loop treats each element alike, which :func:`same_as_scalar` finds out.
+a multiplication, and one number by the C library's ``pow``, which differs in the last bit in one of a thousand cases.
+Sines and cosines agree if NumPy's loop treats all elements alike, which :func:`same_as_scalar` tests.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ InPlace: TypeAlias = "Callable[[Array, Array], Any]"
 """``function(x, out)``: writes the function of each element of ``x`` [size] into ``out`` [size]."""
 
 _PROBES: Final = 1024
-"""Numbers, at least, with which loops over arrays are compared with calls for one number."""
+"""Minimum count of numbers for comparing loops over arrays with calls for one number."""
 _LARGEST: Final = 50.0
-"""Of them, the largest absolute value: angles of these environments are smaller."""
+"""Their largest absolute value: angles of these environments are smaller."""
 
 
 def same_as_scalar(function: np.ufunc, size: int) -> InPlace:
-    """``function`` of each element of contiguous arrays [size], with the bits that it has for that element alone.
+    """``function`` of contiguous arrays [size], bit-identical to its results for single elements.
 
-    This is ``function`` itself if its loop over so many elements, vectorised or not, gives the same in each place, as
-    it does in all versions of NumPy that are known; else one call for each element.
+    This is ``function`` itself if its loop over that many elements, vectorised or not, gives the same results, as in
+    all known versions of NumPy; else one call for each element.
 
     Args:
         function: ``np.sin`` or ``np.cos``.
-        size: of the arrays.
+        size: length of the arrays.
     """
     rows = -(-_PROBES // size)
     probes = np.random.default_rng(0).uniform(-1.0, 1.0, (rows, size)) * np.geomspace(1e-3, _LARGEST, rows)[:, None]
@@ -46,12 +46,12 @@ def same_as_scalar(function: np.ufunc, size: int) -> InPlace:
 
 
 def one_by_one(function: np.ufunc, x: Array, out: Array) -> None:
-    """A call of ``function`` for each element of ``x``, which is a NumPy number then."""
+    """Call ``function`` for each element of ``x`` as a NumPy number."""
     out[:] = [function(value) for value in x]
 
 
 def squared(x: Array) -> list[Any]:
-    """``value ** 2`` of each element of ``x``, which is a NumPy number then."""
+    """``value ** 2`` of each element of ``x`` as a NumPy number."""
     return [value**2 for value in x]
 
 

@@ -45,9 +45,9 @@ class MountainCar(NativeVectorEnv):
 class MountainCarContinuous(NativeVectorEnv):
     """N MountainCarContinuous; Moore (1990).
 
-    Gymnasium's environment begins an episode with a state in float64 and keeps it in float32 from then on. An action
-    beyond its bounds is clipped to a Python number, which is not rounded to float32. Lanes with either are computed one
-    by one.
+    Gymnasium's environment begins an episode with a float64 state and keeps it in float32 from then on. It clips an
+    action beyond its bounds to a Python number, which is not rounded to float32. Lanes with either are computed one by
+    one.
     """
 
     arguments = ("goal_velocity",)
@@ -86,7 +86,7 @@ class MountainCarContinuous(NativeVectorEnv):
         return self._state.T.copy(), rewards, terminated
 
     def _advance_one(self, lane: int, action: Any) -> tuple[tuple[Any, Any], bool]:
-        """The next state of one lane, with NumPy's numbers and Python's where Gymnasium's environment has them."""
+        """The next state of one lane, with the number types of Gymnasium's environment: NumPy's or Python's."""
         env = self._env
         position, velocity = self._first.get(lane, self._state[:, lane])
         force = min(max(action, env.min_action), env.max_action)
@@ -115,6 +115,6 @@ class MountainCarContinuous(NativeVectorEnv):
 
 
 def _stop(is_lowest: Array, velocity: Array) -> None:
-    """Cars that reach the left end stop there."""
+    """Stop cars that reach the left end."""
     if is_lowest.any():
         velocity[is_lowest & (velocity < 0)] = 0.0

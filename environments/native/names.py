@@ -1,4 +1,4 @@
-"""Which environments there are, and how one is made."""
+"""Ids of the native environments, and their construction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ELSE: Final = "use vectorization 'sync'"
 
 
 def check_native(env_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Refuse an id or an argument that no native environment takes; ``ArgumentError``."""
+    """Raise ``ArgumentError`` for an id or an argument that no native environment supports."""
     kind, spec = _KINDS.get(env_id), gymnasium.registry.get(env_id)
     if kind is None:
         near = did_you_mean(env_id, IDS) or f"; there are {', '.join(IDS)}"
@@ -52,6 +52,6 @@ def check_native(env_id: str, kwargs: Mapping[str, Any]) -> None:
 
 
 def make_native(one: gymnasium.Env[Any, Any], num_envs: int) -> NativeVectorEnv:
-    """``num_envs`` native copies of ``one``, an environment with one of :data:`IDS` and arguments that were checked."""
+    """Make ``num_envs`` native copies of ``one``, an environment with one of :data:`IDS` and checked arguments."""
     spec: Any = one.spec
     return _KINDS[spec.id](one, num_envs)

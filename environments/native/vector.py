@@ -1,4 +1,4 @@
-"""What the native vector environments share: episodes of N lanes, their seeds, time limits and saved states."""
+"""Base of the native vector environments: episodes of N lanes, with seeds, time limits and saved states."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NEVER: Final = np.iinfo(np.int64).max
 class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
     """N copies of one of Gymnasium's environments, stepped as arrays.
 
-    Observations, rewards and ends of episodes are those of Gymnasium's own environment, bit for bit, from the same
-    seeds and actions. Autoreset is disabled: ``reset`` takes a mask and a seed for each lane. Its state can be saved.
-    Returned arrays are new ones.
+    Observations, rewards and ends of episodes equal those of Gymnasium's own environment, bit for bit, for the same
+    seeds and actions. Autoreset is disabled: ``reset`` takes a mask and a seed for each lane. The state can be saved.
+    Returned arrays are new.
 
     Args:
-        one: Gymnasium's environment, from ``gymnasium.make``. Its constants are taken over, and it draws the first
-            states of all lanes.
+        one: Gymnasium's environment, from ``gymnasium.make``. It gives the constants, and draws the first states of all
+            lanes.
         num_envs: N.
     """
 
@@ -65,9 +65,9 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Start episodes.
 
         Args:
-            seed: a seed for each lane, or the first of N consecutive ones. Where it is None, the lane's random
-                generator goes on.
-            options: ``reset_mask``, bool [N]: which lanes to reset, default all; and those of Gymnasium's environment.
+            seed: a seed for each lane, or the first of N consecutive ones. With None the lane's random generator
+                continues.
+            options: ``reset_mask``, bool [N]: lanes to reset, default all; and the options of Gymnasium's environment.
 
         Returns:
             The observations [N, ...]; lanes outside the mask keep their last one.
@@ -85,7 +85,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         return self.begin(lanes, chosen, others or None), {}
 
     def begin(self, lanes: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None = None) -> Array:
-        """Start episodes in these lanes, with a seed for each; a new array [N, ...], as from :meth:`reset`."""
+        """Start episodes in these lanes, with a seed for each; returns a new array [N, ...], like :meth:`reset`."""
         for lane, seed in zip(lanes, seeds, strict=True):
             self._observations[lane] = self._begin(lane, seed, options)
         self._any_ended = bool(self._ended.any())
@@ -97,7 +97,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Take one action in each lane.
 
         Args:
-            actions: those of a Discrete space integers [N], of a Box in its dtype [N, 1], and clipped.
+            actions: integers [N] for a Discrete space; [N, 1] in its dtype for a Box, clipped here.
 
         Returns:
             Observations float32 [N, ...], rewards float64 [N], terminated and truncated bool [N], and no infos.
@@ -127,11 +127,11 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
             if terminated.tobytes() != truncated.tobytes():
                 self._ended = terminated.copy()
                 self._any_ended = True
-        self._observations = observations.copy()  # what is returned is the caller's
+        self._observations = observations.copy()  # the returned array belongs to the caller
         return observations, rewards, terminated, truncated, {}
 
     def state_dict(self) -> State:
-        """Everything that the future of all lanes follows from."""
+        """Everything that determines the future of all lanes."""
         return {
             "made_from": self._made_from(),
             "state": self._saved(),
@@ -142,10 +142,10 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` returned.
+        """Restore what ``state_dict`` returned.
 
         Raises:
-            ValueError: it is that of another environment, of other arguments or of another number of lanes.
+            ValueError: the state is for another environment, other arguments or another number of lanes.
         """
         if (made_from := state.get("made_from")) != self._made_from():
             raise ValueError(f"the state is that of {made_from or 'something else'}, this is {self._made_from()}")
@@ -169,7 +169,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """New arrays: observations float32 [N, ...], rewards float64 [N], terminated bool [N]."""
 
     def _put(self, lane: int, state: Any) -> None:
-        """An episode of ``lane`` begins with ``state``, as Gymnasium's environment has it."""
+        """Begin an episode of ``lane`` with ``state``, in the form of Gymnasium's environment."""
         self._state[:, lane] = state
 
     def _saved(self) -> Any:
@@ -177,7 +177,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         return self._state.copy()
 
     def _restore(self, saved: Any) -> None:
-        """Take over what :meth:`_saved` returned."""
+        """Restore what :meth:`_saved` returned."""
         self._state[...] = saved
 
     def _chosen(self, mask: Any) -> list[int]:
@@ -191,7 +191,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         return lanes
 
     def _begin(self, lane: int, seed: int | None, options: dict[str, Any] | None) -> Array:
-        """Gymnasium's environment draws the first state, with the lane's generator."""
+        """Begin an episode: Gymnasium's environment draws the first state, with the lane's generator."""
         one = self._one
         if seed is None:
             one.np_random = self._generators[lane] or np_random()[0]
@@ -211,7 +211,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
 
 
 def picked(table: Array, actions: Array) -> Array:
-    """``table[actions]`` [N]; ``ValueError`` where an action is no index from 0 on."""
+    """``table[actions]`` [N]; ``ValueError`` if an action is not a non-negative index."""
     each = actions.tolist()
     if min(each) < 0 or max(each) >= len(table):
         raise ValueError(f"actions must be integers 0 .. {len(table) - 1}, got {each}")

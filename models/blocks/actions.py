@@ -1,12 +1,12 @@
-"""Kinds of action spaces: how many outputs a policy needs, their distribution, and the environment's units.
+"""Kinds of action spaces: outputs that a policy needs, their distribution, and the environment's units.
 
-Those that policies with a distribution over actions act in have ``num_outputs`` of a network and ``num_scales``
-standard deviations that are variables; ``described`` makes of both what describes the distribution, by name, and
-``shaped`` gives that the shapes of predictions.
+A kind for stochastic policies has ``num_outputs`` of a network and ``num_scales`` standard deviations that are
+variables; ``described`` turns both into the named parameters of the distribution, and ``shaped`` gives these the
+shapes of predictions.
 
 Shapes in comments: B is the batch, D the components of a continuous action, K the choices of a MultiDiscrete one.
 Inside, actions are int32 [B] from 0, int32 [B, K] from 0 or float32 [B, D] (bits too); the environment's have the
-space's shape and begin at its ``start``. Those of Dict and Tuple spaces are dictionaries of such.
+space's shape and begin at its ``start``. Actions of Dict and Tuple spaces are dictionaries of these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOG_STD_BOUNDS = (-20.0, 2.0)
 
 
 class _Logits:
-    """What kinds of actions whose distributions follow from logits alone have in common."""
+    """Base of kinds whose distributions depend on logits alone."""
 
     num_scales = 0
 
@@ -42,7 +42,7 @@ class _Logits:
         return {"logits": outputs}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """As they are: logits have no shape of the space."""
+        """The same outputs: logits do not have the space's shape."""
         return dict(outputs)
 
 
@@ -66,7 +66,7 @@ class Discrete(_Logits):
         self._start = int(space.start)
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``logits`` [B, n], and ``action_mask`` where there is one."""
+        """Distribution from ``logits`` [B, n], and from ``action_mask`` if there is one."""
         return Categorical(outputs["logits"], outputs.get(ACTION_MASK))
 
     def exploration(self) -> Exploration:
@@ -78,7 +78,7 @@ class Discrete(_Logits):
         return masks.or_none(self.to_environment(masks.best(values, mask)), mask)
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """The mode of the distribution in the environment's units, int32 [B]."""
+        """Mode of the distribution in the environment's units, int32 [B]."""
         return self.greedy(outputs["logits"], outputs.get(ACTION_MASK))
 
     def to_environment(self, action: Tensor) -> Tensor:
@@ -104,16 +104,16 @@ class MultiDiscrete(_Logits):
         self.num_outputs = sum(self._sizes)
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``logits`` [B, sum of n], side by side, and ``action_mask`` likewise where there is one."""
+        """Distribution from concatenated ``logits`` [B, sum of n], and from ``action_mask`` [B, sum of n] if given."""
         return MultiCategorical(outputs["logits"], self._sizes, outputs.get(ACTION_MASK))
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """The mode of the distribution in the environment's units, int32 [B, ...]."""
+        """Mode of the distribution in the environment's units, int32 [B, ...]."""
         action = self.to_environment(self.distribution(outputs).mode())
         mask = outputs.get(ACTION_MASK)
         if mask is None:
             return action
-        # Cut by slices: LiteRT splits no bools.
+        # Slices instead of a split: LiteRT does not split bools.
         ends = np.cumsum(self._sizes).tolist()
         parts = [mask[:, end - size : end] for size, end in zip(self._sizes, ends, strict=True)]
         each = [masks.or_none(flat(action)[:, k], part) for k, part in enumerate(parts)]
@@ -144,7 +144,7 @@ class Box:
         self.num_outputs = self.num_scales = math.prod(space.shape)
 
     def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
-        """``mean`` and ``log_std`` [B, D], the outputs and what is learned beside the network [D]."""
+        """``mean`` [B, D], which is the outputs, and ``log_std`` [B, D], from a variable [D] beside the network."""
         return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -152,7 +152,7 @@ class Box:
         return {name: _unflattened(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``mean`` and ``log_std`` [B, D]."""
+        """Distribution from ``mean`` and ``log_std`` [B, D]."""
         return Gaussian(outputs["mean"], outputs["log_std"])
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
@@ -178,7 +178,7 @@ class StateDependentBox(Box):
     Args:
         space: a Box of floats.
         algorithm: for the error message.
-        resample_every: timesteps after which that function is drawn anew; None: for each episode.
+        resample_every: timesteps after which that function is redrawn; None: once per episode.
 
     Raises:
         ArgumentError: another space.
@@ -193,14 +193,14 @@ class StateDependentBox(Box):
         self._resample_every = resample_every
 
     def described(self, outputs: Tensor, log_std: Tensor, features: Tensor | None = None) -> dict[str, Tensor]:
-        """``mean`` and ``log_std`` [B, D], over all functions that may be drawn; and ``scaled_features`` [B, W, D].
+        """``mean`` and ``log_std`` [B, D], marginal over all noise functions, and ``scaled_features`` [B, W, D].
 
-        Gradients do not go back from the noise to the features, which are made for the mean.
+        No gradient flows from the noise to the features, which serve the mean.
 
         Args:
             outputs: [B, D].
-            log_std: of each feature and component, [W, D].
-            features: what the outputs were made from, [B, W].
+            log_std: [W, D], for each feature and component.
+            features: inputs of the layer that made the outputs, [B, W].
         """
         features = tf.stop_gradient(features)
         scaled = state_dependent.scaled_features(features, log_std)
@@ -216,7 +216,7 @@ class StateDependentBox(Box):
         return {"mean": mean, "scaled_features": outputs["scaled_features"]}
 
     def exploration(self) -> Exploration:
-        """Draws from this distribution, one function for many timesteps."""
+        """Draws from this distribution, with one noise function for many timesteps."""
         return explorations.StateDependent(self.space, self._resample_every)
 
 
@@ -236,7 +236,7 @@ class MultiBinary(_Logits):
         return {name: _unflattened(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``logits`` [B, D]."""
+        """Distribution from ``logits`` [B, D]."""
         return Bernoulli(outputs["logits"])
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
@@ -255,7 +255,8 @@ class MultiBinary(_Logits):
 class Composite:
     """The actions of a Dict or a Tuple space: each leaf has a distribution of its own.
 
-    What describes these is called as explorations read it: ``logits/left/arm`` for the leaf ``left/arm``.
+    Parameters of the distributions have the names that explorations read: ``logits/left/arm`` for the leaf
+    ``left/arm``.
 
     Args:
         space: a Dict or a Tuple space.
@@ -272,7 +273,7 @@ class Composite:
         self.num_scales = sum(part.num_scales for part in self._parts.values())
 
     def described(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
-        """What describes each distribution, from the outputs and the scales of all of them side by side."""
+        """Parameters of each distribution, from the concatenated outputs and scales of all."""
         parts = self._parts.values()
         scaled = [part.num_scales for part in parts if part.num_scales]
         scales = iter(tf.split(tf.convert_to_tensor(log_std), scaled) if scaled else ())
@@ -284,7 +285,7 @@ class Composite:
         return found
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Those of each leaf, in its shape."""
+        """Parameters of each leaf, in its shape."""
         return {
             f"{key}/{name}": value
             for name, part in self._parts.items()
@@ -292,7 +293,7 @@ class Composite:
         }
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """That of all leaves together."""
+        """Joint distribution of all leaves."""
         return Joint({name: part.distribution(_of(outputs, name)) for name, part in self._parts.items()})
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -304,7 +305,7 @@ class Composite:
         return explorations.Composite(self.space)
 
     def from_environment(self, action: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Of each leaf."""
+        """Action of each leaf, in internal units."""
         return {name: part.from_environment(action[name]) for name, part in self._parts.items()}
 
 
@@ -331,7 +332,7 @@ class SquashedBox:
         self._bounds = (space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel())  # [D] each
 
     def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
-        """As of a Box, before squashing."""
+        """``mean`` and ``log_std`` [B, D] before squashing; see :meth:`Box.described`."""
         return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -339,7 +340,7 @@ class SquashedBox:
         return {name: self.in_shape(values) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """From ``mean`` and ``log_std`` [B, D], before squashing."""
+        """Distribution from ``mean`` and ``log_std`` [B, D] before squashing."""
         return SquashedGaussian(outputs["mean"], outputs["log_std"], squashed.log_scale(*self._bounds))
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
@@ -355,7 +356,7 @@ class SquashedBox:
         return squashed.sample(*self.gaussian(outputs), noise)
 
     def exploration(self, *, log_prob: bool = True) -> Exploration:
-        """Draws from this distribution; with log-probabilities, unless nobody learns from them."""
+        """Draws from this distribution; with log-probabilities unless the algorithm does not need them."""
         return explorations.SquashedGaussian(self.space, log_prob)
 
     def to_environment(self, action: Tensor) -> Tensor:
@@ -367,29 +368,29 @@ class SquashedBox:
         return squashed.from_units(flat(tf.cast(action, tf.float32)), *self._bounds)
 
     def in_shape(self, values: Tensor) -> Tensor:
-        """What describes the distribution, [B, D], in the shape of the space's actions, [B, ...]."""
+        """Reshape parameters of the distribution [B, D] to the shape of the space's actions, [B, ...]."""
         return _unflattened(values, self.space)
 
 
 Leaf: TypeAlias = Discrete | MultiDiscrete | MultiBinary | Box
 Actions: TypeAlias = Leaf | Composite | SquashedBox | StateDependentBox
-"""What policies with a distribution over actions can act in."""
+"""Kinds of actions for stochastic policies."""
 
 
 BOX_POLICIES = ("gaussian", "squashed", "state_dependent")
 
 
 def actions_of(space: Any, algorithm: str, box_policy: str = "gaussian", resample_every: int | None = None) -> Actions:
-    """The kind of a space.
+    """The kind of actions for a space.
 
     Args:
         space: an action space.
         algorithm: for error messages.
-        box_policy: one of :data:`BOX_POLICIES`: ``squashed`` is for a bounded Box.
-        resample_every: of ``state_dependent``.
+        box_policy: one of :data:`BOX_POLICIES`; ``squashed`` is for a bounded Box.
+        resample_every: timesteps between redraws of ``state_dependent`` noise; None: once per episode.
 
     Raises:
-        ArgumentError: there is no policy for it.
+        ArgumentError: there is no policy for the space.
     """
     if box_policy == "squashed":
         return SquashedBox(space, f"{algorithm} with box_policy 'squashed'")
@@ -427,15 +428,15 @@ def _leaves(space: Any, name: str) -> list[tuple[str, Any]]:
 
 
 def _of(outputs: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """What describes the distribution of one leaf."""
+    """Parameters of one leaf's distribution."""
     return {key.partition("/")[0]: value for key, value in outputs.items() if key.partition("/")[2] == name}
 
 
 def flat(values: Tensor) -> Tensor:
-    """[B, ...] as [B, D]."""
+    """Flatten [B, ...] to [B, D]."""
     return values if values.shape.rank == 2 else tf.reshape(values, [-1, math.prod(values.shape[1:])])
 
 
 def _unflattened(values: Tensor, space: Any) -> Tensor:
-    """[B, D] in the shape of the space's actions, [B, ...]."""
+    """Reshape [B, D] to the shape of the space's actions, [B, ...]."""
     return values if len(space.shape) == 1 else tf.reshape(values, [-1, *space.shape])

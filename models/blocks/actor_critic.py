@@ -1,8 +1,8 @@
 """Policy and value networks of on-policy algorithms, with or without memory.
 
 Shapes in comments: a rollout is [T, N, ...], T timesteps of N environments. Its rows are [B, ...], B = T * N: in the
-order of the rollout, or, where the networks have an LSTM, one environment after another, so that ``sequence_length``
-rows at a time are consecutive timesteps.
+order of the rollout, or, with an LSTM, environment by environment, so that each ``sequence_length`` rows are
+consecutive timesteps.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Tensor: TypeAlias = Any
 
 
 class ActorCritic:
-    """Policy and value. All variables are created at once.
+    """Policy and value networks. All variables are created at once.
 
     Args:
-        observations: what the networks see of them.
-        actions: what the policy decides.
-        params: which networks.
-        sequence_length: timesteps that an LSTM is unrolled over in learning.
-        critic: is there a value? Without one all values are None, and count as 0 in a rollout.
+        observations: inputs of the networks.
+        actions: actions of the policy.
+        params: parameters of the networks.
+        sequence_length: timesteps over which an LSTM is unrolled in training.
+        critic: whether there is a value; without one all values are None, and count as 0 in a rollout.
 
     Raises:
         ValueError: the network does not fit the observations.
@@ -68,32 +68,32 @@ class ActorCritic:
             self._value = _Part("value", shape, 1, params, scale, shared=self._policy if params.shared else None)
         self._shared, self._recurrent = params.shared, params.lstm is not None
         self.sequence_length = sequence_length if self._recurrent else 1
-        """Rows that minibatches keep together."""
+        """Number of rows that minibatches keep together."""
 
     @property
     def policy_variables(self) -> list[Any]:
-        """What the policy consists of."""
+        """Variables of the policy."""
         return self._policy.variables if self._log_std is None else [*self._policy.variables, self._log_std]
 
     @property
     def value_variables(self) -> list[Any]:
-        """What the value consists of; layers that it shares with the policy are among them."""
+        """Variables of the value, including layers shared with the policy."""
         found: list[Any] = [] if self._value is None else self._value.variables
         return found
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained."""
+        """Trained variables."""
         both = [*self._policy.variables, *self.value_variables]
         found = list({id(variable): variable for variable in both}.values())  # a shared body once
         return found if self._log_std is None else [*found, self._log_std]
 
     def predict(self, features: Any, record: Sequence[str]) -> EstimatorSpec:
-        """The spec of PREDICT: the likeliest ``action``, the ``value`` [B], and what describes the distribution.
+        """The spec of PREDICT: the likeliest ``action``, the ``value`` [B], and the distribution's parameters.
 
         Args:
             features: observations [B, ...], with the recurrent state before each if there is one.
-            record: what is stored with each transition.
+            record: names of predictions to store with each transition.
         """
         observation, state = observation_and_state(features)
         encoded, actions = self._observations.encode(observation), self._actions
@@ -112,14 +112,15 @@ class ActorCritic:
         )
 
     def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float, algorithm: str) -> dict[str, Any]:
-        """The rows of a rollout with what PPO learns from: as :meth:`rows`, without ``next_observation``, and besides.
+        """The rows of a rollout for PPO: :meth:`rows` without ``next_observation``, with advantages and returns.
 
-        ``advantage`` (Schulman et al. 2016, equation 16) and ``return`` (advantage and recorded value), float32 [B].
+        ``advantage`` (Schulman et al. 2016, equation 16) and ``return`` (advantage plus recorded value), float32 [B].
 
         Args:
             features: as for :meth:`rows`.
-            labels: likewise, with ``value`` as recorded if there is one, and ``log_prob`` where that is recorded.
-            gae_lambda: of the advantages.
+            labels: as for :meth:`rows`, with the recorded ``value`` if there is one, and ``log_prob`` if it is
+                recorded.
+            gae_lambda: lambda of the advantages.
             algorithm: for error messages.
         """
         found = self.rows(features, labels, algorithm, [name for name in ("log_prob", "value") if name in labels])
@@ -134,20 +135,20 @@ class ActorCritic:
     def rows(
         self, features: Any, labels: Mapping[str, Any], algorithm: str, recorded: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The rows of a rollout, [B, ...], as :meth:`evaluate` takes them.
+        """The rows of a rollout, [B, ...], for :meth:`evaluate`.
 
         Args:
             features: observations [T, N, ...], with the recurrent state before each if there is one.
             labels: the rest of the batch.
             algorithm: for error messages.
-            recorded: further labels to take along.
+            recorded: further labels to include.
 
         Returns:
-            ``observation``, ``next_observation``, ``action`` (as ``Distribution.log_prob`` takes it), what is recorded,
-            and with an LSTM ``state``, and ``begins`` [B], 1 where an episode began.
+            ``observation``, ``next_observation``, ``action`` (for ``Distribution.log_prob``), the recorded labels, and
+            with an LSTM ``state``, and ``begins`` [B], 1 where an episode began.
 
         Raises:
-            ArgumentError: the batch is no rollout, or sequences do not divide it.
+            ArgumentError: the batch is not a rollout, or ``sequence_length`` does not divide it.
         """
         rollouts.check_rollout(labels, algorithm)
         observation, state = observation_and_state(features)
@@ -161,12 +162,12 @@ class ActorCritic:
         return {**found, "action": self._actions.from_environment(found["action"])}
 
     def in_time(self, values: Tensor, labels: Mapping[str, Any]) -> Tensor:
-        """Values of rows, [B], as those of the rollout, [T, N]."""
+        """Rearrange values of rows, [B], into the rollout's shape, [T, N]."""
         length, copies = labels["reward"].shape
         return tf.reshape(_transposed(values, copies, length) if self._recurrent else values, [length, copies])
 
     def evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
-        """For rows of a rollout: what describes the distributions (each [B, ...]), and the values, float32 [B].
+        """Parameters of the distributions (each [B, ...]), and values float32 [B], for rows of a rollout.
 
         With an LSTM the rows must be whole sequences; each begins with the recorded state.
         """
@@ -174,7 +175,7 @@ class ActorCritic:
         return outputs, value
 
     def evaluate_with_next(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        """As :meth:`evaluate`, and the values of the next observations, float32 [B]."""
+        """Results of :meth:`evaluate`, and the values of the next observations, float32 [B]."""
         outputs, value, state = self._evaluate(rows)
         return outputs, value, self._next_value(rows, state)
 
@@ -188,7 +189,7 @@ class ActorCritic:
             )
 
     def _in_rows(self, tree: Any) -> Any:
-        """A tensor [T, N, ...], or a mapping of such, as rows."""
+        """Rearrange a tensor [T, N, ...], or a mapping of tensors, into rows."""
         if isinstance(tree, Mapping):
             return {name: self._in_rows(part) for name, part in tree.items()}
         flat = rollouts.rows(tree)
@@ -218,7 +219,7 @@ class ActorCritic:
         return self._value.head(hidden)[:, 0]
 
     def _described(self, hidden: Tensor, observation: Any) -> dict[str, Tensor]:
-        """What describes the distribution, from what the policy's head is given, and the mask."""
+        """The distribution's parameters, from the input of the policy's head, and the mask."""
         outputs, actions = self._policy.head(hidden), self._actions
         if isinstance(actions, StateDependentBox):
             return actions.described(outputs, tf.convert_to_tensor(self._log_std), hidden)
@@ -230,12 +231,12 @@ class _Part:
 
     Args:
         name: prefix of the names of the variables.
-        shape: of an encoded observation.
-        size: outputs.
-        params: which layers.
+        shape: shape of an encoded observation.
+        size: number of outputs.
+        params: parameters of the layers.
         scale: factor of the initial kernels of the body.
         head_scale: factor of the initial kernel of the head.
-        shared: the part whose layers below the head are this one's too.
+        shared: another part, to share its layers below the head.
     """
 
     def __init__(
@@ -261,13 +262,13 @@ class _Part:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
+        """Trained variables in the order of creation."""
         found: list[Any] = self.network.variables
         return found
 
     @property
     def width(self) -> int:
-        """Of what the head is given."""
+        """Width of the head's input."""
         return int(self.network.width)
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -275,11 +276,11 @@ class _Part:
         return self.network.heads(hidden)["head"]
 
     def step(self, encoded: Tensor, state: Mapping[str, Tensor] | None) -> tuple[Tensor, State]:
-        """What the head is given [B, width], and the part of the recurrent state that follows; empty if there is none.
+        """The head's input [B, width], and this part's next recurrent state; empty if there is none.
 
         Args:
             encoded: observations [B, ...].
-            state: before them, [B, units] by name; None where episodes begin.
+            state: recurrent state before them, [B, units] by name; None where episodes begin.
         """
         if not self._recurrent:
             return self.network.hidden(encoded), {}
@@ -288,7 +289,7 @@ class _Part:
         return hidden[0], self._named(following)
 
     def unroll(self, encoded: Tensor, rows: Mapping[str, Any], length: int) -> tuple[Tensor, State | None]:
-        """For rows that are whole sequences: what the head is given [B, width], and the recurrent state after each."""
+        """The head's input [B, width], and the recurrent state after each row; rows must be whole sequences."""
         if not self._recurrent:
             return self.network.hidden(encoded), None
         sequences = encoded.shape[0] // length
@@ -309,7 +310,7 @@ class _Part:
 
 
 def _transposed(values: Tensor, first: int, second: int) -> Tensor:
-    """Rows [first * second, ...] in the order of the second axis: [second * first, ...]."""
+    """Reorder rows [first * second, ...] by the second axis: [second * first, ...]."""
     shape = values.shape[1:]
     swapped = tf.transpose(tf.reshape(values, [first, second, *shape]), [1, 0, *range(2, 2 + len(shape))])
     return tf.reshape(swapped, [-1, *shape])

@@ -43,13 +43,13 @@ class PolicyParams(MaskParams, OptimizerParams, NetworkParams):
 
     @property
     def shared(self) -> bool:
-        """Have policy and value hidden layers in common? They may where one loss trains both."""
+        """Whether policy and value share hidden layers, which needs one loss for both."""
         return False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyValueParams(PolicyParams):
-    """The parameters of policy and value that one loss trains."""
+    """The parameters of policy and value trained by one loss."""
 
     shared: bool = param(False, "one network with two heads for policy and value instead of two networks", flag())
     value_coefficient: float = param(0.5, "weight of the value's squared error", real(at_least=0))
@@ -58,7 +58,7 @@ class PolicyValueParams(PolicyParams):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdvantageParams(Params):
-    """The parameters of generalized advantage estimates, and of sequences that a rollout is cut into."""
+    """The parameters of generalized advantage estimates, and of the sequences into which a rollout is cut."""
 
     sequence_length: int = param(
         16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
@@ -73,4 +73,4 @@ class AdvantageParams(Params):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ActorCriticParams(AdvantageParams, PolicyValueParams):
-    """The parameters of algorithms that learn from advantages by one loss."""
+    """The parameters of algorithms with one loss over advantages."""

@@ -1,4 +1,4 @@
-"""The behaviour policies of algorithms that value actions, and of those whose greedy action is continuous."""
+"""Behaviour policies of algorithms with action values, and of algorithms with continuous greedy actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOISES = ("ornstein_uhlenbeck", "gaussian", "greedy", "random")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BehaviourParams(Params):
-    """The parameters of exploration by values of actions."""
+    """The parameters of exploration with action values."""
 
     exploration: str = param(
         "epsilon_greedy",
@@ -44,7 +44,7 @@ class BehaviourParams(Params):
             raise ArgumentError(message, "epsilon", self.epsilon)
 
     def behaviour(self, space: spaces.Discrete) -> Exploration:
-        """The behaviour policy that they describe."""
+        """The behaviour policy with these parameters."""
         match self.exploration:
             case "boltzmann":
                 return explorations.Boltzmann(self.temperature, space)
@@ -72,7 +72,7 @@ class NoiseParams(Params):
     )
 
     def behaviour(self, space: spaces.Box, *, relative: bool = False) -> Exploration:
-        """The behaviour policy that they describe; ``relative``: is sigma in units of half the range of actions?"""
+        """The behaviour policy with these parameters; ``relative``: sigma is in units of half the actions' range."""
         match self.exploration:
             case "gaussian":
                 return explorations.GaussianNoise(self.sigma, space, relative)

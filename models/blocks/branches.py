@@ -1,4 +1,4 @@
-"""Discrete and MultiDiscrete actions for algorithms that value every choice."""
+"""Discrete and MultiDiscrete actions for algorithms with a value per choice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Tensor: TypeAlias = Any
 class Branches:
     """One choice of n (Discrete), or K choices, called branches (MultiDiscrete).
 
-    Networks value the choices of all branches side by side, [B, sum of n]. Inside, each branch of each transition is a
-    row, [B * K, n], and shorter branches are filled up with choices that are never legal. So what is written for one
-    choice works for several: with K = 1 nothing changes.
+    Networks return the values of all branches concatenated, [B, sum of n]. Inside, each branch of each transition is a
+    row, [B * K, n], and shorter branches are padded with choices that are never legal. So code for one choice works for
+    several; with K = 1 nothing changes.
 
     Source: Tavakoli, Pardo and Kormushev 2018, https://arxiv.org/abs/1711.08946.
 
@@ -48,7 +48,7 @@ class Branches:
         self._exists = np.arange(self._widest) < np.array(sizes)[:, None]  # [K, n]
 
     def rows(self, values: Tensor) -> Tensor:
-        """[B, sum of n, ...] as [B * K, n, ...]; what is filled up is zero."""
+        """Reshape [B, sum of n, ...] to [B * K, n, ...], padded with zeros."""
         if len(self.sizes) == 1:
             return values
         if not self._exists.all():
@@ -61,11 +61,11 @@ class Branches:
         return tf.reshape(values, [-1, self._widest, *values.shape[2:]])
 
     def mask(self, mask: Tensor | None, values: Tensor) -> Tensor | None:
-        """Which choices are legal, bool [B * K, n], for rows of values; None if all are.
+        """Mask of legal choices, bool [B * K, n], for rows of values; None if all are legal.
 
         Args:
             mask: bool [B, sum of n], or None.
-            values: [B * K, n], whose rows are counted.
+            values: [B * K, n], which give the number of rows.
         """
         if mask is not None:
             return mask if len(self.sizes) == 1 else self.rows(tf.cast(mask, tf.float32)) > 0.5
@@ -79,24 +79,24 @@ class Branches:
         return masks.best(values, self.mask(mask, values))
 
     def spread(self, numbers: Tensor) -> Tensor:
-        """What belongs to transitions, [B, ...], for each of their rows, [B * K, ...]."""
+        """Repeat numbers of transitions, [B, ...], for each of their rows, [B * K, ...]."""
         if len(self.sizes) == 1:
             return numbers
         rest = numbers.shape[1:]
         return tf.reshape(tf.tile(numbers[:, tf.newaxis], [1, len(self.sizes), *[1] * len(rest)]), [-1, *rest])
 
     def mean(self, numbers: Tensor) -> Tensor:
-        """The mean over the branches of each transition, [B, ...], of numbers of rows, [B * K, ...]."""
+        """Average numbers of rows, [B * K, ...], over the branches of each transition: [B, ...]."""
         if len(self.sizes) == 1:
             return numbers
         return tf.reduce_mean(tf.reshape(numbers, [-1, len(self.sizes), *numbers.shape[1:]]), axis=1)
 
     def mixture(self, samples: Tensor) -> Tensor:
-        """The equally likely samples of all branches of each transition, [B, K * N], of those of rows, [B * K, N]."""
+        """Merge equally likely samples of rows, [B * K, N], over the branches of each transition: [B, K * N]."""
         return samples if len(self.sizes) == 1 else tf.reshape(samples, [-1, len(self.sizes) * samples.shape[1]])
 
     def priority(self, td_error: Tensor) -> Tensor:
-        """The TD error of each transition, [B]; with several branches the sum of their absolute ones.
+        """The TD error of each transition, [B]; with several branches the sum of their absolute values.
 
         Source: Tavakoli et al. 2018, "Error for experience prioritization".
         """

@@ -21,10 +21,10 @@ class TwinCritics:
 
     Args:
         name: prefix of the names of the variables: ``critic`` for ``critic1`` and ``critic2``.
-        shape: of an observation and an action, side by side; of an observation alone where there are ``outputs``.
-        params: which layers.
-        outputs: number of actions, all of which are valued at once; None for actions that are inputs.
-        zeros: kernels start at zero, for targets.
+        shape: shape of an observation and an action, concatenated; of an observation alone with ``outputs``.
+        params: parameters of the layers.
+        outputs: number of actions, if all are valued at once; None for actions that are inputs.
+        zeros: whether kernels start at zero, for targets.
     """
 
     def __init__(
@@ -35,15 +35,15 @@ class TwinCritics:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
+        """Trained variables in the order of creation."""
         return [variable for network in self._networks for variable in network.variables]
 
     def __call__(self, observation: Tensor, action: Tensor | None = None) -> list[Tensor]:
-        """The values of both.
+        """The values of both critics.
 
         Args:
             observation: float32 [B, O].
-            action: float32 [B, A]; None where all actions are valued.
+            action: float32 [B, A]; None if all actions are valued.
 
         Returns:
             float32 [B] each, or [B, outputs].
@@ -55,17 +55,17 @@ class TwinCritics:
 
 
 class CriticEnsemble:
-    """Any number of independent Q functions, computed together: each layer is one product of batched matrices.
+    """Independent Q functions, computed together: each layer is one batched matrix product.
 
     Source: Chen, Wang, Zhou and Ross 2021, https://arxiv.org/abs/2101.05982, section 2.
 
     Args:
         name: prefix of the names of the variables, each of which holds the weights of all critics.
-        inputs: size of an observation and an action, side by side; of an observation alone where there are ``outputs``.
-        params: which layers.
-        count: how many critics, N.
-        outputs: number of actions, all of which are valued at once; None for actions that are inputs.
-        zeros: kernels start at zero, for targets.
+        inputs: size of an observation and an action, concatenated; of an observation alone with ``outputs``.
+        params: parameters of the layers.
+        count: number of critics, N.
+        outputs: number of actions, if all are valued at once; None for actions that are inputs.
+        zeros: whether kernels start at zero, for targets.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class CriticEnsemble:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
+        """Trained variables in the order of creation."""
         return [variable for layer in self._layers for variable in layer]
 
     def __call__(self, observation: Tensor, action: Tensor | None = None) -> list[Tensor]:
-        """The values of each, as :class:`TwinCritics` has them."""
+        """The values of each critic; see :meth:`TwinCritics.__call__`."""
         inputs = observation if action is None else tf.concat([observation, action], axis=-1)
         values = tf.tile(inputs[tf.newaxis], [self._count, 1, 1])  # [N, B, inputs]
         for kernel, bias in self._layers[:-1]:
@@ -105,12 +105,12 @@ class CriticEnsemble:
 
 
 class _OfEach(keras.initializers.Initializer):  # type: ignore[misc] # Keras has no types
-    """The initial kernels [N, inputs, outputs] of N layers, each as if it were alone."""
+    """Initial kernels [N, inputs, outputs] of N layers, each drawn independently."""
 
     def __init__(self, initializer: str) -> None:
         self._initializer = initializer
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
         count, *one = shape
-        # Each with an initialiser of its own: a shared one would make them equal.
+        # One initialiser per layer: a shared one would make them equal.
         return tf.stack([keras.initializers.get(self._initializer)(one, dtype=dtype) for _ in range(count)])

@@ -1,4 +1,4 @@
-"""Deterministic policies, which learn by the gradient of a critic: what DDPG and TD3 have in common.
+"""Deterministic policies that learn by the gradient of a critic: the common part of DDPG and TD3.
 
 Shapes in comments: B is the batch, O the size of an encoded observation, A the components of an action, which are in
 -1 .. 1 inside.
@@ -36,7 +36,7 @@ Batch: TypeAlias = Mapping[str, Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
-    """The parameters of DDPG and TD3. The actor and the critics have an optimizer each."""
+    """The parameters of DDPG and TD3. Actor and critics have an optimizer each."""
 
     paper_update_frequency: ClassVar[int | None] = 1
 
@@ -55,7 +55,7 @@ class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
     updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
 
     def behaviour(self, space: spaces.Box, *, relative: bool = True) -> Exploration:
-        """The behaviour policy that they describe."""
+        """The behaviour policy with these parameters."""
         return super().behaviour(space, relative=relative)
 
 
@@ -64,17 +64,17 @@ class Critics(Protocol):
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained."""
+        """Trained variables."""
 
     def __call__(self, observation: Tensor, action: Tensor) -> list[Tensor]:
-        """The value by each of them, float32 [B], of observations [B, O] and actions [B, A]."""
+        """The value by each, float32 [B], of observations [B, O] and actions [B, A]."""
 
 
 class Task:
-    """The spaces, as the networks see them.
+    """The spaces as the networks see them.
 
     Args:
-        config: with the spaces.
+        config: has the spaces.
         algorithm: for error messages.
 
     Raises:
@@ -87,7 +87,7 @@ class Task:
         self._algorithm = algorithm
         self.observation_size = math.prod(self._observations.shape)
         self.size = self.observation_size + self.actions.num_outputs
-        """Of an observation and an action, side by side."""
+        """Size of an observation and an action, concatenated."""
 
     def encode(self, observation: Any) -> Tensor:
         """float32 [B, O]."""
@@ -102,14 +102,14 @@ class Task:
         """Observations [B, O], actions [B, A], the rest [B].
 
         Raises:
-            ArgumentError: they are not single transitions.
+            ArgumentError: the batch does not have single transitions.
         """
         check_transitions(labels, self._algorithm)
         action = self.actions.from_environment(labels["action"])
         return {
             "observation": self.encode(features),
             "next_observation": self.encode(labels["next_observation"]),
-            # What the environment was given: noise may lead beyond the bounds.
+            # The action that the environment got: noise may exceed the bounds.
             "action": tf.clip_by_value(action, -1.0, 1.0),
             **{name: labels[name] for name in ("reward", "discount", "weight") if name in labels},
         }
@@ -130,16 +130,16 @@ class Actor:
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-    """What learns, and how.
+    """The networks and their updates.
 
     Args:
         actor: the policy.
-        critics: of which the first one teaches the actor.
+        critics: the first one trains the actor.
         target_actor: follows the actor.
         target_critics: follow the critics.
         next_value: from a batch to the value of its next observations, by the targets, float32 [B].
-        params: of the algorithm.
-        policy_delay: the actor learns, and then the targets move, in every gradient step whose number this divides.
+        params: parameters of the algorithm.
+        policy_delay: the actor learns, and then the targets move, in every gradient step divisible by it.
     """
 
     actor: Actor
@@ -179,7 +179,7 @@ class Learner:
         return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics={**metrics, **rates})
 
     def _copy_targets(self) -> list[Tensor]:
-        """Before the first gradient step, whatever their initial values."""
+        """Copy the networks to their targets before the first gradient step."""
         for online, target in self._pairs():
             target.assign(online.value)
         return []
@@ -190,7 +190,7 @@ class Learner:
             target.assign(rate * online + (1.0 - rate) * target)
 
     def _pairs(self) -> Iterator[tuple[Any, Any]]:
-        """Each variable of the actor and the critics, with that of its target."""
+        """Each variable of the actor and the critics, with its target's."""
         yield from zip(self.actor.variables, self.target_actor.variables, strict=True)
         yield from zip(self.critics.variables, self.target_critics.variables, strict=True)
 

@@ -18,7 +18,7 @@ from ...core.protocols import Array
 Tensor: TypeAlias = Any
 
 _SMALLEST = 1e-30
-"""Stands for a probability of 0 inside of a logarithm that is multiplied by it."""
+"""Stands for a probability of 0 inside a logarithm that is multiplied by it."""
 
 
 def support(v_min: float, v_max: float, atoms: int) -> Array:
@@ -47,7 +47,7 @@ def expected_values(log_probs: Tensor, atoms: Array) -> Tensor:
 
 
 def of_action(log_probs: Tensor, action: Tensor) -> Tensor:
-    """The distribution of one action in each row. By one-hot product, whose gradient every runtime supports.
+    """The distribution of one action per row. By one-hot product, whose gradient every runtime supports.
 
     Args:
         log_probs: float [B, A, N].
@@ -65,11 +65,11 @@ def projected_target(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms
 
     Values beyond the bounds are clipped to them. No gradient flows through the result.
 
-    Source: equation 7 of the paper, as in its algorithm 1: B N numbers are added up where they belong. Products with
-    the shares of all pairs of atoms take five times as long in LiteRT.
+    Source: equation 7 of the paper, computed as in its algorithm 1: a scatter of B N numbers. Products with the shares
+    of all pairs of atoms take five times as long in LiteRT.
 
     Args:
-        reward: float [B], B being known when this is traced; the discounted sum of n rewards for an n-step transition.
+        reward: float [B], with static B; the discounted sum of n rewards for an n-step transition.
         discount: float [B]; gamma to the n, 0 on termination.
         next_probs: float [B, N], of the return after the next observation.
         atoms: evenly spaced, float [N].
@@ -82,7 +82,7 @@ def projected_target(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms
     position = tf.minimum(tf.maximum((values - atoms[0]) / (atoms[1] - atoms[0]), 0.0), size - 1.0)  # b of algorithm 1
     below = tf.floor(position)
     upper = (position - below) * next_probs
-    # Added up in rows of N + 1 places: the last atom's upper neighbour gets nothing and is cut off.
+    # Summed in rows of N + 1 places: the last atom's upper neighbour gets nothing and is cut off.
     place = tf.cast(below, tf.int32) + np.arange(rows, dtype=np.int32)[:, np.newaxis] * (size + 1)
     places, shares = tf.stack([place, place + 1]), tf.stack([next_probs - upper, upper])
     target = tf.scatter_nd(tf.reshape(places, [-1, 1]), tf.reshape(shares, [-1]), [rows * (size + 1)])

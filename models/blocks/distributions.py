@@ -21,28 +21,28 @@ Tensor: TypeAlias = Any
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _POINTS, _WEIGHTS = (part.astype(np.float32) for part in np.polynomial.hermite_e.hermegauss(32))
-_WEIGHTS /= _WEIGHTS.sum()  # of a mean over a standard normal distribution
+_WEIGHTS /= _WEIGHTS.sum()  # weights of a mean over a standard normal distribution
 _EDGE = 1e-6
-"""Share of its range by which a beta-distributed action keeps away from its bounds."""
+"""Distance of a beta-distributed action from its bounds, as a share of its range."""
 
 
 class Distribution(Protocol):
     """A distribution over actions for each row of a batch."""
 
     def mode(self) -> Any:
-        """The likeliest action: int32 [B] or [B, K], or float32 [B, D]; of a :class:`Joint`, a dictionary of such."""
+        """The likeliest action: int32 [B] or [B, K], or float32 [B, D]; for a :class:`Joint` a dictionary of these."""
 
     def log_prob(self, action: Any) -> Tensor:
         """Log-probability (or log-density) of actions shaped like the mode: float32 [B]."""
 
     def entropy(self) -> Tensor:
-        """In nats, float32 [B]."""
+        """Entropy in nats, float32 [B]."""
 
     def kl(self, other: Any) -> Tensor:
         """The Kullback-Leibler divergence of another distribution of the same kind from this one, in nats, float32 [B].
 
-        It is the mean of ``log_prob - other.log_prob`` over actions that this one draws. Its second derivatives by
-        what describes the other are right too, where both are equal: they are the Fisher information.
+        It is the mean of ``log_prob - other.log_prob`` over actions that this one draws. Its second derivatives by the
+        parameters of the other are correct where both are equal, too: they are the Fisher information.
         """
 
 
@@ -51,7 +51,7 @@ class Categorical:
 
     Args:
         logits: float32 [B, A], unnormalised log-probabilities.
-        mask: bool [B, A], the legal actions, among which all probability is; None if all are.
+        mask: bool [B, A], the legal actions, which get all probability; None if all are legal.
     """
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
@@ -83,9 +83,9 @@ class MultiCategorical:
     """Several independent choices.
 
     Args:
-        logits: float32 [B, sum(sizes)], side by side.
-        sizes: actions to choose from in each, K of them.
-        mask: bool [B, sum(sizes)], the legal actions, side by side; None if all are.
+        logits: float32 [B, sum(sizes)], concatenated.
+        sizes: number of actions of each of the K choices.
+        mask: bool [B, sum(sizes)], the legal actions, concatenated; None if all are legal.
     """
 
     def __init__(self, logits: Tensor, sizes: Sequence[int], mask: Tensor | None = None) -> None:
@@ -114,7 +114,7 @@ class Bernoulli:
     """Independent bits.
 
     Args:
-        logits: float32 [B, D], of each bit being 1.
+        logits: float32 [B, D], logits of each bit being 1.
     """
 
     def __init__(self, logits: Tensor) -> None:
@@ -136,7 +136,7 @@ class Bernoulli:
 
     def kl(self, other: Bernoulli) -> Tensor:
         """float32 [B]: the sum over the bits."""
-        # As two actions: the second derivative of the softplus below is 0 at 0, where that of log_softmax is right.
+        # As two actions: the second derivative of the softplus below is 0 at 0; log_softmax has the correct one.
         own, its = (Categorical(tf.stack([tf.zeros_like(z), z], axis=-1)) for z in (self.logits, other.logits))
         return tf.reduce_sum(own.kl(its), axis=-1)
 
@@ -152,7 +152,7 @@ class Joint:
         self.parts = dict(parts)
 
     def mode(self) -> dict[str, Any]:
-        """The mode of each."""
+        """The mode of each part."""
         return {name: part.mode() for name, part in self.parts.items()}
 
     def log_prob(self, action: Mapping[str, Any]) -> Tensor:
@@ -208,8 +208,8 @@ class Beta:
     Args:
         alpha: float32 [B, D], above 0.
         beta: float32 [B, D], above 0.
-        low: of the actions; a number, or one for each component.
-        high: likewise.
+        low: lower bound of the actions; a number, or one for each component.
+        high: upper bound of the actions; a number, or one for each component.
     """
 
     def __init__(self, alpha: Tensor, beta: Tensor, low: Any = 0.0, high: Any = 1.0) -> None:
@@ -229,7 +229,7 @@ class Beta:
         return self._low + self._width * (self.alpha / (self.alpha + self.beta))
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """float32 [B]: the sum over the components; at the bounds that near them."""
+        """float32 [B]: the sum over the components; at the bounds, just inside."""
         unit = tf.clip_by_value((action - self._low) / self._width, _EDGE, 1.0 - _EDGE)
         each = (self.alpha - 1.0) * tf.math.log(unit) + (self.beta - 1.0) * tf.math.log(1.0 - unit)
         return tf.reduce_sum(each - gamma.log_beta(self.alpha, self.beta) - np.log(self._width), axis=-1)
@@ -257,7 +257,7 @@ class SquashedGaussian:
 
     Args:
         mean: float32 [B, D], before squashing.
-        log_std: float32 [B, D], likewise.
+        log_std: float32 [B, D], before squashing.
         log_scale: the log of the factor by which bounds stretch volumes; see ``squashed.log_scale``.
     """
 
@@ -270,26 +270,26 @@ class SquashedGaussian:
         return tf.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Log-density in the environment's units of actions in -1 .. 1: float32 [B]; at the bounds that near them."""
+        """Log-density in the environment's units of actions in -1 .. 1, float32 [B]; at the bounds, just inside."""
         unsquashed = squashed.unsquashed(action)
         slope = tf.reduce_sum(squashed.log_slope(unsquashed), axis=-1)
         return self.gaussian.log_prob(unsquashed) - slope - self._log_scale
 
     def entropy(self) -> Tensor:
-        """float32 [B]: that before squashing and the mean logarithm of the squashing's slope.
+        """float32 [B]: the entropy before squashing plus the mean logarithm of the squashing's slope.
 
-        The mean is a Gauss-Hermite quadrature, https://dlmf.nist.gov/3.5#v, of 32 points.
+        The mean is a Gauss-Hermite quadrature, https://dlmf.nist.gov/3.5#v, with 32 points.
         """
         at = self.mean[..., None] + tf.exp(self.log_std)[..., None] * _POINTS  # [B, D, 32]
         slope = tf.reduce_sum(squashed.log_slope(at) * _WEIGHTS, axis=[-2, -1])
         return self.gaussian.entropy() + slope + self._log_scale
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """float32 [B]: that before squashing, since both are squashed alike."""
+        """float32 [B]: the divergence before squashing, as both are squashed alike."""
         return self.gaussian.kl(other.gaussian)
 
 
 def _softplus(values: Tensor) -> Tensor:
-    """``log(1 + exp(x))`` without overflow; its gradient is the sigmoid, also at 0, where that of a maximum is not."""
+    """``log(1 + exp(x))`` without overflow; its gradient is the sigmoid, also at 0, unlike with a maximum."""
     size = tf.abs(values)
     return 0.5 * values + 0.5 * size + tf.math.log1p(tf.exp(-size))

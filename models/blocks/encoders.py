@@ -1,8 +1,8 @@
-"""What networks see of observations: those themselves, or what an LSTM remembers of all so far.
+"""Inputs of actor and critics: observations themselves, or the outputs of an LSTM over all observations so far.
 
-An actor and critics behind an LSTM are the ones without it, which see its outputs in place of observations. So an
-algorithm is written once for both. Actor and critics share the LSTM, which learns from the critics' loss alone, as the
-convolutions of Yarats et al. 2019, https://arxiv.org/abs/1910.01741.
+Actor and critics behind an LSTM are the usual ones, with its outputs in place of observations, so that an algorithm is
+written once for both. They share the LSTM, which learns from the critics' loss alone, like the convolutions of Yarats
+et al. 2019, https://arxiv.org/abs/1910.01741.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .rollouts import rows
 
 Tensor: TypeAlias = Any
 Seen: TypeAlias = tuple[Tensor, Tensor]
-"""Before and after the actions of a batch, float32 [B, size] each."""
+"""Inputs before and after the actions of a batch, float32 [B, size] each."""
 
 
 def _present(batch: Mapping[str, Any]) -> Seen:
@@ -25,35 +25,35 @@ def _present(batch: Mapping[str, Any]) -> Seen:
 
 
 class Sight(NamedTuple):
-    """What networks see."""
+    """Encoder of the inputs of actor and critics."""
 
     of: Callable[[Mapping[str, Any]], Seen] = _present
-    """From a batch; observations as they are, unless another function is given."""
+    """From a batch to the inputs; by default the observations themselves."""
     variables: Sequence[Any] = ()
-    """What is trained beside the networks."""
+    """Trained variables of the encoder."""
 
 
 class Remembered:
-    """Hidden layers and an LSTM, which see observations; networks see its outputs.
+    """Hidden layers and an LSTM over observations; its outputs are the inputs of the networks.
 
     Args:
         name: prefix of the names of the variables.
-        size: of an encoded observation.
-        params: which hidden layers.
-        units: of the LSTM.
-        zeros: kernels start at zero, for targets.
+        size: size of an encoded observation.
+        params: parameters of the hidden layers.
+        units: units of the LSTM.
+        zeros: whether kernels start at zero, for targets.
     """
 
     def __init__(self, name: str, size: int, params: DenseParams, units: int, *, zeros: bool = False) -> None:
         self._network = RecurrentNetwork(name, [size], {}, params, units, zeros=zeros)
         self.units = units
         self.sight = Sight(self._of, self._network.variables)
-        """Of batches with ``sequences`` and their ``observations`` [burn_in + L + 1, B, O]: rows [L * B, units]."""
+        """Encoder of batches with ``sequences`` and ``observations`` [burn_in + L + 1, B, O] to rows [L * B, units]."""
 
     def step(self, encoded: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """For PREDICT: from observations [B, O] and the state before them, the output [B, units] and the next state.
+        """For PREDICT: output [B, units] and next state, from observations [B, O] and the state before them.
 
-        A state of None is that in which episodes begin.
+        A state of None is the initial state of episodes.
         """
         hidden, state = self._network(encoded[None], self._network.lstm.begin(encoded) if state is None else state)
         return hidden[0], state

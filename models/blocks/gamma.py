@@ -1,7 +1,7 @@
 """Logarithms of the beta function, and the digamma function, in plain arithmetic that every runtime has.
 
-Both move their arguments up by recurrence, to where a few terms of an asymptotic series suffice; derivatives of any
-order follow from the arithmetic.
+Both shift their arguments up by recurrence until a few terms of an asymptotic series suffice; the arithmetic has
+derivatives of any order.
 
 Source: NIST Digital Library of Mathematical Functions, https://dlmf.nist.gov/5.11 (series), 5.5 (recurrence).
 """
@@ -16,7 +16,7 @@ import tensorflow as tf
 Tensor: TypeAlias = Any
 
 _MOVES: Final = 4
-"""Steps up, an even number: the terms left out are below 1e-7 then."""
+"""Shifts, an even number: with four, the omitted terms are below 1e-7."""
 _LOG_SQRT_2PI: Final = 0.5 * math.log(2 * math.pi)
 
 
@@ -34,7 +34,7 @@ def log_beta(a: Tensor, b: Tensor) -> Tensor:
     quotients = [(total + 2 * i) * (total + (2 * i + 1)) / ((a + i) * (b + i)) for i in range(_MOVES)]
     moved = [tf.math.log(quotients[i] * quotients[i + 1]) for i in range(0, _MOVES, 2)]
     x, y, total = a + _MOVES, b + _MOVES, total + 2 * _MOVES
-    swapped = x > y  # minimum and maximum would share out gradients wrongly where both are equal
+    swapped = x > y  # minimum and maximum would split gradients wrongly where both are equal
     x, y = tf.where(swapped, y, x), tf.where(swapped, x, y)
     leading = (x - 0.5) * tf.math.log(x / total) + (y - 0.5) * tf.math.log1p(-x / total) - 0.5 * tf.math.log(total)
     return tf.add_n(moved) + (leading + _LOG_SQRT_2PI) + (_rest(x) + _rest(y) - _rest(total))
@@ -57,7 +57,7 @@ def digamma(x: Tensor) -> Tensor:
 
 
 def _rest(x: Tensor) -> Tensor:
-    """What ``log Gamma(x)`` has beyond ``(x - 1/2) log x - x + log sqrt(2 pi)``."""
+    """Remainder of ``log Gamma(x)`` beyond ``(x - 1/2) log x - x + log sqrt(2 pi)``."""
     inverse = 1.0 / x
     square = inverse * inverse
     return inverse * (1 / 12 - square * (1 / 360 - square / 1260))

@@ -1,4 +1,4 @@
-"""The encoding of observations of any space into the one tensor that a network takes."""
+"""Encode observations of any space into the single input tensor of a network."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Tensor: TypeAlias = Any
 
 
 class JoinedShape(tuple[int, ...]):
-    """The shape of a flat encoding, ``(size,)``, which remembers the shapes of the parts that were joined in it."""
+    """The shape of a flat encoding, ``(size,)``, with the shapes of the parts joined in it."""
 
     parts: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, parts: list[tuple[int, ...]]) -> JoinedShape:
-        """Parts within parts count by themselves."""
+        """The shape of joined parts; nested parts are listed individually."""
         shape = cls([sum(map(math.prod, parts))])
         shape.parts = tuple(leaf for part in parts for leaf in getattr(part, "parts", (part,)))
         return shape
 
 
 def encoded_shape(space: Space[Any] | None) -> tuple[int, ...]:
-    """The shape, without the batch axis, of encoded observations of a space; of Dict and Tuple a :class:`JoinedShape`.
+    """Shape of a space's encoded observations, without the batch axis; a :class:`JoinedShape` for Dict and Tuple.
 
     Raises:
         ArgumentError: observations of this space cannot be encoded.
@@ -52,14 +52,14 @@ def encoded_shape(space: Space[Any] | None) -> tuple[int, ...]:
 
 
 def encode(observation: Any, space: Space[Any] | None) -> Tensor:
-    """Observations as the float32 tensor that a network takes.
+    """Encode observations as the float32 input tensor of a network.
 
     Bytes (uint8 frames) are scaled to 0 .. 1; discrete values become one-hot; the parts of a Dict are flattened and
     concatenated in the order of their sorted keys, those of a Tuple in their order.
 
     Args:
-        observation: tensor [B, ...], or for a Dict or a Tuple space a mapping of such, with the keys of spaces within
-            one another joined by ``/``.
+        observation: tensor [B, ...], or for a Dict or a Tuple space a mapping of tensors, with nested keys joined by
+            ``/``.
         space: one environment's observation space.
 
     Returns:
@@ -84,7 +84,7 @@ def encode(observation: Any, space: Space[Any] | None) -> Tensor:
 
 
 def part_of(observation: Mapping[str, Any], key: str) -> Any:
-    """A part of an observation; where that has parts of its own, those, which are ``key/name`` in ``observation``."""
+    """A part of an observation: an array, or a mapping of its own parts, which are ``key/name`` in ``observation``."""
     if key in observation:
         return observation[key]
     start = f"{key}/"

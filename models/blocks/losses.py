@@ -37,7 +37,7 @@ def huber(error: Tensor, delta: float = 1.0) -> Tensor:
 
     Args:
         error: float, any shape.
-        delta: where it becomes linear.
+        delta: absolute error at which it becomes linear.
 
     Returns:
         the same shape: ``error ** 2 / 2`` up to delta, ``delta * (|error| - delta / 2)`` beyond.
@@ -48,7 +48,7 @@ def huber(error: Tensor, delta: float = 1.0) -> Tensor:
 
 
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"huber": huber, "squared": squared}
-"""By name, each of one error."""
+"""Losses of one error, by name."""
 
 
 def action_values(q_values: Tensor, action: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ def td_error(prediction: Tensor, reward: Tensor, discount: Tensor, next_value: T
     """``r + discount * V(s') - prediction``; no gradient flows into the target.
 
     Source: Sutton and Barto 2018, http://incompleteideas.net/book/the-book-2nd.html, section 6.1. With
-    :func:`.masks.highest` of a target network as V it is that of Mnih et al. 2015, equation 2 of the Methods.
+    :func:`.masks.highest` of a target network as V it is the error of Mnih et al. 2015, equation 2 of the Methods.
 
     Args:
         prediction: float [B].
@@ -83,7 +83,7 @@ def td_error(prediction: Tensor, reward: Tensor, discount: Tensor, next_value: T
 
 
 def double_value(q_values: Tensor, selector: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The value, by one network, of the action that another one prefers.
+    """One network's value of the action that another network prefers.
 
     Source: van Hasselt, Guez and Silver 2016, https://arxiv.org/abs/1509.06461, equation 4.
 
@@ -158,7 +158,7 @@ def rescaled(value: Tensor, epsilon: float) -> Tensor:
 
     Args:
         value: float, any shape.
-        epsilon: above 0; what large values are scaled by.
+        epsilon: above 0; factor of large values.
 
     Returns:
         the same shape.
@@ -174,7 +174,7 @@ def unrescaled(value: Tensor, epsilon: float) -> Tensor:
 
     Args:
         value: float, any shape.
-        epsilon: that of :func:`rescaled`.
+        epsilon: as for :func:`rescaled`.
 
     Returns:
         the same shape.
@@ -185,7 +185,7 @@ def unrescaled(value: Tensor, epsilon: float) -> Tensor:
 
 
 DUELING = ("mean", "max", "naive")
-"""What dueling networks subtract from the advantages; naive: nothing."""
+"""Baselines that dueling networks subtract from the advantages; naive: none."""
 
 
 def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> Tensor:
@@ -197,7 +197,7 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> 
         value: float [..., 1].
         advantage: float [..., A].
         baseline: "mean", "max" or "naive".
-        axis: of the actions, where it is another one than the last.
+        axis: axis of the actions.
 
     Returns:
         float [..., A].
@@ -213,7 +213,7 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> 
 
 
 def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor | None = None) -> Tensor:
-    """How far an expert's action falls short of being better than all others by a margin.
+    """Amount by which an expert's action falls short of exceeding all others by a margin.
 
     ``max_a (Q(s, a) + l(a)) - Q(s, a_E)`` with l 0 for the expert's action a_E and ``margin`` for every other.
 
@@ -233,7 +233,7 @@ def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor |
 
 
 def conservative(q_values: Tensor, action: Tensor, mask: Tensor | None = None) -> Tensor:
-    """How much higher the values of all actions are, softly, than that of the action taken: ``log sum_a exp Q - Q(a)``.
+    """Soft maximum of all actions' values minus the value of the action taken: ``log sum_a exp Q - Q(a)``.
 
     It is the negative log-probability of that action under the softmax of the values, and at least 0.
 
@@ -265,7 +265,7 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Ten
     Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equation 7.
 
     Args:
-        log_ratio: log r, float [B]: of the action's probabilities now and when it was taken.
+        log_ratio: log r, float [B]: log-ratio of the action's probabilities now and when it was taken.
         advantage: A, float [B].
         clip: c, float scalar.
 
@@ -304,7 +304,7 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
     Source: Schulman 2020, http://joschu.net/blog/kl-approx.html, k3.
 
     Args:
-        log_ratio: log r, float [B]: of the action's probabilities now and when it was taken.
+        log_ratio: log r, float [B]: log-ratio of the action's probabilities now and when it was taken.
 
     Returns:
         float scalar.

@@ -1,6 +1,6 @@
-"""A layer with memory, unrolled over time.
+"""An LSTM layer, unrolled over time.
 
-Shapes in comments: T timesteps, B sequences side by side, U units.
+Shapes in comments: T timesteps, B sequences in parallel, U units.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import tensorflow as tf
 
 Tensor: TypeAlias = Any
 State: TypeAlias = "dict[str, Tensor]"
-"""Of an LSTM: ``hidden`` and ``cell``, float32 [B, units] each."""
+"""State of an LSTM: ``hidden`` and ``cell``, float32 [B, units] each."""
 
 
 class LSTM:
-    """A layer with memory; Keras' variables and initial values, with its own loop over time.
+    """An LSTM with Keras' variables and initial values, and its own loop over time.
 
-    The loop is unrolled, because gradients of rolled ones do not convert to LiteRT. Small networks spend their time on
-    operations rather than on arithmetic, so what needs no recurrent state is computed for all timesteps at once, in the
-    gradient too. No gradient flows through the states that are returned.
+    The loop is unrolled, because gradients of rolled loops do not convert to LiteRT. Small networks spend their time on
+    op overhead rather than arithmetic, so all that needs no recurrent state is computed for all timesteps at once, in
+    the gradient too. No gradient flows through the returned states.
 
     Source: Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al.
     2000, https://doi.org/10.1162/089976600300015015.
 
     Args:
         inputs: features of one timestep.
-        units: of the state.
-        initializer: of the kernel; ``"zeros"`` makes all kernels zero.
+        units: size of the state.
+        initializer: initialiser of the kernel; ``"zeros"`` makes all kernels zero.
     """
 
     def __init__(self, inputs: int, units: int, initializer: str) -> None:
@@ -39,7 +39,7 @@ class LSTM:
         self.variables: list[Any] = list(layer.trainable_variables)
 
     def begin(self, batch: Tensor) -> State:
-        """The state in which episodes begin: zeros, with as many rows as a tensor [B, ...] has."""
+        """Initial state of episodes: zeros, with the rows of a tensor [B, ...]."""
         zeros = tf.zeros([tf.shape(batch)[0], self.units])
         return {"hidden": zeros, "cell": zeros}
 
@@ -65,12 +65,12 @@ class LSTM:
         return outputs, {"hidden": outputs, "cell": cells}
 
     def after(self, inputs: Tensor, state: State, valid: Tensor) -> State:
-        """The state after the last timestep, where some do not count.
+        """The state after the last timestep, with some timesteps skipped.
 
         Args:
             inputs: as for a call.
             state: before the first timestep.
-            valid: float32 [T, B]; where it is 0 the timestep leaves the state as it was.
+            valid: float32 [T, B]; a timestep with 0 leaves the state unchanged.
         """
         projected, recurrent_kernel = self._projected(inputs)
         hidden, cell = state["hidden"], state["cell"]
@@ -82,7 +82,7 @@ class LSTM:
         return {"hidden": hidden, "cell": cell}
 
     def _projected(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """What the gates have of the inputs, [T, B, 4 U], and the kernel of what they have of the state before."""
+        """The inputs' contribution to the gates, [T, B, 4 U], and the recurrent kernel."""
         length, features = inputs.shape[0], inputs.shape[-1]
         batch = -1 if inputs.shape[1] is None else inputs.shape[1]
         kernel, recurrent_kernel, bias = (tf.convert_to_tensor(variable) for variable in self.variables)
@@ -99,13 +99,13 @@ def _gates(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _unrolled(
     projected: Tensor, recurrent_kernel: Tensor, hidden: Tensor, cell: Tensor, begins: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Outputs and cells after every timestep, [T, B, U] each; gradients flow through the first alone.
+    """Outputs and cells after every timestep, [T, B, U] each; gradients flow through the outputs only.
 
     Args:
         projected: [T, B, 4 U].
         recurrent_kernel: [U, 4 U].
         hidden: before the first timestep, [B, U].
-        cell: likewise.
+        cell: before the first timestep, [B, U].
         begins: [T, B] or None, 1 where the state before a timestep is zero.
     """
     length = projected.shape[0]

@@ -1,7 +1,7 @@
-"""Masks of legal actions, as a model uses them. Tensors in, tensors out.
+"""Masks of legal actions in a model. Tensors in, tensors out.
 
-A mask is bool [B, A]: for a Discrete space of A actions an entry for each, for a MultiDiscrete one those of all its
-choices, concatenated in the order of ``nvec.flat``.
+A mask is bool [B, A]: an entry for each action of a Discrete space, or for each choice of a MultiDiscrete one,
+concatenated in the order of ``nvec.flat``.
 
 Source: Huang and Ontanon 2020, https://arxiv.org/abs/2006.14171: masked logits leave a policy gradient valid.
 """
@@ -18,7 +18,7 @@ from ...core.protocols import NO_LEGAL_ACTION
 Tensor: TypeAlias = Any
 
 ILLEGAL_LOGIT: Final = -1e9
-"""Its probability is 0 in float32, and 0 times its logarithm is 0: an infinite one would make that NaN."""
+"""Logit with probability 0 in float32. 0 times its logarithm is 0; with an infinite one it would be NaN."""
 _LOWEST: Final = float(np.finfo(np.float32).min)
 
 
@@ -40,13 +40,13 @@ def best(values: Tensor, mask: Tensor | None) -> Tensor:
 
 def highest(values: Tensor, mask: Tensor | None) -> Tensor:
     """The highest value of a legal action, float32 [B]. Where no action is legal: any finite number."""
-    if mask is not None:  # the lowest of the row is never above the highest of those that are legal
+    if mask is not None:  # the row's lowest value never exceeds the highest legal one
         values = tf.where(mask, values, tf.reduce_min(values, axis=-1, keepdims=True))
     return tf.reduce_max(values, axis=-1)
 
 
 def or_none(action: Tensor, mask: Tensor | None) -> Tensor:
-    """Actions int32 [B] in the environment's units, or ``NO_LEGAL_ACTION`` where none of the mask [B, A] is legal."""
+    """Actions int32 [B] in the environment's units; ``NO_LEGAL_ACTION`` where the mask [B, A] allows none."""
     if mask is None:
         return action
     exists = tf.reduce_max(tf.cast(mask, tf.float32), axis=-1) > 0.5

@@ -16,7 +16,7 @@ from .params import Params, one_of, optional, param, sizes
 
 Tensor: TypeAlias = Any
 Layer: TypeAlias = Callable[[int, str, str, str, float], Any]
-"""Makes a dense layer: from its size, name, activation, initialiser and the factor of that, as :func:`dense` does."""
+"""Makes a dense layer from size, name, activation, initialiser and its factor, like :func:`dense`."""
 
 ACTIVATIONS = (
     "celu",
@@ -61,7 +61,7 @@ INITIALIZERS = (
 DEFAULT_UNITS: dict[str, tuple[int, ...]] = {"mlp": (64, 64), "nature_cnn": (512,)}
 """Networks by name, and the default sizes of their dense layers."""
 _NATURE_CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, kernel, stride
-_NATURE_SMALLEST = 36  # pixels that leave one after the three convolutions
+_NATURE_SMALLEST = 36  # pixels, of which the three convolutions leave one
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class DenseParams(Params):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkParams(DenseParams):
-    """The parameters of a network from observations."""
+    """The parameters of a network over observations."""
 
     hidden: Sequence[int] | None = param(
         None, "sizes of the dense layers; `null`: `[64, 64]` for mlp, `[512]` for nature_cnn", optional(sizes())
@@ -105,10 +105,10 @@ class Network:
 
     Args:
         name: prefix of the names of the variables.
-        shape: of one input, without the batch axis.
+        shape: shape of one input, without the batch axis.
         heads: name to number of outputs, in the order of creation.
-        params: which layers.
-        zeros: kernels start at zero, for a network that becomes a copy of another one.
+        params: parameters of the layers.
+        zeros: whether kernels start at zero, for a network that becomes a copy of another.
         scale: factor of the initial kernels of the body.
         head_scale: factor of the initial kernels of the heads.
         body: the body of another network, to share it.
@@ -140,7 +140,7 @@ class Network:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation; a shared body counts."""
+        """Trained variables in the order of creation, a shared body's included."""
         return [variable for part in (self.body, *self._heads.values()) for variable in part.trainable_variables]
 
     def hidden(self, inputs: Tensor, *, noisy: bool = False) -> Tensor:
@@ -156,13 +156,13 @@ class Network:
 
         Args:
             inputs: float32 [B, *shape].
-            noisy: do noisy layers draw new noise? Otherwise they use their means.
+            noisy: whether noisy layers draw new noise; otherwise they use their means.
         """
         return self.heads(self.hidden(inputs, noisy=noisy), noisy=noisy)
 
 
 def dense(units: int, name: str, activation: str, initializer: str, scale: float) -> Any:
-    """A dense layer, to be built."""
+    """An unbuilt dense layer."""
     return keras.layers.Dense(
         units, activation=_activation(activation), kernel_initializer=_kernel(initializer, scale), name=name
     )
@@ -179,7 +179,7 @@ def mlp(
     """Dense layers, one after another; inputs of more than one axis are flattened first.
 
     Args:
-        shape: of one input, without the batch axis.
+        shape: shape of one input, without the batch axis.
         units: sizes of the layers; without any, the output is the flat input.
         activation: one of :data:`ACTIVATIONS`, after every layer.
         initializer: one of :data:`INITIALIZERS`.
@@ -208,8 +208,8 @@ def nature_cnn(
 ) -> Any:
     """Three convolutions and dense layers, for stacked frames.
 
-    Of joined parts (a Dict of images and vectors) every image gets convolutions of its own; their features and the
-    other parts go through the dense layers together.
+    In joined parts (a Dict of images and vectors) every image has its own convolutions; the dense layers take their
+    features and the other parts together.
 
     Source: Mnih et al. 2015, https://doi.org/10.1038/nature14236, Methods, "Model architecture".
 
@@ -290,7 +290,7 @@ def _is_image(shape: Sequence[int]) -> bool:
 
 
 def _convolutions(prefix: str, activation: str, initializer: str, scale: float) -> list[Any]:
-    """The convolutions, and what makes their output flat."""
+    """The convolutions, and a layer that flattens their output."""
     function = _activation(activation)
     made = [
         keras.layers.Conv2D(
@@ -313,13 +313,13 @@ def _dense(units: Sequence[int], activation: str, initializer: str, scale: float
 
 
 def _kernel(initializer: str, scale: float) -> Any:
-    """A kernel's initialiser, new for each layer: a shared one would make kernels of equal shapes equal."""
+    """A new initialiser for each layer: a shared one would make kernels of equal shapes equal."""
     name = choice("initializer", initializer, INITIALIZERS)
     return name if scale == 1.0 else _Scaled(keras.initializers.get(name), scale)
 
 
 class _Scaled(keras.initializers.Initializer):  # type: ignore[misc] # Keras has no types
-    """Another initialiser's values, multiplied."""
+    """Another initialiser's values, times a factor."""
 
     def __init__(self, initializer: Any, scale: float) -> None:
         self._initializer, self._scale = initializer, scale

@@ -1,4 +1,4 @@
-"""Noisy layers: exploration by noise in the weights, whose size is learned."""
+"""Noisy layers: exploration by noise in the weights, with a learned scale."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NoisyNetworkParams(NetworkParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noisy and self.initializer == "zeros":  # what marks target networks, whose noise is zero at first
+        if self.noisy and self.initializer == "zeros":  # reserved for target networks, whose noise is zero at first
             message = "noisy layers draw their own initial values; initializer 'zeros' would leave them without noise"
             raise ArgumentError(message, "initializer", self.initializer)
 
@@ -51,9 +51,9 @@ class NoisyDense(keras.layers.Layer):  # type: ignore[misc] # Keras has no types
 
     Args:
         units: outputs.
-        activation: Keras' name of a function.
+        activation: Keras' name of an activation.
         sigma: initial size of the noise; 0 makes W, b, S and s zero, for a network that becomes a copy.
-        name: of the layer.
+        name: name of the layer.
     """
 
     def __init__(self, units: int, *, activation: str = "linear", sigma: float = 0.5, name: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a model makes of observations: the input of its networks, and the mask of legal actions."""
+"""Encoding of observations for a model: the input of its networks, and the mask of legal actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskParams(Params):
-    """The parameter of algorithms that take masks."""
+    """The parameter of algorithms with masks."""
 
     action_mask: str = param(
         ACTION_MASK, "entry of a Dict observation that says which actions are legal; masks where it exists", text()
@@ -27,22 +27,21 @@ class MaskParams(Params):
 
 
 class Observations:
-    """What a model makes of observations: the input of its networks, and the mask if they have one.
+    """Encoding of observations: the input of the networks, and the mask if there is one.
 
-    The mask is no input of a network. If it leaves one entry of the Dict, the network sees that as if there were no
-    Dict.
+    The mask is not an input of a network. If it leaves one entry of the Dict, the network gets that entry alone.
 
     Args:
-        space: of one observation.
-        action_space: what the mask is for.
-        name: of the entry with the mask. Another one than the default must exist.
+        space: space of one observation.
+        action_space: space of the masked actions.
+        name: name of the entry with the mask; must exist if it is not the default.
 
     Raises:
         ArgumentError: the spaces do not fit a network, or the mask does not fit the actions.
     """
 
     def __init__(self, space: Space[Any] | None, action_space: Space[Any] | None, name: str = ACTION_MASK) -> None:
-        self._keys: tuple[str, ...] = ()  # of the only entry that is left
+        self._keys: tuple[str, ...] = ()  # of the only remaining entry
         entries = dict(space.spaces) if isinstance(space, spaces.Dict) else {}
         self._mask = name if name in entries else None
         if self._mask is None and name != ACTION_MASK:
@@ -57,7 +56,7 @@ class Observations:
             space = entries[self._keys[0]] if self._keys else spaces.Dict(entries)
         self._space = space
         self.shape = encoded_shape(space)
-        """Of an encoded observation, without the batch axis."""
+        """Shape of an encoded observation, without the batch axis."""
 
     def encode(self, observation: Any) -> Tensor:
         """The input of the networks, float32 [B, *shape], without the mask."""
@@ -66,11 +65,11 @@ class Observations:
         return encode(observation, self._space)
 
     def mask(self, observation: Any) -> Tensor | None:
-        """Which actions are legal, bool [B, A]; None where observations have no mask."""
+        """Mask of legal actions, bool [B, A]; None if observations have no mask."""
         return None if self._mask is None else tf.cast(observation[self._mask], tf.float32) > 0.5
 
     def masks(self, observation: Any) -> dict[str, Tensor]:
-        """The mask by the name that explorations and distributions know; empty where there is none."""
+        """The mask under the name that explorations and distributions read; empty if there is none."""
         mask = self.mask(observation)
         return {} if mask is None else {ACTION_MASK: mask}
 

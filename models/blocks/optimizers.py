@@ -22,13 +22,13 @@ from .params import Params, one_of, optional, param, real, schedule
 Tensor: TypeAlias = Any
 
 LARGE: Final = 2**15
-"""Number of elements from which memory traffic costs more than the overhead of an op."""
+"""Number of elements above which memory traffic costs more than the overhead of an op."""
 _only_keras_ops: Final = ContextVar("_only_keras_ops", default=False)
 
 
 @contextlib.contextmanager
 def only_keras_ops() -> Iterator[None]:
-    """Within it, Adam keeps Keras' ops for large networks too: for programs that are to run in LiteRT."""
+    """Make Adam keep Keras' ops for large networks too in this context, for programs that run in LiteRT."""
     token = _only_keras_ops.set(True)
     try:
         yield
@@ -68,7 +68,7 @@ class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
             beta1=self.beta_1,
             beta2=self.beta_2,
             epsilon=self.epsilon,
-            grad=tf.convert_to_tensor(gradient),  # that of an embedding is in slices
+            grad=tf.convert_to_tensor(gradient),  # an embedding's gradient is in slices
         )
 
 
@@ -86,7 +86,7 @@ OPTIMIZERS = {
     "rmsprop": keras.optimizers.RMSprop,
     "sgd": keras.optimizers.SGD,
 }
-"""Keras' optimizers that need nothing but a learning rate, by their lower-case names."""
+"""Keras' optimizers that need only a learning rate, by lower-case name."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class OptimizerParams(Params):
 
 
 def learning_rate_at(learning_rate: ScheduleLike, labels: Mapping[str, Any]) -> Tensor:
-    """The learning rate of an update, for the optimizer and for the metrics.
+    """The learning rate of an update, for optimizer and metrics.
 
     Args:
         learning_rate: a number, or a schedule on ``global_step`` or over the run.
@@ -121,11 +121,11 @@ def learning_rate_at(learning_rate: ScheduleLike, labels: Mapping[str, Any]) -> 
 
 
 def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_least: float = -math.inf) -> Tensor:
-    """The value of a schedule, axonrl's or one of Keras', in an update.
+    """The value of a schedule, axonrl's or Keras', in an update.
 
     Args:
         value: a number, a mapping, or a schedule.
-        name: of the parameter: a number that the run's params give it is an input of TRAIN.
+        name: the parameter's name; a number that the run's params give it is an input of TRAIN.
         labels: with ``global_step`` (int64 scalar) and ``progress`` (float32 scalar) before the update.
         at_least: the smallest value allowed.
 
@@ -133,7 +133,7 @@ def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_l
         float32 scalar.
 
     Raises:
-        ValueError: it is not a schedule, or it cannot be computed in a graph.
+        ValueError: ``value`` is not a schedule, or cannot be computed in a graph.
     """
     if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
         return tf.cast(value(labels["global_step"]), tf.float32)
@@ -154,16 +154,16 @@ def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_l
 
 
 def make_optimizer(name: str, learning_rate: Tensor, epsilon: float | None = None) -> Any:
-    """A new Keras optimizer.
+    """Make a Keras optimizer.
 
     Args:
         name: one of :data:`OPTIMIZERS`.
         learning_rate: float32 scalar of this update. It is computed in the graph and is not a variable of the
             optimizer, so a resumed run follows its schedule.
-        epsilon: added to the divisor of a step; None is the optimizer's default.
+        epsilon: added to the divisor of a step; None keeps the optimizer's default.
 
     Raises:
-        ArgumentError: the name is unknown; the message has the nearest. Or that optimizer has no epsilon.
+        ArgumentError: the name is unknown (suggests the nearest), or that optimizer has no epsilon.
     """
     made = OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)]
     if epsilon is None:
@@ -181,10 +181,10 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float | None) -> 
 
     Args:
         gradients: float tensors of any shapes.
-        max_norm: above 0, or ``None`` to leave them as they are.
+        max_norm: above 0, or ``None`` to leave them unchanged.
 
     Returns:
-        the gradients, and their global norm before (float scalar).
+        the gradients, and their global norm before clipping (float scalar).
     """
     norm = tf.linalg.global_norm(gradients)
     if max_norm is None:

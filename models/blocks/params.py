@@ -1,4 +1,4 @@
-"""Declared parameters: one line for each, from which the checks, ``from_params`` and the tables in docs follow.
+"""Declared parameters: one line each, the source of the checks, of ``from_params`` and of the tables in docs.
 
 A group of parameters is a frozen dataclass; an algorithm's parameters inherit from the groups it needs::
 
@@ -23,14 +23,14 @@ from ...core.errors import ArgumentError
 
 
 class Check(NamedTuple):
-    """What a parameter may be."""
+    """Allowed values of a parameter."""
 
     allowed: str
-    """In words, for the table."""
+    """Description for the table."""
     convert: Callable[[str, Any], Any]
-    """From the name and the value given to the value in its final type, or an ArgumentError."""
+    """Converts the value given to its final type; also takes the name, and raises ArgumentError."""
     form: Mapping[str, Any]
-    """In JSON values, for programs that do not load this module: the function below, and what it was given."""
+    """JSON form for programs that do not load this module: the function below, and its arguments."""
 
 
 def param(default: Any, meaning: str, check: Check) -> Any:
@@ -47,7 +47,7 @@ class Params:
     """
 
     paper_update_frequency: ClassVar[int | None] = None
-    """Timesteps from one update to the next in the paper, where much fewer updates do not learn; else None."""
+    """Timesteps between updates in the paper, if learning fails with far fewer updates; else None."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -57,7 +57,7 @@ class Params:
 
 
 def params_of(algorithm: str) -> type[Params]:
-    """The class of an algorithm's parameters, by the name of its module."""
+    """The parameters' class of an algorithm, by the name of its module."""
     module = importlib.import_module(f"axonrl.models.{algorithm}")
     return next(
         value
@@ -77,7 +77,7 @@ def from_params(cls: type[ParamsT], params: Mapping[str, Any] | ParamsT | None) 
         params: name to value; an instance of ``cls``, which is returned; or ``None`` for the defaults.
 
     Raises:
-        ArgumentError: it is none of these, a name is unknown (the message has the nearest), or a value is invalid.
+        ArgumentError: ``params`` is none of these, a name is unknown (suggests the nearest), or a value is invalid.
     """
     if isinstance(params, cls):
         return params
@@ -103,7 +103,7 @@ def table(cls: type[Params]) -> str:
 
 
 def declared(cls: type[Params], name: str) -> Mapping[str, Any]:
-    """The meaning and the check of a parameter; a class that gives only another default inherits them."""
+    """Meaning and check of a parameter, inherited by a class that only changes the default."""
     fields = (vars(base).get("__dataclass_fields__", {}).get(name) for base in cls.__mro__)
     return next(field.metadata for field in fields if field is not None and field.metadata)
 
@@ -131,7 +131,7 @@ def whole(*, at_least: int) -> Check:
 
 
 def one_of(names: Iterable[str], allowed: str = "") -> Check:
-    """One of some names; ``allowed`` stands for a long list of them in the table."""
+    """One of these names; ``allowed`` replaces a long list of them in the table."""
     names = list(names)
     listed = ", ".join(f"`{name}`" for name in names)
     form = {"kind": "one_of", "names": names}
@@ -166,7 +166,7 @@ def sizes() -> Check:
 
 
 def schedule(*, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
-    """A number, or a schedule of them; kept as it was given."""
+    """A number or a schedule; kept as given."""
 
     def convert(name: str, value: Any) -> schedules.ScheduleLike:
         try:
@@ -180,12 +180,12 @@ def schedule(*, at_least: float = -math.inf, at_most: float = math.inf) -> Check
 
 
 def optional(check: Check) -> Check:
-    """What ``check`` allows, or ``None``."""
+    """A value that ``check`` allows, or ``None``."""
     return or_word(check, None)
 
 
 def or_word(check: Check, word: str | None) -> Check:
-    """What ``check`` allows, or a word in place of it."""
+    """A value that ``check`` allows, or a word instead."""
 
     def convert(name: str, value: Any) -> Any:
         if value == word and type(value) is type(word):
@@ -206,7 +206,7 @@ def _bounds(above: float, at_least: float, at_most: float) -> str:
 
 
 def _written(value: Any) -> str:
-    """A value as an experiment file writes it, in backticks."""
+    """Format a value as in an experiment file, in backticks."""
     match value:
         case None:
             text = "null"

@@ -1,4 +1,4 @@
-"""What Q-learning algorithms share: their parameters, networks that value actions, and the spec of PREDICT."""
+"""Shared by Q-learning algorithms: parameters, networks of action values, and the spec of PREDICT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QParams(BehaviourParams, MaskParams, TargetParams, OptimizerParams, NoisyNetworkParams):
-    """The parameters that Q-learning algorithms share."""
+    """Shared parameters of Q-learning algorithms."""
 
     dueling: str | None = param(
         None,
@@ -35,18 +35,18 @@ class QParams(BehaviourParams, MaskParams, TargetParams, OptimizerParams, NoisyN
 
 
 class QNetwork:
-    """From observations to a value of each choice, float32 [B, sum of n], or to several numbers of each.
+    """Network from observations to a value per choice, float32 [B, sum of n], or to several numbers per choice.
 
     All variables are created at once.
 
     Args:
         name: prefix of the names of the variables.
-        observations: what the network sees.
-        branches: what it values.
-        params: which layers.
-        outputs: numbers of each choice (atoms or quantiles of a distribution): the result is [B, sum of n, outputs].
+        observations: inputs of the network.
+        branches: choices that it values.
+        params: parameters of the layers.
+        outputs: numbers per choice (atoms or quantiles of a distribution): the result is [B, sum of n, outputs].
         head: name of the only head, which dueling networks do not have.
-        zeros: kernels start at zero, for targets.
+        zeros: whether kernels start at zero, for targets.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class QNetwork:
         self.variables = self.network.variables
 
     def __call__(self, observation: Any, *, noisy: bool = False) -> Tensor:
-        """Values of all choices; with new noise in noisy layers, or with their means."""
+        """Values of all choices; with new noise in noisy layers if ``noisy``, else with their means."""
         return self.values(self.hidden(observation, noisy=noisy), noisy=noisy)
 
     def hidden(self, observation: Any, *, noisy: bool = False) -> Tensor:
@@ -76,7 +76,7 @@ class QNetwork:
         return self.network.hidden(self._observations.encode(observation), noisy=noisy)
 
     def values(self, hidden: Tensor, *, noisy: bool = False) -> Tensor:
-        """Values of all choices from that."""
+        """Values of all choices from the output of :meth:`hidden`."""
         outputs = self.network.heads(hidden, noisy=noisy)
         if self._outputs is not None:
             outputs = {
@@ -89,7 +89,7 @@ class QNetwork:
 def combined(outputs: Mapping[str, Tensor], sizes: Sequence[int], dueling: str | None) -> Tensor:
     """Values float32 [B, sum of n, ...] from the only head, or from ``advantage`` and ``value`` [B, 1, ...].
 
-    Each branch has a baseline of its own; all share the state's value (Tavakoli et al. 2018, equation 1).
+    Each branch has its own baseline; all share the state's value (Tavakoli et al. 2018, equation 1).
     """
     if dueling is None:
         (values,) = outputs.values()
@@ -113,12 +113,12 @@ def predict_spec(
 
     Args:
         q_values: float32 [B, sum of n], without noise.
-        noisy_q_values: with noise; explored by ``noisy_action`` then. None without noisy layers.
+        noisy_q_values: the same with noise, which ``noisy_action`` explores; None without noisy layers.
         features: observations.
-        branches: what is valued.
-        observations: where the mask is.
-        params: how to explore.
-        **predictions: further ones.
+        branches: choices that are valued.
+        observations: encoding, with the mask.
+        params: parameters of exploration.
+        **predictions: further predictions.
     """
     mask = observations.mask(features)
     found = {"action": branches.greedy(q_values, mask), "q_values": q_values, **predictions}

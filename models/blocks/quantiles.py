@@ -1,6 +1,6 @@
-"""Distributions over returns as quantiles: their loss, their targets, and the parameters of what learns them.
+"""Distributions over returns as quantiles: loss, targets, and parameters.
 
-Shapes in comments: B is the batch, A the number of actions, N the number of quantiles, M that of a target's.
+Shapes in comments: B is the batch, A the number of actions, N the number of quantiles, M that of a target.
 
 Sources: Dabney, Rowland, Bellemare and Munos 2018 (https://arxiv.org/abs/1710.10044); Dabney, Ostrovski, Silver and
 Munos 2018 (https://arxiv.org/abs/1806.06923).
@@ -27,7 +27,7 @@ Tensor: TypeAlias = Any
 class QuantileParams(QParams):
     """The parameters of Q-learning with quantiles."""
 
-    learning_rate: ScheduleLike = 5e-5  # of both papers, like the optimizer's epsilon, the last epsilon and kappa
+    learning_rate: ScheduleLike = 5e-5  # from both papers, like the optimizer's epsilon, the last epsilon and kappa
     optimizer_epsilon: float | None = 0.01 / 32
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     kappa: float = param(
@@ -39,7 +39,7 @@ class QuantileParams(QParams):
 def midpoints(count: int) -> Array:
     """The fractions in the middle of N equal parts of 0 .. 1, ``(2 i - 1) / (2 N)``, float32 [N].
 
-    Source: the first paper. The quantiles at these are the N equally likely values that are nearest to a distribution,
+    Source: the first paper. The quantiles at these fractions are the N equally likely values nearest to a distribution,
     in the 1-Wasserstein distance.
     """
     return np.asarray((np.arange(count) + 0.5) / count, np.float32)
@@ -64,15 +64,15 @@ def target(reward: Tensor, discount: Tensor, next_quantiles: Tensor) -> Tensor:
 def quantile_loss(quantiles: Tensor, fractions: Tensor, targets: Tensor, kappa: float) -> Tensor:
     """``sum_i mean_j |tau_i - 1[u_ij < 0]| huber(u_ij) / kappa`` with ``u_ij = target_j - quantile_i``.
 
-    With kappa 0 it is what that tends to, the quantile regression loss: the error's absolute value in place of Huber's.
+    With kappa 0 it is the limit, the quantile regression loss: the error's absolute value in place of Huber's.
 
     Sources: algorithm 1 of the first paper; the division by kappa is the second's.
 
     Args:
         quantiles: float [B, N], predicted.
-        fractions: tau, float [N] or [B, N]: what they are quantiles of.
+        fractions: tau, float [N] or [B, N]: the fractions of these quantiles.
         targets: float [B, M], equally likely returns.
-        kappa: where errors begin to count linearly, at least 0, in units of returns.
+        kappa: error at which the loss becomes linear, at least 0, in units of returns.
 
     Returns:
         float [B].

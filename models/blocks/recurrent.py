@@ -1,4 +1,4 @@
-"""Networks with an LSTM between the body and the heads, and the sequences that they learn from."""
+"""Networks with an LSTM between body and heads, and the sequences that they learn from."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class RecurrentNetwork:
 
     Args:
         name: prefix of the names of the variables.
-        shape: of one input, without the axes of time and batch.
+        shape: shape of one input, without the axes of time and batch.
         heads: name to number of outputs.
-        params: which layers.
-        units: of the LSTM.
-        zeros: kernels start at zero, for a network that becomes a copy of another one.
+        params: parameters of the layers.
+        units: units of the LSTM.
+        zeros: whether kernels start at zero, for a network that becomes a copy of another.
         scale: factor of the initial kernels of the body.
         head_scale: factor of the initial kernels of the heads.
-        below: another network, whose layers up to the LSTM are this one's too.
+        below: another network, to share its layers up to the LSTM.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class RecurrentNetwork:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
+        """Trained variables in the order of creation."""
         heads = [variable for head in self._heads.values() for variable in head.trainable_variables]
         return [*self.body.trainable_variables, *self.lstm.variables, *heads]
 
     def __call__(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
-        """From inputs float32 [T, B, *shape] the outputs of the LSTM [T, B, units], and its last state."""
+        """Outputs of the LSTM [T, B, units], and its last state, for inputs float32 [T, B, *shape]."""
         return self.lstm(self._below(inputs), state)
 
     def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
-        """As a call, with the state after every timestep, [T, B, units]."""
+        """Outputs as from a call, and the state after every timestep, [T, B, units]."""
         return self.lstm.unrolled(self._below(inputs), state, begins)
 
     def _below(self, inputs: Tensor) -> Tensor:
@@ -87,14 +87,14 @@ class RecurrentNetwork:
         Burn-in brings the stored state up to date; no gradient flows into it (Kapturowski et al. 2019, section 3).
 
         Args:
-            inputs: float32 [burn_in + L + 1, B, *shape]; what follows the sequences included.
-            sequences: which they belong to.
+            inputs: float32 [burn_in + L + 1, B, *shape], the observation after the sequences included.
+            sequences: the sequences of these inputs.
         """
         state = sequences.state
         if sequences.burn_in:
             state = self.lstm.after(self._below(inputs[: sequences.burn_in]), state, sequences.labels["burn_in"])
             state = {name: tf.stop_gradient(value) for name, value in state.items()}
-        # What follows the end of an episode but for one observation is not looked at, so no timestep is left out.
+        # Beyond the end of an episode only one more output is used, so no timestep needs to be skipped.
         return self(inputs[sequences.burn_in :], state)[0]
 
     def heads(self, hidden: Tensor) -> dict[str, Tensor]:
@@ -103,7 +103,7 @@ class RecurrentNetwork:
 
 
 class Sequences:
-    """A batch of a SequenceMemory, as a recurrent model uses it: timesteps of burn-in, then L that are trained on.
+    """A batch of a SequenceMemory for a recurrent model: timesteps of burn-in, then L that are trained on.
 
     Args:
         features: observations [burn_in + L, B, ...], with the recurrent state [B, ...].
@@ -124,37 +124,37 @@ class Sequences:
         self.labels = labels
         self.observation, self.state = observation_and_state(features)
         self.burn_in = int(labels["burn_in"].shape[0]) if "burn_in" in labels else 0
-        """Timesteps before those that are trained on."""
+        """Timesteps before the trained ones."""
 
     def observations(self) -> Any:
-        """What was observed, in order, and once more after the last action: [burn_in + L + 1, B, ...]."""
+        """Observations in order, with the one after the last action: [burn_in + L + 1, B, ...]."""
         return _map(
             lambda now, following: tf.concat([now, following[-1:]], 0), self.observation, self["next_observation"]
         )
 
     def __getitem__(self, key: str) -> Any:
-        """What the labels have by this name, [L, B, ...]: without burn-in."""
+        """A label without burn-in, [L, B, ...]."""
         return _map(lambda values: values[self.burn_in :], self.labels[key])
 
     def mean(self, values: Tensor, weight: Tensor | float = 1.0) -> Tensor:
-        """The mean of values [L, B] times the weights [B] of their sequences, over timesteps that are no padding."""
+        """The mean of values [L, B] times the weights [B] of their sequences, without padding."""
         valid = self.labels["valid"]
         return tf.reduce_sum(valid * values * weight) / tf.reduce_sum(valid)
 
     def with_burn_in(self, td_error: Tensor) -> Tensor:
-        """TD errors [L, B] as the memory takes them, [burn_in + L, B]: 0 for burn-in and padding."""
+        """Pad TD errors [L, B] for the memory: [burn_in + L, B], 0 for burn-in and padding."""
         return tf.pad(self.labels["valid"] * td_error, [[self.burn_in, 0], [0, 0]])
 
 
 def observation_and_state(features: Any) -> tuple[Any, Any]:
-    """What a model is called with: the observation, and the recurrent state; None where it is to declare one."""
+    """Split a model's features into observation and recurrent state; the state is None where the model declares one."""
     if isinstance(features, Mapping) and isinstance(features.get("state"), Mapping):
         return features["observation"], dict(features["state"])
     return features, None
 
 
 def _map(function: Callable[..., Tensor], *trees: Any) -> Any:
-    """Apply a function to tensors, or to those of mappings with equal keys."""
+    """Apply a function to tensors, or to the tensors of mappings with equal keys."""
     if isinstance(trees[0], Mapping):
         return {key: function(*(tree[key] for tree in trees)) for key in trees[0]}
     return function(*trees)

@@ -1,9 +1,9 @@
-"""Advantages and returns of rollouts: how much better actions turned out than expected.
+"""Advantages and returns of rollouts.
 
 Shapes in comments: T timesteps of N environments. A rollout may end in the middle of episodes, and episodes may end
-anywhere in it. Termination is in ``discount``, which is 0 there, so nothing later counts. Truncation has its own
+anywhere in it. Termination shows in ``discount``, which is 0 there, so nothing later counts. Truncation has its own
 argument: the value of the final observation replaces the missing rewards (``discount`` is gamma), but the next row
-belongs to another episode. After the last row ``next_value`` replaces them in the same way.
+belongs to another episode. After the last row ``next_value`` replaces them, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tensor: TypeAlias = Any
 def gae(
     reward: Tensor, discount: Tensor, truncated: Tensor, value: Tensor, next_value: Tensor, lambda_: float
 ) -> Tensor:
-    """Generalized advantage estimates, ``A_t = delta_t + gamma lambda A_{t+1}`` up to where the episode ends.
+    """Generalized advantage estimates, ``A_t = delta_t + gamma lambda A_{t+1}`` up to the end of the episode.
 
     ``delta_t = r_t + discount_t V(s_{t+1}) - V(s_t)`` is the TD error. No gradient flows through the result.
 
@@ -44,7 +44,7 @@ def gae(
     _check_shapes(reward=reward, discount=discount, truncated=truncated, value=value, next_value=next_value)
     lambda_ = number("lambda_", lambda_, at_least=0, at_most=1)
     td_error = reward + discount * next_value - value  # [T, N]
-    kept = lambda_ * discount * (1.0 - truncated)  # [T, N], how much of what comes later counts
+    kept = lambda_ * discount * (1.0 - truncated)  # [T, N], the weight of later terms
     return tf.stop_gradient(_summed_backwards(td_error, kept))
 
 
@@ -59,32 +59,32 @@ def lambda_returns(
     Source: Sutton and Barto 2018, 2nd edition, sections 12.1 and 12.8.
 
     Args:
-        reward: this and the others are those of :func:`gae`.
-        discount: see there.
-        truncated: see there.
-        value: see there.
-        next_value: see there.
-        lambda_: see there.
+        reward: as for :func:`gae`.
+        discount: as for :func:`gae`.
+        truncated: as for :func:`gae`.
+        value: as for :func:`gae`.
+        next_value: as for :func:`gae`.
+        lambda_: as for :func:`gae`.
 
     Returns:
         float32 [T, N].
 
     Raises:
-        ValueError: as :func:`gae`.
+        ValueError: as for :func:`gae`.
     """
     return gae(reward, discount, truncated, value, next_value, lambda_) + tf.stop_gradient(value)
 
 
 def discounted_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor) -> Tensor:
-    """Discounted returns, ``G_t = r_t + gamma G_{t+1}`` up to where the episode ends.
+    """Discounted returns, ``G_t = r_t + gamma G_{t+1}`` up to the end of the episode.
 
     Source: Sutton and Barto 2018, 2nd edition, section 3.3.
 
     Args:
-        reward: this and the others are those of :func:`gae`.
-        discount: see there.
-        truncated: see there.
-        next_value: what the rest is worth where an episode was truncated, and after the last row; zeros leave it out.
+        reward: as for :func:`gae`.
+        discount: as for :func:`gae`.
+        truncated: as for :func:`gae`.
+        next_value: value of the rest where an episode was truncated, and after the last row; zeros omit it.
 
     Returns:
         float32 [T, N], through which no gradient flows.
@@ -105,10 +105,10 @@ def n_step_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_val
     Source: Sutton and Barto 2018, 2nd edition, section 7.1.
 
     Args:
-        reward: this and the others are those of :func:`gae`.
-        discount: see there.
-        truncated: see there.
-        next_value: see there.
+        reward: as for :func:`gae`.
+        discount: as for :func:`gae`.
+        truncated: as for :func:`gae`.
+        next_value: as for :func:`gae`.
         n_step: n, at least 1.
 
     Returns:
@@ -126,12 +126,12 @@ def n_step_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_val
 
 
 class VTrace(NamedTuple):
-    """What :func:`vtrace` returns, float32 [T, N] each; no gradient flows through it."""
+    """Result of :func:`vtrace`, float32 [T, N] each; no gradient flows through it."""
 
     target: Tensor
-    """v, what values should be."""
+    """v, the target of the values."""
     advantage: Tensor
-    """Of the actions taken, with their clipped ratios."""
+    """Advantages of the actions taken, with their clipped ratios."""
 
 
 def vtrace(
@@ -147,23 +147,23 @@ def vtrace(
     policy_rho_clip: float | None = 1.0,
     lambda_: float = 1.0,
 ) -> VTrace:
-    """V-trace: returns and advantages of a policy, from the actions of another one.
+    """V-trace: returns and advantages of a policy from another policy's actions.
 
     With ratios of 1 the targets are the lambda-returns of :func:`lambda_returns`.
 
     Source: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, equation 1, section 4.2 and remark 2 (lambda).
 
     Args:
-        log_ratio: float32 [T, N]; log-probability of the action by the policy that learns, less that by the one that
-            acted.
-        reward: this and the others are those of :func:`gae`.
-        discount: see there.
-        truncated: see there.
-        value: see there.
-        next_value: see there.
-        rho_clip: the highest ratio of a TD error, which decides what is learned: the value of a policy between both;
+        log_ratio: float32 [T, N]; log-probability of the action by the learning policy, minus that by the acting
+            policy.
+        reward: as for :func:`gae`.
+        discount: as for :func:`gae`.
+        truncated: as for :func:`gae`.
+        value: as for :func:`gae`.
+        next_value: as for :func:`gae`.
+        rho_clip: the highest ratio of a TD error; it decides whose value is learned, that of a policy between both.
             None does not clip.
-        c_clip: the highest ratio of what comes later, which decides how much of it counts.
+        c_clip: the highest ratio of later terms; it decides how much they count.
         policy_rho_clip: the highest ratio of an advantage.
         lambda_: in 0 .. 1: from one-step TD errors to returns.
 
@@ -189,8 +189,8 @@ def vtrace(
 def _summed_backwards(terms: Tensor, factors: Tensor) -> Tensor:
     """``x_t = terms_t + factors_t x_{t+1}``, 0 beyond the end, in log2(T) operations on whole arrays.
 
-    A loop over T would be a graph of T copies, or an op with a call per timestep. Here each round doubles the number
-    of later rows that a row sums up, and multiplies the factors in between. Nothing is divided, so factors may be 0.
+    A loop over T would be a graph of T copies, or an op with a call per timestep. Here each round doubles the number of
+    later rows in a row's sum, and multiplies the factors in between. Nothing is divided, so factors may be 0.
 
     Source: Kogge and Stone 1973, https://doi.org/10.1109/TC.1973.5009159.
     """
@@ -203,7 +203,7 @@ def _summed_backwards(terms: Tensor, factors: Tensor) -> Tensor:
 
 
 def _later(x: Tensor, rows: int) -> Tensor:
-    """Every row replaced by the one ``rows`` later; zeros at the end."""
+    """Shift: every row becomes the one ``rows`` later; zeros at the end."""
     return tf.pad(x[rows:], [[0, rows], [0, 0]])
 
 

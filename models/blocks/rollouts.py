@@ -21,7 +21,7 @@ def check_rollout(labels: Mapping[str, Any], algorithm: str) -> None:
     """Refuse batches that are not rollouts.
 
     Raises:
-        ArgumentError: rewards are not [T, N], or the batch has sequences that are padded.
+        ArgumentError: rewards are not [T, N], or the batch has padded sequences.
     """
     shape = labels["reward"].shape
     if shape.rank != 2 or "valid" in labels:
@@ -35,15 +35,15 @@ def check_rollout(labels: Mapping[str, Any], algorithm: str) -> None:
 
 
 def rows(tree: Any) -> Any:
-    """A tensor [T, N, ...], or a mapping of such, as [T * N, ...]."""
+    """Reshape a tensor [T, N, ...], or a mapping of tensors, to [T * N, ...]."""
     if isinstance(tree, Mapping):
         return {name: rows(part) for name, part in tree.items()}
-    tree = tf.cast(tree, tf.float32) if tree.dtype == tf.int8 else tree  # bits; LiteRT shapes and gathers no int8
+    tree = tf.cast(tree, tf.float32) if tree.dtype == tf.int8 else tree  # bits; LiteRT does not reshape or gather int8
     return tf.reshape(tree, [tree.shape[0] * tree.shape[1], *tree.shape[2:]])
 
 
 def normalized(values: Tensor) -> Tensor:
-    """Advantages [B] shifted and scaled to mean 0 and standard deviation 1; equal ones, but for rounding, become 0.
+    """Scale advantages [B] to mean 0 and standard deviation 1; if all are equal up to rounding, they become 0.
 
     Raises:
         ArgumentError: there is only one.
@@ -58,7 +58,7 @@ def normalized(values: Tensor) -> Tensor:
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """The share of the variance of returns [B] that values [B] explain: 1 if perfect; 0 for returns that are equal."""
+    """Share of the variance of returns [B] that values [B] explain: 1 if perfect; 0 if all returns are equal."""
     variance = tf.math.reduce_variance(returns)
     unexplained = tf.math.reduce_variance(returns - value)
     differ = varies(variance, tf.reduce_mean(tf.square(returns) + tf.square(value)))
@@ -75,18 +75,19 @@ def over_minibatches(
     together: int = 1,
     stop_above: tuple[str, float | None] = ("", None),
 ) -> dict[str, Tensor]:
-    """Passes over a rollout in random minibatches, with an update for each of them.
+    """Passes over a rollout in random minibatches, with an update for each.
 
     One pass over the whole rollout is one update, without a loop and without noise.
 
     Args:
         update: from some rows of the rollout to float scalars by name; assigns variables. It cannot create variables,
             since it runs inside a loop: build optimizers first.
-        rollout: name to rows [B, ...], or to a mapping of such.
-        names: of the scalars.
-        epochs: passes.
-        minibatch_size: rows of each update, which divide B; ``None`` means all.
-        together: rows that stay next to one another, and divide the minibatches: 0 to ``together - 1``, and so on.
+        rollout: name to rows [B, ...], or to a mapping of rows.
+        names: names of the scalars.
+        epochs: number of passes.
+        minibatch_size: rows of each update, a divisor of B; ``None`` means all.
+        together: number of consecutive rows that stay together, a divisor of the minibatch size: rows 0 to
+            ``together - 1``, and so on.
         stop_above: name of a scalar, and the value above which the update that returned it is the last; ``None``
             never stops.
 
@@ -94,7 +95,7 @@ def over_minibatches(
         the means of the scalars over the updates, and ``optimizer_steps``, the number of updates.
 
     Raises:
-        ArgumentError: the minibatches do not divide the rollout, or what stays together does not divide them.
+        ArgumentError: the minibatch size does not divide the rollout, or ``together`` does not divide it.
     """
     total_rows = tf.nest.flatten(rollout)[0].shape[0]
     size = total_rows if minibatch_size is None else minibatch_size
@@ -116,7 +117,7 @@ def over_minibatches(
     orders = tf.reshape(orders, [total, size])
 
     def step(i: Tensor) -> Mapping[str, Tensor]:
-        # Gather, not slice: LiteRT takes the size of a slice that begins at i as unknown and plans memory every time.
+        # Gather, not slice: for LiteRT a slice that begins at i has unknown size, so that it plans memory every time.
         return update(_gathered(rollout, tf.gather(orders, i)))
 
     means, steps = repeated(step, names, total, stop_above=stop_above)
@@ -135,8 +136,8 @@ def repeated(
     Args:
         step: from the number of the step, int32 scalar, to float scalars by name; assigns variables. It cannot create
             variables: build optimizers first.
-        names: of the scalars.
-        total: steps, at least 1.
+        names: names of the scalars.
+        total: number of steps, at least 1.
         stop_above: as for :func:`over_minibatches`.
 
     Returns:

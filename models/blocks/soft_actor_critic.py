@@ -1,6 +1,6 @@
-"""Soft actor-critic learning: what SAC and the algorithms over it share.
+"""Soft actor-critic learning: the common part of SAC and the algorithms based on it.
 
-Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905, which the numbers of equations refer to.
+Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905; numbers of equations are this paper's.
 
 Shapes in comments: B is the batch (of sequences: L * B timesteps), O the size of an encoded observation.
 """
@@ -39,7 +39,7 @@ Batch: TypeAlias = "Mapping[str, Any]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
-    """The parameters that they share. Actor, critics and temperature have an optimizer each."""
+    """Their shared parameters. Actor, critics and temperature have an optimizer each."""
 
     paper_update_frequency: ClassVar[int | None] = 1
 
@@ -57,12 +57,12 @@ def lowest(values: Sequence[Tensor], batch: Batch) -> Tensor:
 
 
 def one_step(batch: Batch, next_value: Tensor) -> Tensor:
-    """Returns [B] from the values [B] after the actions; equation 2. Those of n-step transitions are of n steps."""
+    """Returns [B] from the values [B] after the actions; equation 2. For n-step transitions, n-step returns."""
     return batch["reward"] + batch["discount"] * next_value
 
 
 def within_sequences(n_step: int, batch: Batch, next_value: Tensor) -> Tensor:
-    """Returns [L * B] over up to n timesteps of each of the ``sequences``, as far as they go."""
+    """Returns [L * B] over up to n timesteps within each of the ``sequences``."""
     found = batch["sequences"]
     reward, discount, truncated = found["reward"], found["discount"], found["truncated"]  # [L, B]
     return rows(n_step_returns(reward, discount, truncated, tf.reshape(next_value, reward.shape), n_step))
@@ -70,21 +70,21 @@ def within_sequences(n_step: int, batch: Batch, next_value: Tensor) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class SoftActorCritic:
-    """What learns, and its losses.
+    """The networks and their losses.
 
     Args:
         policy: the actor.
-        critics: trained.
+        critics: the trained critics.
         targets: follow the critics.
-        temperature: of the entropy.
-        params: how to learn.
-        target_value: from the values of next actions by each target critic, and the batch, to those that targets take.
-        policy_value: likewise from the values by each critic to those that the policy learns to raise.
-        returns: from the batch and the values after its actions, without gradients through it.
-        penalty: from the batch and each critic's values [B] of its actions, what their loss has besides, and further
+        temperature: weight of the entropy.
+        params: parameters of learning.
+        target_value: from each target critic's values of next actions, and the batch, to the values in the targets.
+        policy_value: from each critic's values, and the batch, to the values that the policy maximises.
+        returns: from the batch and the values after its actions to returns; no gradient flows through it.
+        penalty: from the batch and each critic's values [B] of its actions to a further term of their loss, and
             scalars.
-        sight: what policy and critics see. What is trained of it learns with the critics.
-        target_sight: what targets see.
+        sight: encoder for policy and critics; its variables are trained with the critics.
+        target_sight: encoder for the targets.
     """
 
     policy: SoftPolicy
@@ -104,8 +104,8 @@ class SoftActorCritic:
 
         Args:
             mode: EVAL or TRAIN.
-            batch: of :func:`transitions` or :func:`sequences`.
-            labels: with ``global_step`` and ``progress``.
+            batch: from :func:`transitions` or :func:`sequences`.
+            labels: have ``global_step`` and ``progress``.
 
         Raises:
             ArgumentError: the number of gradient steps does not divide the batch.
@@ -124,7 +124,7 @@ class SoftActorCritic:
         return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics={**metrics, "learning_rate": learning_rate})
 
     def optimizers(self, labels: Mapping[str, Any]) -> tuple[Tensor, list[Any]]:
-        """The learning rate, and optimizers of critics, policy and temperature."""
+        """The learning rate, and the optimizers of critics, policy and temperature."""
         learning_rate = learning_rate_at(self.params.learning_rate, labels)
         kind, epsilon = self.params.optimizer, self.params.optimizer_epsilon
         return learning_rate, [make_optimizer(kind, learning_rate, epsilon) for _ in range(3)]
@@ -150,16 +150,16 @@ class SoftActorCritic:
         return loss, tf.add_n(td_errors) / len(td_errors), scalars
 
     def train_critics(self, batch: Batch, step: Tensor, optimizer: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """The targets follow, and the critics learn once.
+        """Move the targets, and train the critics for one step.
 
         Args:
-            batch: of :func:`transitions` or :func:`sequences`.
+            batch: from :func:`transitions` or :func:`sequences`.
             step: gradient steps of the critics before this one, int64 scalar.
-            optimizer: of the critics.
+            optimizer: the critics' optimizer.
 
         Returns:
-            The mean TD error [B] of all critics, and scalars: ``critic_loss`` and those of :meth:`critic_loss`; where
-            gradients are clipped also ``critic_gradient_norm``.
+            The mean TD error [B] of all critics, and scalars: ``critic_loss`` and those of :meth:`critic_loss`; with
+            gradient clipping also ``critic_gradient_norm``.
         """
         rate, max_norm = self.params.target_update_rate, self.params.max_gradient_norm
         variables = [*self.sight.variables, *self.critics.variables]
@@ -171,10 +171,10 @@ class SoftActorCritic:
         return td_error, {**scalars, **({} if max_norm is None else {"critic_gradient_norm": norm})}
 
     def train_policy(self, batch: Batch, optimizer: Any, temperature_optimizer: Any) -> dict[str, Tensor]:
-        """The policy learns once from the critics as they are now, then the temperature follows.
+        """Train the policy for one step on the current critics, then the temperature.
 
         Returns:
-            the scalars ``actor_loss``, ``temperature`` (before the step), ``entropy`` and, where gradients are clipped,
+            the scalars ``actor_loss``, ``temperature`` (before the step), ``entropy`` and, with gradient clipping,
             ``actor_gradient_norm``.
         """
         temperature, max_norm, mask = self.temperature(), self.params.max_gradient_norm, batch.get("mask")
@@ -202,7 +202,7 @@ def transitions(
     """The batch of a ReplayMemory: observations [B, O], masks [B, A] (1: legal), ``SoftPolicy.batch``, the rest [B].
 
     Raises:
-        ArgumentError: it is not one of single transitions.
+        ArgumentError: the batch does not have single transitions.
     """
     check_transitions(labels, algorithm)
     batch = {
@@ -212,7 +212,7 @@ def transitions(
     }
     for name, observation in (("mask", features), ("next_mask", labels["next_observation"])):
         if (mask := observations.mask(observation)) is not None:
-            batch[name] = tf.cast(mask, tf.float32)  # LiteRT splits no bools
+            batch[name] = tf.cast(mask, tf.float32)  # LiteRT does not split bools
     return batch | {name: labels[name] for name in ("reward", "discount", "weight") if name in labels}
 
 
@@ -222,10 +222,10 @@ def sequences(
     """The batch of a SequenceMemory, as rows [L * B, ...] of all its timesteps after burn-in.
 
     It has the keys of :func:`transitions`, but ``sequences`` and ``observations`` [burn_in + L + 1, B, O] in place of
-    single observations. ``share`` [L * B] is what a row counts in a mean, 0 for padding, and part of ``weight``.
+    single observations. ``share`` [L * B] is a row's weight in means, 0 for padding, and a factor of ``weight``.
 
     Raises:
-        ArgumentError: it is not one of sequences.
+        ArgumentError: the batch does not have sequences.
     """
     found = Sequences(features, labels, algorithm)
     observed = rows(found.observations())
@@ -246,5 +246,5 @@ def sequences(
 
 
 def _mean(values: Tensor, batch: Batch) -> Tensor:
-    """Of values [B], without padding."""
+    """The mean of values [B], without padding."""
     return tf.reduce_mean(values * batch["share"] if "share" in batch else values)

@@ -1,9 +1,9 @@
-"""Policies of algorithms that maximise return and entropy, with the same interface for continuous and discrete actions.
+"""Policies of algorithms that maximise return and entropy, with one interface for continuous and discrete actions.
 
-What such an algorithm needs of a policy at a state s are the expectations, over its actions a, of some Q(s, a) and of
-log p(a|s). A squashed Gaussian takes one reparameterised sample for both, a categorical policy computes them exactly.
+Such an algorithm needs two expectations over a policy's actions a at a state s: of some Q(s, a), and of log p(a|s). A
+squashed Gaussian takes one reparameterised sample for both, a categorical policy computes them exactly.
 
-Shapes in comments: B is the batch, I the size of what a network sees, A the components of an action or the number of
+Shapes in comments: B is the batch, I the size of a network's input, A the components of an action or the number of
 Discrete ones.
 """
 
@@ -28,56 +28,56 @@ from .temperature import ENTROPY_SHARE
 
 Tensor: TypeAlias = Any
 Values: TypeAlias = Callable[[Any], Any]
-"""From actions, or None where all are valued, to what some critics say of them."""
+"""From actions, or None for all, to some critics' values."""
 
 
 class SoftPolicy(Protocol):
-    """A policy, and how critics take its actions."""
+    """A policy, and the form of its actions for critics."""
 
     variables: list[Any]
-    """What is trained, in the order of creation."""
+    """Trained variables in the order of creation."""
     action_size: int
-    """Numbers of an action that critics take beside an observation."""
+    """Size of an action as an input of critics, beside an observation."""
     critic_outputs: int | None
-    """Actions that critics value at once; None where they take an action."""
+    """Number of actions that critics value at once; None if an action is their input."""
 
     def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Those of PREDICT, for what is seen [B, I] and the mask of legal actions by its name, if there is one."""
+        """Predictions of PREDICT from inputs [B, I] and the mask of legal actions by name, if there is one."""
 
     def exploration(self) -> Exploration:
         """Draws from this policy."""
 
     def batch(self, action: Tensor) -> dict[str, Tensor]:
-        """``action`` as critics take it, from the environment's [B, ...], and the noise that expectations need."""
+        """``action`` in the critics' form, from the environment's [B, ...], and the noise that expectations need."""
 
     def expected(
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The expectations of values and of the log-probability over the policy's actions, float32 [B] each.
+        """Expectations of values and of the log-probability over the policy's actions, float32 [B] each.
 
         Args:
             seen: float32 [B, I].
-            values: of actions, float32 [B], or of all, [B, A].
-            noise: of :meth:`batch`; None if that made none.
-            mask: float32 [B, A], 1 for legal actions; None if all are.
+            values: values of actions, float32 [B], or of all actions, [B, A].
+            noise: from :meth:`batch`; None if that made none.
+            mask: float32 [B, A], 1 for legal actions; None if all are legal.
         """
 
     def taken(self, values: Values, action: Tensor) -> list[Tensor]:
-        """The values [B] of actions of :meth:`batch`, by each critic."""
+        """Each critic's values [B] of actions from :meth:`batch`."""
 
     def target_entropy(self, mask: Tensor | None) -> Tensor | float:
-        """A sensible entropy to keep, in nats: a number, or float32 [B] where the mask matters."""
+        """Default target entropy in nats: a number, or float32 [B] if it depends on the mask."""
 
 
 class SquashedPolicy:
-    """A Gaussian, squashed into the bounds of a Box.
+    """A Gaussian squashed into the bounds of a Box.
 
     Source: Haarnoja et al. 2018a, https://arxiv.org/abs/1801.01290, appendix C.
 
     Args:
-        actions: which.
-        inputs: size of what the network sees.
-        params: which layers.
+        actions: actions of the policy.
+        inputs: size of the network's input.
+        params: parameters of the layers.
     """
 
     critic_outputs: int | None = None
@@ -106,7 +106,7 @@ class SquashedPolicy:
     def expected(
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The value and the log-probability of one action, which both are differentiable in the policy."""
+        """Value and log-probability of one action, both differentiable in the policy."""
         action, log_prob = self._actions.sample(self.described(seen), noise)
         return values(action), log_prob
 
@@ -125,15 +125,15 @@ class SquashedPolicy:
 
 
 class StateDependentPolicy(SquashedPolicy):
-    """A squashed Gaussian that explores by gSDE: its standard deviation follows from the features of the mean.
+    """A squashed Gaussian that explores by gSDE: its standard deviation depends on the features of the mean.
 
     Source: Raffin, Kober and Stulp 2021, https://arxiv.org/abs/2005.05719, section 3.
 
     Args:
-        actions: which.
-        inputs: size of what the network sees.
-        params: which layers.
-        sde: how it explores.
+        actions: actions of the policy.
+        inputs: size of the network's input.
+        params: parameters of the layers.
+        sde: parameters of exploration.
     """
 
     _heads: ClassVar[tuple[str, ...]] = ("mean",)
@@ -160,20 +160,20 @@ class StateDependentPolicy(SquashedPolicy):
         return explorations.StateDependent(self._actions.space, self._resample_every, squashed=True)
 
     def described(self, seen: Tensor) -> dict[str, Tensor]:
-        """Mean and log standard deviation before squashing, over all functions that may be drawn."""
+        """Mean and log standard deviation before squashing, marginal over all noise functions."""
         features = self._network.hidden(seen)
         return {**self._network.heads(features), "log_std": marginal_log_std(features, self._log_std.value)}
 
 
 class SoftmaxPolicy:
-    """Probabilities of Discrete actions.
+    """A categorical policy over Discrete actions.
 
     Source: Christodoulou 2019, https://arxiv.org/abs/1910.07207.
 
     Args:
-        actions: which.
-        inputs: size of what the network sees.
-        params: which layers.
+        actions: actions of the policy.
+        inputs: size of the network's input.
+        params: parameters of the layers.
     """
 
     action_size = 0
@@ -209,23 +209,23 @@ class SoftmaxPolicy:
         return [tf.reduce_sum(q_values * action, axis=-1) for q_values in values(None)]
 
     def target_entropy(self, mask: Tensor | None) -> Tensor | float:
-        """A share of the entropy of a policy to which all legal actions are alike."""
+        """A share of the entropy of a uniform policy over the legal actions."""
         if mask is None:
             return ENTROPY_SHARE * math.log(self._actions.num_outputs)
         return ENTROPY_SHARE * tf.math.log(tf.maximum(tf.reduce_sum(mask, axis=-1), 1.0))
 
 
 def soft_policy(space: Any, inputs: int, params: DenseParams, algorithm: str) -> SoftPolicy:
-    """The policy for an action space.
+    """Make the policy for an action space.
 
     Args:
-        space: of actions.
-        inputs: size of what the network sees.
-        params: which layers; of algorithms that have gSDE, also how it explores.
+        space: an action space.
+        inputs: size of the network's input.
+        params: parameters of the layers; with gSDE also of exploration.
         algorithm: for error messages.
 
     Raises:
-        ArgumentError: there is none.
+        ArgumentError: there is no policy for the space.
     """
     sde = params if isinstance(params, StateDependentParams) and params.state_dependent_exploration else None
     match space:

@@ -28,7 +28,7 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 
     Args:
         mean: float [B, A], of the Gaussian.
-        log_std: float [B, A], likewise.
+        log_std: float [B, A], of the Gaussian.
         noise: float [B, A], standard normal.
 
     Returns:
@@ -41,7 +41,7 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 def log_prob(unsquashed: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
     """The log-density of ``tanh(unsquashed)``: the Gaussian's, less the log of the squashing's slope (equation 21).
 
-    It is computed from the noise, not from ``(unsquashed - mean) / std``, which loses precision where std is small.
+    Computed from the noise, not from ``(unsquashed - mean) / std``, which loses precision for a small std.
 
     Args:
         unsquashed: float [B, A], ``mean + exp(log_std) * noise``.
@@ -68,7 +68,7 @@ def log_slope(unsquashed: Tensor) -> Tensor:
 
 
 def unsquashed(action: Tensor) -> Tensor:
-    """The inverse of tanh, of actions in -1 .. 1; those nearer to a bound than 1e-6, or beyond, count as there.
+    """The inverse of tanh for actions in -1 .. 1, clipped to 1e-6 inside the bounds.
 
     Args:
         action: float, any shape.
@@ -81,7 +81,7 @@ def unsquashed(action: Tensor) -> Tensor:
 
 
 def to_units(squashed: Tensor, low: Array, high: Array) -> Tensor:
-    """From -1 .. 1 to ``low .. high``.
+    """Map -1 .. 1 to ``low .. high``.
 
     Args:
         squashed: float [B, A].
@@ -97,7 +97,7 @@ def to_units(squashed: Tensor, low: Array, high: Array) -> Tensor:
 def log_scale(low: Array, high: Array) -> float:
     """The log of the factor by which :func:`to_units` stretches volumes: ``sum(log((high - low) / 2))``.
 
-    A log-density in -1 .. 1 less this is the log-density of the action in the environment's units.
+    A log-density in -1 .. 1 minus this is the log-density in the environment's units.
 
     Args:
         low: lower bounds [A].
@@ -107,7 +107,7 @@ def log_scale(low: Array, high: Array) -> float:
 
 
 def from_units(action: Tensor, low: Array, high: Array) -> Tensor:
-    """From ``low .. high`` to -1 .. 1, the inverse of :func:`to_units`.
+    """Map ``low .. high`` to -1 .. 1, the inverse of :func:`to_units`.
 
     Args:
         action: float [B, A], in the environment's units.

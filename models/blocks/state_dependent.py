@@ -1,8 +1,8 @@
 """Generalised state-dependent exploration (gSDE): noise that is linear in features of the state.
 
 The noise in component d is ``sum_w z_w(s) sigma[w, d] epsilon[w, d]``, where z are the outputs of the policy's last
-hidden layer, sigma is learned and epsilon is a matrix of standard normal numbers that stays for many timesteps.
-``axonrl.explorations.StateDependent`` draws it; here is what it needs, and the distribution over all matrices.
+hidden layer, sigma is learned and epsilon is a matrix of standard normal numbers that is kept for many timesteps.
+``axonrl.explorations.StateDependent`` draws it; this module has its inputs, and the distribution over all matrices.
 
 Source: Raffin, Kober and Stulp 2021, https://arxiv.org/abs/2005.05719, section 3.
 
@@ -47,7 +47,7 @@ def make_log_std(features: int, components: int, initial: float) -> Any:
 
 
 def scaled_features(features: Tensor, log_std: Tensor) -> Tensor:
-    """What a matrix of standard normal numbers is multiplied by: ``z_w(s) sigma[w, d]``, float32 [B, W, D].
+    """Factors of the matrix of standard normal numbers: ``z_w(s) sigma[w, d]``, float32 [B, W, D].
 
     Args:
         features: z, float32 [B, W].

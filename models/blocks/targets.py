@@ -1,4 +1,4 @@
-"""Target networks: slowly moving copies, which keep the targets of learning stable."""
+"""Target networks: slowly moving copies that keep learning targets stable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_PERIOD: Final = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TargetParams(Params):
-    """How the target network follows: by period or by rate. Without either it is copied every 100 updates."""
+    """The parameters of target updates: by period or by rate. Without either, a copy every 100 updates."""
 
     target_update_period: int | None = param(
         None, f"updates between two copies; {DEFAULT_PERIOD} without `target_update_rate`", optional(whole(at_least=1))
@@ -44,7 +44,7 @@ class TargetParams(Params):
             object.__setattr__(self, "target_update_period", DEFAULT_PERIOD)
 
     def move_target(self, mode: str, online: Sequence[Any], target: Sequence[Any], labels: Mapping[str, Any]) -> None:
-        """In TRAIN, move a target network as :func:`update_target` does. Call it before the loss."""
+        """Call :func:`update_target` in TRAIN, and nothing otherwise. Call before the loss."""
         if mode == Modes.TRAIN:
             period, rate = self.target_update_period, self.target_update_rate
             update_target(online, target, labels["global_step"], period=period, rate=rate)
@@ -55,7 +55,7 @@ def update_target(
 ) -> None:
     """Move a target network. Call it at the beginning of an update, before the loss.
 
-    At ``step`` 0 the target becomes a copy, whatever its initial values. There is no conditional: a target that stays
+    At ``step`` 0 the target becomes a copy, whatever its initial values. There is no conditional: an unchanged target
     is assigned to itself.
 
     Sources: Mnih et al. 2015, https://doi.org/10.1038/nature14236 (copies); Lillicrap et al. 2016,
@@ -65,8 +65,8 @@ def update_target(
         online: Keras variables.
         target: Keras variables of the same shapes.
         step: ``global_step`` before the update, int64 scalar.
-        period: copy where it divides ``step``; for targets without a rate.
-        rate: share of the way to go towards the online network.
+        period: copy if it divides ``step``; for targets without a rate.
+        rate: share of the way towards the online network.
 
     Raises:
         ArgumentError: neither a period nor a rate, or both.
@@ -74,7 +74,7 @@ def update_target(
     if (period is None) == (rate is None):
         raise ArgumentError(f"update_target needs a period or a rate, got {period!r} and {rate!r}", "rate", rate)
     copies = tf.equal(step if period is None else step % period, 0)
-    share = tf.where(copies, 1.0, 0.0 if rate is None else rate)  # 1 and 0 leave what they multiply exact
+    share = tf.where(copies, 1.0, 0.0 if rate is None else rate)  # products with 1 and 0 are exact
     rest = 1.0 - share
     for ours, theirs in zip(online, target, strict=True):
         if rate is None and ours.shape.num_elements() >= LARGE:

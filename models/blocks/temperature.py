@@ -1,4 +1,4 @@
-"""The temperature of algorithms that maximise entropy: what a nat of it is worth, fixed or adapted to a target."""
+"""The temperature of algorithms that maximise entropy: the weight of the entropy, fixed or adapted to a target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tensor: TypeAlias = Any
 
 AUTO: Final = "auto"
 ENTROPY_SHARE: Final = 0.7
-"""Of the largest entropy of Discrete actions, the target of `auto`."""
+"""Target of `auto` for Discrete actions, as a share of their largest entropy."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class TemperatureParams(Params):
 
 
 class Temperature:
-    """How much entropy is worth, alpha: fixed, or the exponential of a variable.
+    """The weight of the entropy, alpha: fixed, or the exponential of a variable.
 
     Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905, section 5.
     """
@@ -49,11 +49,11 @@ class Temperature:
             self.variables = [keras.Variable(initial, name="log_temperature")]
 
     def __call__(self) -> Tensor:
-        """Its present value, float32 scalar."""
+        """The current value, float32 scalar."""
         return tf.exp(self.variables[0].value) if self._fixed is None else tf.constant(self._fixed, tf.float32)
 
     def follow(self, entropy: Tensor, target: Tensor | float, optimizer: Any) -> None:
-        """One step that makes it fall where there is more entropy than the target, both in nats; not if it is fixed."""
+        """One step: down if the entropy exceeds the target, both in nats, up if it is below; none if fixed."""
         for log_temperature in self.variables:
             # The gradient of log(alpha) * (entropy - target): equation 18 with log(alpha) in place of alpha.
             optimizer.apply([entropy - target], [log_temperature])

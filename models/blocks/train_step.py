@@ -1,4 +1,4 @@
-"""Learning: the loss from errors, a step of an optimizer, and the specs of EVAL and TRAIN."""
+"""Training step: the loss from errors, a step of an optimizer, and the specs of EVAL and TRAIN."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_transitions(labels: Mapping[str, Any], algorithm: str) -> None:
 
 
 def mean_error(error: Tensor, labels: Mapping[str, Any]) -> Tensor:
-    """The loss from errors [B]: their mean, each times the ``weight`` that a prioritized memory gives it."""
+    """The loss from errors [B]: their mean, weighted by ``weight`` if a prioritized memory gives it."""
     return tf.reduce_mean(error * labels["weight"] if "weight" in labels else error)
 
 
@@ -49,12 +49,12 @@ def parts(batch: Mapping[str, Tensor], updates: int) -> list[Mapping[str, Tensor
 
 
 def means(steps: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Of the scalars of gradient steps, by name."""
+    """Means of the scalars of gradient steps, by name."""
     return {name: tf.add_n([step[name] for step in steps]) / len(steps) for name in steps[0]}
 
 
 def stacked_parts(batch: Mapping[str, Tensor], updates: int) -> dict[str, Tensor]:
-    """Equal parts of a batch [updates * B, ...], one for each gradient step, as :func:`over_parts` takes them."""
+    """Equal parts of a batch [updates * B, ...], one for each gradient step, for :func:`over_parts`."""
     _check_divides(updates, batch)
     return {name: tf.reshape(value, [updates, -1, *value.shape[1:]]) for name, value in batch.items()}
 
@@ -64,16 +64,16 @@ def over_parts(
     parts: Mapping[str, Tensor],
     names: Sequence[str],
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Gradient steps on one part of a batch after another, in a loop: the program does not grow with their number.
+    """Gradient steps on the parts of a batch in a loop, so that the program does not grow with their number.
 
     Args:
         update: from a part, and its number as an int32 scalar, to its TD errors [B] and float scalars by name; assigns
             variables. It cannot create variables: build optimizers first.
         parts: name to [updates, ...], ``reward`` [updates, B] among them.
-        names: of the scalars.
+        names: names of the scalars.
 
     Returns:
-        The TD errors of all parts in their order, [updates * B], and the means of the scalars.
+        The TD errors of all parts in order, [updates * B], and the means of the scalars.
     """
     count = parts["reward"].shape[0]
 
@@ -115,11 +115,11 @@ def learning_spec(
     Args:
         mode: EVAL or TRAIN.
         loss: float scalar.
-        variables: Keras variables, what is trained.
+        variables: the trained Keras variables.
         labels: the batch, with ``global_step`` and ``progress``.
-        params: which optimizer.
+        params: parameters of the optimizer.
         td_error: float [B], for the priorities of the memory.
-        metrics: of TRAIN, name to float scalar.
+        metrics: metrics of TRAIN, name to float scalar.
     """
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=loss)

@@ -16,18 +16,18 @@ import tensorflow as tf
 Tensor: TypeAlias = Any
 
 _SMALL_RESIDUAL = 1e-5
-"""Share of the norm of the right-hand side below which a residual is rounding."""
+"""Share of the norm of the right-hand side below which a residual counts as rounding."""
 
 
 def flat(variables: Sequence[Any]) -> Tensor:
-    """The values of Keras variables, one after another, float32 [P]."""
+    """Concatenate the values of Keras variables, float32 [P]."""
     return tf.concat([tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in variables], axis=0)
 
 
 def with_weights(variables: Sequence[Any], weights: Tensor) -> AbstractContextManager[Any]:
-    """Within it layers compute with these weights [P] in place of their variables, which stay as they are.
+    """Make layers compute with these weights [P] instead of their variables, which do not change, in this context.
 
-    So what layers return is a function of one tensor, which loops and second derivatives can take.
+    Outputs of layers are then a function of one tensor, as loops and second derivatives need.
     """
     scope: AbstractContextManager[Any] = keras.StatelessScope(
         state_mapping=list(zip(variables, _shaped(weights, variables), strict=True))
@@ -49,7 +49,7 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, iter
     Args:
         product: from v to H v, float32 [P] both; H is symmetric and positive definite.
         target: float32 [P].
-        iterations: at most; it ends where nothing but rounding is left.
+        iterations: maximum; stops earlier when the residual is only rounding.
 
     Returns:
         float32 [P]; zeros where the target is zero or not finite.
@@ -73,16 +73,16 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, iter
 
 
 class Step(NamedTuple):
-    """What a line search found."""
+    """Result of a line search."""
 
     weights: Tensor
-    """float32 [P]; where it found nothing, those that it started from, bit for bit."""
+    """float32 [P]; the initial weights, bit for bit, if nothing was found."""
     fraction: Tensor
-    """Of the full step; 0 where it found nothing. This and the others are float32 scalars."""
+    """Fraction of the full step; 0 if nothing was found. This and the following are float32 scalars."""
     gain: Tensor
-    """By how much the objective grew."""
+    """Increase of the objective."""
     kl: Tensor
-    """Divergence from where it started."""
+    """Divergence from the start."""
 
 
 def line_search(
@@ -99,10 +99,10 @@ def line_search(
 
     Args:
         evaluate: from weights [P] to the objective's gain and the divergence from the start, float32 scalars.
-        weights: where it starts, float32 [P].
-        step: the full step, float32 [P]; where it is not finite, or zero, there is nothing to find.
-        max_kl: the largest divergence that is accepted.
-        steps: to try at most.
+        weights: the start, float32 [P].
+        step: the full step, float32 [P]; nothing is found if it is zero or not finite.
+        max_kl: the largest accepted divergence.
+        steps: maximum number of steps to try.
         shrink: in 0 .. 1.
         linear: try ``step``, ``(1 - shrink) * step``, ``(1 - 2 * shrink) * step``, ... instead, down to 0.
     """
@@ -129,7 +129,7 @@ def line_search(
 
 
 def _shaped(vector: Tensor, variables: Sequence[Any]) -> list[Tensor]:
-    """A vector [P] in the shapes of variables."""
+    """Split a vector [P] into the shapes of variables."""
     shapes = [tuple(variable.shape) for variable in variables]
     parts = tf.split(vector, [math.prod(shape) for shape in shapes])
     return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]

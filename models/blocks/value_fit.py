@@ -1,4 +1,4 @@
-"""A value that is fitted to returns by an optimizer of its own, while something else improves the policy."""
+"""Fit a value to returns with its own optimizer, apart from the policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValueFittingParams(AdvantageParams, PolicyParams):
-    """The parameters of algorithms with a value network of its own."""
+    """The parameters of algorithms with a separate value network."""
 
     epochs: int = param(10, "passes over a rollout in which the value is fitted to the returns", whole(at_least=1))
     minibatch_size: int | None = param(
@@ -36,9 +36,9 @@ def fit_value(
     """Fit the value to the returns of a rollout, by its mean squared error.
 
     Args:
-        network: with a value that shares nothing with the policy.
-        rollout: of :meth:`.actor_critic.ActorCritic.rollout`.
-        params: how.
+        network: networks whose value shares nothing with the policy.
+        rollout: from :meth:`.actor_critic.ActorCritic.rollout`.
+        params: parameters of the fit.
         learning_rate: float32 scalar.
 
     Returns:
@@ -62,5 +62,5 @@ def fit_value(
 
 
 def value_loss(network: ActorCritic, rows: Mapping[str, Any]) -> Tensor:
-    """The mean squared error of the values of some rows, float32 scalar."""
+    """Mean squared error of the values of some rows, float32 scalar."""
     return tf.reduce_mean(tf.square(network.evaluate(rows)[1] - rows["return"]))

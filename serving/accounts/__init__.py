@@ -1,4 +1,4 @@
-"""The database of a service: users, tokens, agents by name, audit."""
+"""Database of a service: users, tokens, agents by name, audit."""
 
 from .accounts import Accounts
 from .agents import AgentRows

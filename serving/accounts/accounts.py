@@ -1,4 +1,4 @@
-"""Users: their passwords, logins and quotas."""
+"""Users with passwords, logins and quotas."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .token_store import Tokens, find_user, new_id, revoke_all
 
 USER: Final = "user"
 REMOVING: Final = "removing"
-"""The status of an agent that is to be removed."""
+"""Status of an agent that is marked for removal."""
 
 
 class Accounts(Tokens):
-    """The users of a service and their tokens. May be used by several threads.
+    """The users of a service and their tokens. Thread-safe.
 
     Args:
-        database: an open one.
-        audit: where logins and changes are recorded, or the data folder; None for the table alone.
-        lifetimes: how long tokens are good for.
-        quotas: the service's own, for accounts without others.
-        limits: how often logins may be tried.
-        clock: tells the time, in UTC.
+        database: an open database.
+        audit: records logins and changes; or the data folder; None for the table alone.
+        lifetimes: validity of tokens.
+        quotas: the service's defaults, for accounts without their own.
+        limits: limits of login attempts.
+        clock: returns the time in UTC.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Accounts(Tokens):
         return user
 
     def set_password(self, name: str, password: str, *, by: By = SERVICE) -> None:
-        """Give a user another password, as an administrator: all logins end.
+        """Set a user's password, as an administrator; ends all logins.
 
         Raises:
             ArgumentError: the password is not acceptable.
@@ -87,7 +87,7 @@ class Accounts(Tokens):
             revoke_all(session, user, self._clock(), made=False)
 
     def disable_user(self, name: str, *, by: By = SERVICE) -> None:
-        """Refuse all logins of a user, and revoke all tokens. The agents stay as they are."""
+        """Refuse all logins of a user, and revoke all tokens. Agents are unchanged."""
         with self._audit.recorded("user.disable", by, name) as session:
             user = find_user(session, name, lock=True)
             user.disabled_at = user.disabled_at or self._clock()
@@ -105,7 +105,7 @@ class Accounts(Tokens):
             find_user(session, name, lock=True).role = role
 
     def remove_user(self, name: str, *, by: By = SERVICE) -> list[str]:
-        """Remove an account with its tokens, and mark its agents: whoever hosts them removes them.
+        """Remove an account with its tokens, and mark its agents for removal by their host.
 
         Returns:
             The ids of these agents.
@@ -134,13 +134,13 @@ class Accounts(Tokens):
             return find_user(session, name)
 
     def set_quota(self, name: str, quotas: Mapping[str, int | None], *, by: By = SERVICE) -> dict[str, int]:
-        """Give a user quotas of its own; None takes one back to the service's, and 0 is no limit.
+        """Set a user's own quotas; None resets one to the service's, 0 is no limit.
 
         Returns:
             All quotas of the user.
 
         Raises:
-            ArgumentError: there is no such quota, or its value is invalid.
+            ArgumentError: a quota is unknown, or its value is invalid.
             RefusedError: ``not_found``, ``database_unavailable``.
         """
         known = {key: names.quota(key, 0 if value is None else value) for key, value in quotas.items()}
@@ -173,7 +173,7 @@ class Accounts(Tokens):
             return self._login_token(session, self._still(session, name, known))
 
     def web_login(self, name: str, password: str, address: str, *, request_id: str = "") -> str:
-        """Log in on the web page: the value of a new cookie. Raises as :meth:`login` does."""
+        """Log in on the web page; returns a new cookie's value. Raises like :meth:`login`."""
         by = By(name, address, request_id)
         known = self._verified("web_login", by, name, password)
         with self._audit.recorded("web_login", by, name) as session:
@@ -187,14 +187,14 @@ class Accounts(Tokens):
     def change_password(
         self, user: str, current: str, new: str, *, keep: str | None = None, by: By | None = None
     ) -> None:
-        """Change one's own password: all other logins end.
+        """Change one's own password; ends all other logins.
 
         Args:
             user: the user's name.
-            current: the password until now.
-            new: the one from now on.
-            keep: the id of the token that was used, which stays.
-            by: from where.
+            current: the current password.
+            new: the new password.
+            keep: id of the token in use, which stays valid.
+            by: the caller.
 
         Raises:
             ArgumentError: the new password is not acceptable.
@@ -210,15 +210,15 @@ class Accounts(Tokens):
             revoke_all(session, row, self._clock(), made=False, keep=keep)
 
     def _verified(self, what: str, by: By, name: str, password: str, *, holder: bool = False) -> str:
-        """The hash that this password matched; it is renewed where its parameters are no longer those of now.
+        """The hash that this password matched, renewed if its parameters are outdated.
 
-        ``holder``: whoever gives it has a token of the account.
+        ``holder``: the caller has a token of the account.
         """
         key = name if names.is_name(name) else ""
         try:
             tried = self._limits.begin(key, by.address, holder=holder)
         except RefusedError as error:
-            if count := self._limited.due():  # not each of them: a flood must not fill the disk
+            if count := self._limited.due():  # not each refusal: a flood must not fill the disk
                 self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
             raise
         try:
@@ -226,10 +226,10 @@ class Accounts(Tokens):
             known = None if user is None else user.password_hash
             matches = self._passwords.matches(known, password)
         except RefusedError:
-            self._limits.undo(tried)  # nothing was compared: a database that is away shuts nobody out
+            self._limits.undo(tried)  # nothing was compared: an unavailable database must not lock anybody out
             raise
         if not matches or user is None or known is None or user.disabled_at is not None:
-            # A name that does not exist may be a password in the wrong place.
+            # An unknown name may be a password in the wrong field.
             who = By("unknown" if user is None else user.name, by.address, by.request_id)
             self._audit.write(what, who, who.who if user else "", "invalid_credentials")
             raise _invalid()
@@ -247,7 +247,7 @@ class Accounts(Tokens):
             return session.scalars(select(User).where(User.name == name)).one_or_none()
 
     def _still(self, session: Session, name: str, known: str) -> User:
-        """The user, if neither the password nor anything else has changed since it was compared."""
+        """The user, if neither the password nor the account has changed since the comparison."""
         user = session.scalars(select(User).where(User.name == name).with_for_update()).one_or_none()
         if user is None or user.disabled_at is not None or user.password_hash != known:
             raise _invalid()
@@ -255,7 +255,7 @@ class Accounts(Tokens):
 
 
 def marked(agent_id: str) -> dict[str, Any]:
-    """The columns of an agent that is to be removed: its name is free at once."""
+    """Columns that mark an agent for removal, and free its name at once."""
     return {"name": f"~{agent_id}", "status": REMOVING, "is_active": False}
 
 
@@ -275,7 +275,7 @@ def _invalid() -> RefusedError:
 
 
 class _Counter:
-    """Counts, and says how many at most once a second."""
+    """Counts, and reports the count at most once a second."""
 
     def __init__(self) -> None:
         self._lock, self._count, self._next = threading.Lock(), 0, 0.0

@@ -1,4 +1,4 @@
-"""The rows of agents. What an agent has learned is in its folder, not here."""
+"""Rows of agents. Learned state is in an agent's folder, not here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAILED: Final = "failed"
 
 @dataclasses.dataclass(frozen=True)
 class Lease:
-    """Who has an agent, since which epoch, and for how many seconds from now on that is sure."""
+    """Holder and epoch of an agent, and seconds until the lease expires."""
 
     home: str
     epoch: int
@@ -35,12 +35,12 @@ class Lease:
 
 
 class AgentRows:
-    """The agents of all users; owners are given by the id of the user.
+    """The agents of all users; owners are users' ids.
 
     Args:
-        database: an open one.
-        audit: where creations and removals are recorded; None for the table alone.
-        clock: tells the time, in UTC.
+        database: an open database.
+        audit: records creations and removals; None for the table alone.
+        clock: returns the time in UTC.
     """
 
     def __init__(self, database: Database, *, audit: Audit | None = None, clock: Clock = now) -> None:
@@ -62,14 +62,14 @@ class AgentRows:
         """Create a row with the status ``creating``.
 
         Args:
-            owner: the id of a user.
-            name: of the agent, for this user.
+            owner: a user's id.
+            name: the agent's name, unique for this user.
             model: ``"dqn"``, ...
             description: at most 2,000 characters.
             config: a JSON object.
-            is_active: may it act and learn?
+            is_active: whether it may act and learn.
             most: the owner's quota of agents; 0 is no limit.
-            by: who.
+            by: the caller.
 
         Raises:
             ArgumentError: an argument is invalid.
@@ -91,24 +91,24 @@ class AgentRows:
         return row
 
     def by_name(self, owner: str, name: str) -> Agent | None:
-        """An agent of a user; None where there is none. Anything may be asked for."""
+        """A user's agent by name; None if there is none. Accepts any text."""
         if not names.is_name(name):
             return None
         with self._database.reading() as session:
             return session.scalars(select(Agent).where(Agent.owner == owner, Agent.name == name)).one_or_none()
 
     def by_id(self, agent_id: str) -> Agent | None:
-        """An agent."""
+        """An agent by id; None if there is none."""
         with self._database.reading() as session:
             return session.get(Agent, agent_id)
 
     def of(
         self, owner: str, limit: int = 100, after: str | None = None, only: Collection[str] | None = None
     ) -> Sequence[Agent]:
-        """The agents of a user by name, those after a name for the next page; ``only`` those of some names.
+        """A user's agents, sorted by name; ``after``: last name of the previous page; ``only``: restrict to some names.
 
         Raises:
-            ArgumentError: ``after`` is no name.
+            ArgumentError: ``after`` is not a name.
         """
         query = select(Agent).where(Agent.owner == owner, Agent.status != REMOVING).order_by(Agent.name).limit(limit)
         if after is not None:
@@ -119,23 +119,23 @@ class AgentRows:
             return session.scalars(query).all()
 
     def all(self) -> Sequence[tuple[str, Agent]]:
-        """All agents that are not to be removed, each with its owner's name, in the order of both names."""
+        """All agents not marked for removal, with their owners' names, sorted by both names."""
         query = select(User.name, Agent).join(User, Agent.owner == User.id).where(Agent.status != REMOVING)
         with self._database.reading() as session:
             return [(row[0], row[1]) for row in session.execute(query.order_by(User.name, Agent.name))]
 
     def all_unfinished(self) -> Sequence[Agent]:
-        """Those whose creation or removal has begun: at its start a server finishes both; later, removals too."""
+        """Agents with an unfinished creation or removal: a server finishes both at its start, removals later, too."""
         query = select(Agent).where(Agent.status.in_([CREATING, REMOVING])).order_by(Agent.created_at)
         with self._database.reading() as session:
             return session.scalars(query).all()
 
     def count(self, owner: str) -> int:
-        """How many agents a user has."""
+        """Number of a user's agents."""
         return self.usage(owner)["agents"]
 
     def usage(self, owner: str) -> dict[str, int]:
-        """How many agents a user has, and how many bytes they use: ``{"agents": 2, "bytes": 12345}``."""
+        """Number of a user's agents, and the bytes that they use: ``{"agents": 2, "bytes": 12345}``."""
         with self._database.reading() as session:
             agents, size = session.execute(_usage(owner)).one()
         return {"agents": agents, "bytes": int(size)}
@@ -146,13 +146,13 @@ class AgentRows:
             return session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.status != REMOVING)).all()
 
     def set_status(self, agent_id: str, status: str, detail: str = "") -> bool:
-        """Set ``creating``, ``ready`` or ``failed``; False if it is gone, or to be removed."""
+        """Set ``creating``, ``ready`` or ``failed``; False if the agent is gone, or marked for removal."""
         known = checks.choice("status", status, [CREATING, READY, FAILED])
         reason = detail.replace("\0", "")[: names.MAX_DESCRIPTION].encode("utf-8", "replace").decode()
         return self._change(agent_id, {"status": known, "status_detail": reason})
 
     def set_config(self, agent_id: str, config: Mapping[str, Any]) -> bool:
-        """Note the hyperparameters that an agent has; False if it is gone, or to be removed."""
+        """Store an agent's hyperparameters; False if it is gone, or marked for removal."""
         return self._change(agent_id, {"config": dict(config)})
 
     def describe(
@@ -164,7 +164,7 @@ class AgentRows:
         learning: bool | None = None,
         by: By = SERVICE,
     ) -> Agent:
-        """Change what is given.
+        """Change the given fields.
 
         Raises:
             ArgumentError: the description is invalid.
@@ -183,7 +183,7 @@ class AgentRows:
         return row
 
     def mark_removed(self, agent_id: str, *, by: By = SERVICE) -> bool:
-        """Begin its removal: it is found no more, and its name is free. False if it was gone already."""
+        """Begin an agent's removal: hide it, and free its name. False if it was already gone."""
         with self._database.reading() as session:
             row = session.get(Agent, agent_id)
         if row is None or row.status == REMOVING:
@@ -193,15 +193,15 @@ class AgentRows:
             return session.execute(alive.values(**marked(agent_id)).returning(Agent.id)).first() is not None
 
     def remove(self, agent_id: str) -> None:
-        """Drop the row, after its folder has been removed."""
+        """Delete the row, after the folder was removed."""
         with self._database.writing() as session:
             session.execute(delete(Agent).where(Agent.id == agent_id))
 
     def note(self, seen: Mapping[str, tuple[dt.datetime | None, int | None]]) -> None:
-        """Note when agents were last asked for something, and their bytes. A server does it from time to time.
+        """Store the times of agents' last requests, and their bytes. A server does so periodically.
 
         Args:
-            seen: for each, by its id; what is None stays as it was noted before.
+            seen: both by agent id; None keeps the stored value.
         """
         if not seen:
             return
@@ -213,15 +213,15 @@ class AgentRows:
                     session.execute(update(Agent).where(Agent.id == agent_id).values(**values))
 
     def take(self, agent_id: str, home: str, seconds: float) -> Lease:
-        """Take an agent over for some time, if nobody else has it. The database's clock decides.
+        """Lease an agent, if nobody else has it. The database's clock decides.
 
         Args:
             agent_id: the agent.
-            home: who takes it: a name that no other process has.
-            seconds: for how long, from now on.
+            home: the lessee: a name that no other process has.
+            seconds: duration of the lease.
 
         Returns:
-            The lease; or that of its holder, if there is one.
+            The lease; or the current holder's, if there is one.
 
         Raises:
             RefusedError: ``not_found``, ``database_unavailable``.
@@ -243,7 +243,7 @@ class AgentRows:
             return Lease(row.home or "", row.epoch, (left - time).total_seconds())
 
     def renew(self, home: str, seconds: float) -> dict[str, int]:
-        """Prolong all leases of a home that have not run out, in one statement; returns ids and epochs."""
+        """Renew all unexpired leases of a home, in one statement; returns ids and epochs."""
         with self._database.writing() as session:
             time = self._time(session)
             query = update(Agent).where(Agent.home == home, Agent.lease_until > time)
@@ -252,7 +252,7 @@ class AgentRows:
             return {row[0]: row[1] for row in found}
 
     def release(self, home: str, agent_id: str | None = None, epoch: int | None = None) -> None:
-        """Give back a lease of a home, that of an epoch, or all."""
+        """Release one lease of a home, that of an epoch, or all."""
         query = update(Agent).where(Agent.home == home)
         if agent_id is not None:
             query = query.where(Agent.id == agent_id, Agent.epoch == epoch)
@@ -260,7 +260,7 @@ class AgentRows:
             session.execute(query.values(home=None, lease_until=None))
 
     def _time(self, session: Session) -> dt.datetime:
-        """The time as all servers have it: the database's own, where they are several."""
+        """The time common to all servers: the database's, if there are several."""
         if self._database.is_sqlite:
             return self._clock()
         time: dt.datetime = session.execute(select(func.clock_timestamp())).scalar_one()
@@ -273,7 +273,7 @@ class AgentRows:
 
 
 def split(path: str) -> tuple[str, str]:
-    """``USER/NAME`` of a command line.
+    """Split ``USER/NAME`` of a command line.
 
     Raises:
         ArgumentError: it has another form.

@@ -1,4 +1,4 @@
-"""Who did what: a table, and a file of JSON lines that is only appended to."""
+"""Audit log: a table, and an append-only file of JSON lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _logger: Final = logging.getLogger("axonrl.serving.audit")
 
 @dataclasses.dataclass(frozen=True)
 class By:
-    """Who does something, from where, and in which request."""
+    """The caller: name, address and request."""
 
     who: str = "service"
     address: str = ""
@@ -41,12 +41,12 @@ SERVICE: Final = By()
 
 
 class Audit:
-    """Writes and reads it.
+    """Writes and reads the audit log.
 
     Args:
-        database: where the table is.
+        database: database with the table.
         folder: the data folder, for the file; None for the table alone.
-        clock: tells the time, in UTC.
+        clock: returns the time in UTC.
     """
 
     def __init__(self, database: Database, folder: Path | None = None, *, clock: Clock = now) -> None:
@@ -55,14 +55,14 @@ class Audit:
 
     @contextlib.contextmanager
     def recorded(self, what: str, by: By, target: str = "", **detail: Any) -> Iterator[Session]:
-        """A writing transaction and its entry, in one: both are kept or neither. A refusal is an entry too."""
+        """A writing transaction together with its entry: both are kept or neither. A refusal is also an entry."""
         try:
             with self._database.writing() as session:
                 yield session
                 entry = self._entry(what, by, target, OK, detail)
                 session.add(entry)
         except RefusedError as error:
-            if error.code == UNAVAILABLE:  # asking it again would take as long again
+            if error.code == UNAVAILABLE:  # another attempt would take as long
                 self._append(self._entry(what, by, target, error.code, detail))
             else:
                 with contextlib.suppress(RefusedError):
@@ -71,12 +71,12 @@ class Audit:
         self._append(entry)
 
     def write(self, what: str, by: By = SERVICE, target: str = "", outcome: str = OK, **detail: Any) -> None:
-        """Write an entry about something that is not in this database. The file has it even where that is down.
+        """Write an entry about something outside this database. The file gets it even if the database is down.
 
         Args:
             what: ``"login"``, ``"state.read"``, ...
-            by: who.
-            target: the user, agent or token that it was done to.
+            by: the caller.
+            target: the user, agent or token concerned.
             outcome: ``"ok"``, or the code of a refusal.
             detail: JSON values; never a secret.
 
@@ -89,13 +89,13 @@ class Audit:
             session.add(entry)
 
     def entries(self, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
-        """The newest entries, the newest first; those before an entry's ``id`` for the next page."""
+        """The newest entries, newest first; ``before``: last ``id`` of the previous page."""
         query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit)
         with self._database.reading() as session:
             return session.scalars(query if before is None else query.where(AuditEntry.id < before)).all()
 
     def prune(self) -> None:
-        """Forget what is older than 400 days, here and in the file."""
+        """Delete entries older than 400 days, here and in the file."""
         oldest = self._clock() - KEPT
         with self._database.writing() as session:
             session.execute(delete(AuditEntry).where(AuditEntry.time < oldest))
@@ -108,7 +108,7 @@ class Audit:
                 temporary = self._path.with_name(f".{FILE}.tmp")
                 temporary.write_bytes(b"".join(kept))
                 temporary.chmod(0o600)
-                temporary.replace(self._path)  # those that wait for the old file's lock open the new one
+                temporary.replace(self._path)  # writers waiting for the old file's lock open the new one
 
     def _entry(self, what: str, by: By, target: str, outcome: str, detail: dict[str, Any]) -> AuditEntry:
         texts = {"who": by.who, "address": by.address, "what": what, "target": target, "request_id": by.request_id}
@@ -117,7 +117,7 @@ class Audit:
         return AuditEntry(time=self._clock(), outcome=outcome, detail=kept, **clean)
 
     def _append(self, entry: AuditEntry) -> None:
-        """What is in the table and cannot be written here has happened all the same: the log says so."""
+        """Append to the file. A failure is only logged, as the entry is in the table."""
         if self._path is None:
             return
         try:
@@ -136,19 +136,19 @@ def to_json(entry: AuditEntry) -> dict[str, Any]:
 
 
 def _clean(text: str) -> str:
-    """Text that every database takes, of one line: a request may have put anything into it."""
+    """Text of one line that every database accepts: it may come from a request."""
     printable = "".join(one if one.isprintable() else "?" for one in text[: _LONGEST + 1])
     return printable if len(printable) <= _LONGEST else f"{printable[: _LONGEST - 3]}..."
 
 
 @contextlib.contextmanager
 def _appending(path: Path) -> Iterator[BinaryIO]:
-    """The file, for one writer at a time: a server and commands write into it."""
+    """Open the file for one writer at a time: a server and commands write into it."""
     while True:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "ab") as file:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_at(descriptor, path):  # else it was replaced meanwhile
+            if _is_at(descriptor, path):  # otherwise it was replaced meanwhile
                 yield file
                 return
 

@@ -1,4 +1,4 @@
-"""Opening a service's data folder and its database, which know each other."""
+"""Open a service's data folder and its database, and check that they belong together."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def open_service(
         folder: the data folder.
         database: a URL or a path; None for ``service.db`` in the folder.
         migrate: whether to migrate an older schema; None: SQLite yes, PostgreSQL no. Never while a server runs.
-        serving: this process holds the folder (:func:`folder.holding`).
+        serving: whether this process holds the folder (:func:`folder.holding`).
         migrations: the folder of the migrations.
 
     Raises:
-        UnusableError: one of them cannot be used, or they do not belong together.
+        UnusableError: folder or database cannot be used, or they do not belong together.
     """
     prepared = folders.prepare(folder)
     where = database or prepared / folders.DATABASE
@@ -49,7 +49,7 @@ def open_service(
 
 
 def _bind(database: Database, folder: Path, where: str | Path, serving: bool) -> None:
-    """Compare identity.json with the installation; write what is new. The folder is written first."""
+    """Compare identity.json with the installation; write new ones, the folder's first."""
     known, inside = folders.identity(folder), _is_inside(folder, where)
     with database.writing() as session:
         row = session.scalars(select(Installation).with_for_update()).one_or_none()
@@ -75,7 +75,7 @@ def _bind(database: Database, folder: Path, where: str | Path, serving: bool) ->
 
 
 def _refuse_a_copy(database: Database, folder: Path, row: Installation) -> None:
-    """A folder that was copied, while a server hosts the first one's agents with the same database."""
+    """Refuse a copied folder while a server hosts the original's agents with the same database."""
     other = Path(row.folder)
     holder = folders.holder(other) if row.host == socket.gethostname() else None
     if holder is not None and holder.database == database.url and folders.identity(other) == row.id:
@@ -86,7 +86,7 @@ def _refuse_a_copy(database: Database, folder: Path, row: Installation) -> None:
 
 
 def _held(folder: Path, row: Installation) -> str:
-    """Who has the other folder, if that can be seen from here."""
+    """The holder of the other folder, if it is visible from here."""
     try:
         holder = folders.holder(folder) if row.host == socket.gethostname() else None
     except OSError:
@@ -100,5 +100,5 @@ def _is_inside(folder: Path, where: str | Path) -> bool:
 
 
 def described(folder: Path, database: str | None) -> str:
-    """The database's address without a password, as the holder of a folder is recorded with it."""
+    """The database's address without a password, for the record of a folder's holder."""
     return shown(address(database or folder.expanduser().absolute() / folders.DATABASE))

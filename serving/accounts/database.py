@@ -19,15 +19,15 @@ from .errors import UNAVAILABLE, RefusedError, UnusableError
 from .folder import space
 
 _WAIT: Final = 5
-"""Seconds that anything waits for a lock, a connection or a place in the pool."""
+"""Seconds to wait for a lock, a connection or a place in the pool."""
 _DRIVER: Final = "postgresql+psycopg"
 
 
 class Database:
-    """Sessions of one database whose schema is this version's.
+    """Sessions of one database with this version's schema.
 
     Args:
-        engine: what :meth:`open` made.
+        engine: engine from :meth:`open`.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -40,11 +40,11 @@ class Database:
 
         Args:
             where: a path, or ``sqlite:///PATH`` or ``postgresql://USER@HOST/NAME``.
-            migrate: whether to migrate an older schema; None: SQLite yes, after it was copied beside itself.
+            migrate: whether to migrate an older schema; None: only SQLite, after a copy of the file.
             migrations: the folder of the migrations.
 
         Raises:
-            UnusableError: no such database, an older schema that may not be migrated, or a newer one.
+            UnusableError: there is no such database, or its schema is newer, or older and may not be migrated.
         """
         url = address(where)
         is_sqlite = url.get_backend_name() == "sqlite"
@@ -70,7 +70,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Is it a file?"""
+        """Whether the database is SQLite."""
         return self._engine.dialect.name == "sqlite"
 
     @property
@@ -80,7 +80,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
-        """A transaction that reads. What was read may be used after it.
+        """A reading transaction. Objects may be used after it.
 
         Raises:
             RefusedError: ``database_unavailable``.
@@ -90,7 +90,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Session]:
-        """A transaction that is committed at the end, and undone if the body raises.
+        """A transaction that is committed at the end, and rolled back if the body raises.
 
         Raises:
             RefusedError: ``database_unavailable``; nothing has changed.
@@ -99,7 +99,7 @@ class Database:
             yield session
 
     def check(self) -> list[str]:
-        """What SQLite finds damaged in its file; nothing for another database, which looks after itself."""
+        """Damage that SQLite finds in its file; empty for another database."""
         if not self.is_sqlite:
             return []
         try:
@@ -110,13 +110,13 @@ class Database:
         return [what for what in found if what != "ok"]
 
     def copy(self, target: Path) -> None:
-        """Copy a SQLite database as it is at one instant, while others write to it.
+        """Copy a consistent snapshot of a SQLite database while others write to it.
 
         Args:
             target: a new file.
 
         Raises:
-            UnusableError: it cannot be read, or the copy not be written; there is none then.
+            UnusableError: it cannot be read, or the copy cannot be written; there is no copy then.
         """
         _copy(Path(str(self._engine.url.database)), target)
 
@@ -126,10 +126,10 @@ class Database:
 
 
 def address(where: str | Path) -> URL:
-    """The URL of a database, from a path too.
+    """The URL of a database, also from a path.
 
     Raises:
-        UnusableError: it is none of a kind that axonrl uses.
+        UnusableError: axonrl does not support this kind of database.
     """
     if isinstance(where, Path) or "://" not in where:
         return URL.create("sqlite", database=str(Path(where).expanduser().absolute()))
@@ -154,7 +154,7 @@ def shown(url: URL) -> str:
 
 def _sqlite(url: URL) -> Engine:
     path = Path(str(url.database))
-    try:  # SQLite would create it for all to read; what it keeps beside it gets the same mode
+    try:  # SQLite would create it readable by all; its side files get the same mode
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise UnusableError(f"Database {path} cannot be opened: {error.strerror}") from None
@@ -167,13 +167,13 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # the driver begins no transaction by itself: we do
+    connection.isolation_level = None  # transactions are begun explicitly
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Who will write takes the lock at once: one who has read first would be refused it instead of waiting."""
+    """Begin a transaction; a writer takes the lock at once, as after a read it would be refused instead of waiting."""
     connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
 
 
@@ -201,7 +201,7 @@ def _json(value: Any) -> str:
 
 
 def _copy(path: Path, target: Path) -> None:
-    """Copy a SQLite database, whole or not at all; the copy of an earlier attempt is replaced."""
+    """Copy a SQLite database atomically, replacing a copy of an earlier attempt."""
     temporary = target.with_name(f".{target.name}.tmp")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -237,6 +237,6 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What the driver said, in one line, without statements and their values."""
+    """The driver's message in one line, without statements and their values."""
     driver = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
     return " ".join(str(driver).split())[:500]

@@ -1,4 +1,4 @@
-"""What accounts refuse, and why a service's folder or database cannot be used."""
+"""Refusals of accounts, and errors of a service's folder or database."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ UNAVAILABLE: Final = "database_unavailable"
 
 
 class RefusedError(RuntimeError):
-    """A request is refused; nothing has changed. Values that are wrong in themselves are an ``ArgumentError`` instead.
+    """A request is refused; nothing has changed. Invalid values raise ``ArgumentError`` instead.
 
     Args:
         code: a code of the HTTP API: ``not_found``, ``name_taken``, ``quota_exceeded``, ``invalid_credentials``,
             ``rate_limited``, ``idempotency_key_reused``, ``unavailable`` or ``database_unavailable``.
         message: what is wrong, for people.
-        retry_after: whole seconds after which trying again makes sense, if it does.
+        retry_after: whole seconds after which to try again, if that makes sense.
     """
 
     def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
@@ -26,4 +26,4 @@ class RefusedError(RuntimeError):
 
 
 class UnusableError(RuntimeError):
-    """The data folder or the database cannot be used as it is; the message says what to do. Commands exit with 2."""
+    """The data folder or the database is unusable; the message says what to do. Commands exit with 2."""

@@ -1,4 +1,4 @@
-"""A service's data folder: who may read it, which server has it, and to which database it belongs."""
+"""A service's data folder: its permissions, its server and its database."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LOCK: Final = "lock"
 _LEAST_FREE: Final = 8 * 2**20
 _ASKING: Final = 0.1
 _PATIENCE: Final = 0.5
-"""Seconds for which a held lock is tried again: asking who holds it holds it for a moment."""
+"""Seconds for which a held lock is retried: a query of the holder holds it for a moment."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    """The process that has a data folder. Empty where its record cannot be read."""
+    """The process that holds a data folder. Empty if its record cannot be read."""
 
     pid: int | None = None
     host: str = ""
@@ -43,7 +43,7 @@ class Holder:
 
 
 def prepare(folder: Path) -> Path:
-    """Create the folder if it is missing, readable by nobody else. One with other things in it keeps its mode.
+    """Create the folder if it is missing, private to the user. A folder with other content keeps its mode.
 
     Raises:
         UnusableError: it cannot be created or used.
@@ -63,14 +63,14 @@ def prepare(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def named(folder: Path) -> Iterator[None]:
-    """What the operating system refuses is told with its path, and a database that is not available with the folder's.
+    """Translate errors of the operating system, with the path, and of the database, with the folder's path.
 
     Raises:
-        UnusableError: in the place of an OSError, or of ``database_unavailable``.
+        UnusableError: in place of an OSError, or of ``database_unavailable``.
     """
     try:
         yield
-    except ConnectionError:  # whoever reads the output has gone
+    except ConnectionError:  # the reader of the output is gone
         raise
     except RefusedError as error:
         if error.code != UNAVAILABLE:
@@ -82,7 +82,7 @@ def named(folder: Path) -> Iterator[None]:
 
 
 def space(path: Path) -> str:
-    """What a message says of the disk of a path, or of the folder that it is to be in: that it is full, if it is."""
+    """Part of a message about the disk of a path, or of its future folder: that it is full, if so."""
     there = next((one for one in (path, *path.parents) if one.is_dir()), path)
     with contextlib.suppress(OSError):
         return f": the disk of {there} is full" if is_full(there) else ""
@@ -90,26 +90,26 @@ def space(path: Path) -> str:
 
 
 def is_full(folder: Path) -> bool:
-    """Is so little left on the disk of a folder that nothing is to be expected to fit?
+    """Whether a folder's disk has practically no space left.
 
     Raises:
-        OSError: it cannot be told.
+        OSError: it is unknown.
     """
     return shutil.disk_usage(folder).free < _LEAST_FREE
 
 
 @contextlib.contextmanager
 def holding(folder: Path, what: str = "axonrl serve", database: str = "", *, shared: bool = False) -> Iterator[None]:
-    """Be the only one that hosts the agents of this folder while the context lasts; it ends with the process, too.
+    """Be the only host of this folder's agents in this context, which also ends with the process.
 
     Args:
         folder: a prepared data folder.
-        what: the command, for the message of those who come second.
-        database: its address, without a password.
-        shared: others that say so too may host agents of the folder at the same time.
+        what: the command, for the message of later processes.
+        database: the database's address, without a password.
+        shared: whether other shared hosts may host agents of the folder at the same time.
 
     Raises:
-        UnusableError: another process has it; names the process.
+        UnusableError: another process holds it; names the process.
     """
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -124,19 +124,19 @@ def holding(folder: Path, what: str = "axonrl serve", database: str = "", *, sha
         try:
             yield
         finally:
-            if not shared:  # else it may be another one's record
+            if not shared:  # otherwise it may be another server's record
                 os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
 
 def holder(folder: Path) -> Holder | None:
-    """A process that hosts this folder's agents now; None if there is none."""
+    """A process that currently hosts this folder's agents; None if there is none."""
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    try:  # shared with others that ask, then alone: so servers that share the folder are found too
+    try:  # first shared with other queries, then exclusive: this finds servers that share the folder, too
         free = all(_locked(descriptor, kind, _ASKING) for kind in (fcntl.LOCK_SH, fcntl.LOCK_EX))
         return None if free else _recorded(folder)
     finally:
@@ -164,7 +164,7 @@ def _recorded(folder: Path) -> Holder:
 
 @contextlib.contextmanager
 def setting_up(folder: Path) -> Iterator[None]:
-    """One process at a time looks at folder and database, creates and migrates: the others wait."""
+    """Let one process at a time inspect, create and migrate folder and database; others wait."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -205,7 +205,7 @@ def write_identity(folder: Path, installation: str) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that nobody else can read, and wait until it is on the disk."""
+    """Write a private file, and sync it to the disk."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -215,7 +215,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def remove_agent(folder: Path, agent_id: str) -> None:
-    """Remove an agent's folder. It is renamed first, so that it is there whole or not at all; none is no error."""
+    """Remove an agent's folder, renamed first, so that it is complete or gone; a missing one is no error."""
     agents = folder / AGENTS
     gone = agents / f".removed-{agent_id}"
     with contextlib.suppress(FileNotFoundError):

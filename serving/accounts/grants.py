@@ -1,4 +1,4 @@
-"""What a token allows, and how long it is good for."""
+"""Permissions and validity of tokens."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...core.errors import ArgumentError
 ADMIN: Final = "admin"
 SCOPES: Final = ("read", "act", "learn", "manage", "metrics", ADMIN)
 ORDINARY: Final = ("read", "act", "learn", "manage")
-"""Those that every account has. The metrics are the whole service's: an administrator gives them away."""
+"""Scopes of every account. ``metrics`` concerns the whole service: an administrator grants it."""
 LOGIN, MADE, WEB = "login", "made", "web"
 
 
 @dataclasses.dataclass(frozen=True)
 class Lifetimes:
-    """How long tokens are good for: section ``tokens`` of the configuration."""
+    """Validity of tokens: section ``tokens`` of the configuration."""
 
     login_idle_hours: float = 12
     login_days: float = 30
@@ -35,7 +35,7 @@ class Lifetimes:
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """What a token allows: all that is needed to check it without the database.
+    """Permissions of a token, with all that is needed to check it without the database.
 
     ``agents`` are names; None is all. It ends at ``expires_at``, or unused at ``idle_until``, whichever comes first.
     """
@@ -53,10 +53,10 @@ class Grant:
 
 
 def scopes_of(given: Iterable[str] | None, allowed: Iterable[str]) -> list[str]:
-    """The scopes of a new token, in the order of :data:`SCOPES`; None for all that every account has.
+    """Scopes of a new token, in the order of :data:`SCOPES`; None for all of every account.
 
     Raises:
-        ArgumentError: there are none, or one that is not allowed.
+        ArgumentError: there are none, or one is not allowed.
     """
     allowed = list(allowed)
     if given is None:

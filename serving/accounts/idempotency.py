@@ -1,4 +1,4 @@
-"""Answers that are given again when their request comes again: those that concern an account, not an agent's steps."""
+"""Idempotent requests of accounts: stored answers for repeated requests. Agents' steps have their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST: Final = 255
 
 
 class Remembered(NamedTuple):
-    """The first answer. ``status`` is None while there is none: it is under way, or a crash came between."""
+    """The first answer. ``status`` None: there is none yet, as the request is in progress or a crash interrupted it."""
 
     status: int | None
     body: bytes
@@ -28,28 +28,28 @@ class Idempotency:
     """The keys of all users.
 
     Args:
-        database: an open one.
-        clock: tells the time, in UTC.
+        database: an open database.
+        clock: returns the time in UTC.
     """
 
     def __init__(self, database: Database, *, clock: Clock = now) -> None:
         self._database, self._clock = database, clock
 
     def begin(self, user_id: str, key: str, digest: str) -> Remembered | None:
-        """Before a request is carried out.
+        """Register a request before it is carried out.
 
         Args:
-            user_id: whose.
+            user_id: the user's id.
             key: 1 to 255 printable ASCII characters.
-            digest: a hash of the method, the path and the body. Two words may follow it, a process and its own hash
-                of more than that, which are compared where both are of one process.
+            digest: a hash of the method, the path and the body. Two words may follow: a process, and its own hash of
+                more, compared if both come from one process.
 
         Returns:
-            None: it is new, and remembered from now on. Else what was answered to it.
+            None if it is new, and registered now; else its answer.
 
         Raises:
-            ArgumentError: the key is none.
-            RefusedError: ``idempotency_key_reused``: for another request; ``database_unavailable``.
+            ArgumentError: the key is invalid.
+            RefusedError: ``idempotency_key_reused`` for another request; ``database_unavailable``.
         """
         if not (0 < len(key) <= _LONGEST and key.isascii() and key.isprintable()):
             wanted = f"1 to {_LONGEST} printable ASCII characters"
@@ -68,25 +68,25 @@ class Idempotency:
         return None
 
     def finish(self, user_id: str, key: str, status: int, body: bytes) -> None:
-        """After it: remember the answer. A body with a secret, as a new token's, is not one to remember."""
+        """Store the answer. Never store a body with a secret, such as a new token's."""
         values = {"status": status, "body": body}
         with self._database.writing() as session:
             session.execute(update(IdempotencyKey).where(*_is(user_id, key)).values(**values))
 
     def forget(self, user_id: str, key: str) -> None:
-        """After a request that was refused: it may be made again."""
+        """Forget a refused request, which may be made again."""
         with self._database.writing() as session:
             session.execute(delete(IdempotencyKey).where(*_is(user_id, key)))
 
     def tidy(self) -> None:
-        """Forget what is older than 24 hours. A server does it from time to time."""
+        """Delete entries older than 24 hours. A server does so periodically."""
         with self._database.writing() as session:
             session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < self._clock() - KEPT))
 
     def _remembered(self, user_id: str, key: str, digest: str) -> Remembered | None:
         with self._database.reading() as session:
             row = session.get(IdempotencyKey, (user_id, key))
-        if row is None:  # forgotten between the two, or the user was removed
+        if row is None:  # deleted meanwhile, or the user was removed
             raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
         if not _is_same(row.digest, digest):
             raise RefusedError("idempotency_key_reused", "This Idempotency-Key was used for another request")
@@ -94,7 +94,7 @@ class Idempotency:
 
 
 def _is_same(known: str, given: str) -> bool:
-    """Are these digests of one request, as far as one can tell?"""
+    """Whether these may be digests of the same request."""
     (plain, *process), (other, *own) = known.split(), given.split()
     return plain == other and (process == own or process[:1] != own[:1])
 

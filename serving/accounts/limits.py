@@ -1,4 +1,4 @@
-"""How often logins may be tried. Kept in memory, by one server, and forgotten with it."""
+"""Limits of login attempts, in the memory of one server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import RefusedError
 
 
 class Limit(NamedTuple):
-    """The most within how many seconds, of what."""
+    """A maximum within some seconds, with the name of what it counts."""
 
     most: int
     seconds: float
@@ -29,19 +29,19 @@ PER_ACCOUNT: Final = Limit(
 _MOST_KEYS: Final = 100_000
 _Key = tuple[str, str, str]
 Try = tuple[_Key, ...]
-"""What a try counts as, while it may be of a wrong password."""
+"""Keys that an attempt counts for, while its password may be wrong."""
 
 
 class LoginLimits:
     """Counts wrong passwords by name and address, and by address; and logins by account.
 
-    Only an account's own logins count against it, so nobody can lock another's. A try counts as wrong until it has
-    succeeded: many at the same time are no way around. Wrong passwords from an address do not count against an account
-    that has logged in from there, but for those that were for it; and those of holders of its tokens, who want another
-    password, are counted apart from all others.
+    Only an account's own logins count against it, so nobody can lock another's. An attempt counts as wrong until it has
+    succeeded, so that concurrent attempts are no way around. Wrong passwords from an address do not count against an
+    account that has logged in from there, except those for it. Attempts by holders of its tokens, to change the
+    password, are counted separately.
 
     Args:
-        clock: seconds, which never go back.
+        clock: monotonic clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,15 +49,15 @@ class LoginLimits:
         self._times: dict[_Key, collections.deque[float]] = {}
 
     def begin(self, name: str, address: str, *, holder: bool = False) -> Try:
-        """A try begins.
+        """Begin an attempt.
 
         Args:
-            name: whose password.
-            address: who tries.
-            holder: whoever tries has one of the account's tokens.
+            name: the account's name.
+            address: the caller's address.
+            holder: whether the caller has one of the account's tokens.
 
         Raises:
-            RefusedError: ``rate_limited``; the try does not count.
+            RefusedError: ``rate_limited``; the attempt does not count.
         """
         where = network(address)
         with self._lock:
@@ -73,14 +73,14 @@ class LoginLimits:
         return tuple(keys)
 
     def undo(self, tried: Try) -> None:
-        """The try came to nothing: it does not count."""
+        """Uncount an attempt that was not completed."""
         with self._lock:
             for key in tried:
                 if times := self._times.get(key):
                     times.pop()
 
     def succeeded(self, tried: Try) -> None:
-        """It was the right password: the try was not wrong, but a login.
+        """Count an attempt with the right password as a login.
 
         Raises:
             RefusedError: ``rate_limited``: the account has logged in too often.
@@ -98,7 +98,7 @@ class LoginLimits:
         self._times.setdefault(key, collections.deque()).append(self._clock())
 
     def _wait(self, key: _Key, limit: Limit) -> float:
-        """Seconds until one more is allowed; 0 for now."""
+        """Seconds until one more is allowed; 0: now."""
         if len(self._times) > _MOST_KEYS:
             self._forget()
         times, now = self._times.get(key), self._clock()
@@ -110,7 +110,7 @@ class LoginLimits:
         return times[0] + limit.seconds - now if len(times) >= limit.most else 0.0
 
     def _forget(self) -> None:
-        """Drop what is too old to matter; if that is not enough, the oldest half."""
+        """Drop expired entries; if that is not enough, the oldest half."""
         oldest = self._clock() - PER_NAME_AND_ADDRESS.seconds
         kept = {key: times for key, times in self._times.items() if times and times[-1] > oldest}
         if len(kept) > _MOST_KEYS // 2:
@@ -120,7 +120,7 @@ class LoginLimits:
 
 
 def network(address: str) -> str:
-    """What counts as one address: for IPv6 the /64 that a single customer has."""
+    """The network that counts as one address: for IPv6 the /64 of a single customer."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

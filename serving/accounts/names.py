@@ -1,4 +1,4 @@
-"""Names and quotas: what they may be."""
+"""Checks of names and quotas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_DESCRIPTION: Final = 2000
 """Characters of an agent's description."""
 _MAX_LABEL: Final = 100
 _MAX_QUOTA: Final = 1 << 53
-"""Beyond it JSON numbers are no longer exact everywhere."""
+"""Largest quota: beyond it, JSON numbers are not exact everywhere."""
 
 QUOTAS: Final[Mapping[str, int]] = {
     "agents": 100,
@@ -24,20 +24,20 @@ QUOTAS: Final[Mapping[str, int]] = {
     "creations_per_minute": 10,
     "transfers_per_minute": 6,
 }
-"""What an account may have and do unless it was given another quota: agents and bytes in all, steps and state
-transfers of each agent, requests and creations of the account. 0 is no limit."""
+"""Default quotas of an account: agents and bytes in total, steps and state transfers per agent, requests and creations
+of the account. 0 is no limit."""
 
 
 def is_name(text: object) -> bool:
-    """Can this be the name of a user or an agent? Nothing else ever reaches the database or a path."""
+    """Whether this is a valid name of a user or an agent. Nothing else ever reaches the database or a path."""
     return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
 def name(argument: str, value: object) -> str:
-    """The name of a user or an agent.
+    """Check the name of a user or an agent.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: the name is invalid.
     """
     if not isinstance(value, str) or not is_name(value):
         wanted = "1 to 64 letters, digits, '.', '_' or '-', of which the first is a letter or a digit"
@@ -46,7 +46,7 @@ def name(argument: str, value: object) -> str:
 
 
 def text(argument: str, value: object, longest: int = MAX_DESCRIPTION) -> str:
-    """Text that every database stores: no null character, no half of a surrogate pair.
+    """Check text that every database can store: no null character, no lone surrogate.
 
     Raises:
         ArgumentError: it is something else, or longer.
@@ -60,7 +60,7 @@ def text(argument: str, value: object, longest: int = MAX_DESCRIPTION) -> str:
 
 
 def label(argument: str, value: object) -> str:
-    """The name of a token: text of one line that is not empty."""
+    """Check the name of a token: one line of text, not empty."""
     known = text(argument, value, _MAX_LABEL)
     if not known.strip() or not known.isprintable():
         raise ArgumentError(f"{argument} must be a line of text; got {checks.shortened(value)}", argument, value)
@@ -68,10 +68,10 @@ def label(argument: str, value: object) -> str:
 
 
 def quota(key: object, value: Any) -> int:
-    """A quota of an account.
+    """Check a quota of an account.
 
     Raises:
-        ArgumentError: there is none of this name, or its value is no integer of at least 0.
+        ArgumentError: the quota is unknown, or its value is not an integer of at least 0.
     """
     known = checks.choice("quota", key, QUOTAS)
     number = checks.integer(known, value, at_least=0)

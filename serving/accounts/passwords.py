@@ -1,4 +1,4 @@
-"""Passwords: which are accepted, and how they are kept (argon2id)."""
+"""Passwords: acceptance, and storage by argon2id."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ...core.errors import ArgumentError
 from .errors import RefusedError
 
 PARAMETERS: Final[dict[str, Any]] = {"memory_cost": 19 * 1024, "time_cost": 2, "parallelism": 1}
-"""Of argon2id, in KiB: OWASP's floor, 50 to 100 ms. Tests lower them; nothing else does."""
+"""Parameters of argon2id, in KiB: OWASP's minimum, 50 to 100 ms. Only tests lower them."""
 SHORTEST: Final = 12
 LONGEST: Final = 1024
 _AT_ONCE: Final = 2
 _PATIENCE: Final = 10.0
-"""Seconds that a login waits for its turn to be hashed."""
+"""Seconds that a login waits for its turn of hashing."""
 _turns: Final = threading.BoundedSemaphore(_AT_ONCE)
 
 
 def accept(name: str, password: object) -> str:
-    """The password of a user, if it may be one. It is taken as it is: any characters, spaces at its ends too.
+    """Check a user's new password. It is used unchanged: any characters, including spaces at its ends.
 
     Raises:
-        ArgumentError: it may not. The error never has the password.
+        ArgumentError: it is not acceptable. The error never contains the password.
     """
     if not isinstance(password, str) or not SHORTEST <= len(password) <= LONGEST:
         given = f"one of {len(password):,}" if isinstance(password, str) else type(password).__name__
@@ -46,24 +46,24 @@ def accept(name: str, password: object) -> str:
 
 @functools.cache
 def _common() -> frozenset[str]:
-    """The commonest passwords that are long enough, in lower case."""
+    """The most common passwords of sufficient length, in lower case."""
     text = Path(__file__).with_name("common_passwords.txt").read_text("utf-8")
     return frozenset(text.partition("\n\n")[2].splitlines())
 
 
 class Passwords:
-    """Hashes and compares, at most two at once in the whole process: each takes 19 MiB and a processor."""
+    """Hashes and compares passwords, at most two at once per process: each takes 19 MiB and a processor."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(**PARAMETERS)
 
     def hash(self, password: str) -> str:
-        """The argon2id hash of an accepted password, with a salt of its own."""
+        """The argon2id hash of an accepted password, with a new salt."""
         with _turn():
             return self._hasher.hash(password)
 
     def matches(self, known: str | None, password: str) -> bool:
-        """Is it the password? Without a hash, for a name that does not exist, it takes as long, and it is not."""
+        """Whether the password matches. Without a hash, for an unknown name, takes as long and returns False."""
         dummy = self._dummy  # made before the first comparison of either kind
         raw = _bytes(password) if len(password) <= LONGEST else None
         if raw is None:
@@ -76,7 +76,7 @@ class Passwords:
         return known is not None
 
     def is_outdated(self, known: str) -> bool:
-        """Was it hashed with other parameters than are used now?"""
+        """Whether a hash has outdated parameters."""
         return self._hasher.check_needs_rehash(known)
 
     @functools.cached_property

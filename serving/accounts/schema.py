@@ -1,4 +1,4 @@
-"""The schema of a database: creating it, and bringing that of an older version up to date."""
+"""The schema of a database: creation, and migration from older versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import UnusableError
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _VERSION_TABLE: Final = "axonrl_service_version"
-"""Not Alembic's usual one, which may be another program's in the same PostgreSQL database."""
+"""Table of the revision. Not Alembic's default, which another program may use in the same PostgreSQL database."""
 _ADVISORY_LOCK: Final = 0x61786F6E726C  # "axonrl"
 
 
@@ -26,15 +26,15 @@ def revision(engine: Engine) -> str | None:
 
 
 def head(migrations: Path = MIGRATIONS) -> str:
-    """The revision that this version of axonrl works with."""
+    """The revision of this version of axonrl."""
     return str(ScriptDirectory.from_config(_config(migrations)).get_current_head())
 
 
 def is_older(engine: Engine, migrations: Path = MIGRATIONS) -> bool:
-    """Must an existing schema be migrated?
+    """Whether an existing schema must be migrated.
 
     Raises:
-        UnusableError: it is of a newer version of axonrl.
+        UnusableError: it was written by a newer version of axonrl.
     """
     current = revision(engine)
     script = ScriptDirectory.from_config(_config(migrations))
@@ -48,7 +48,7 @@ def is_older(engine: Engine, migrations: Path = MIGRATIONS) -> bool:
 
 
 def upgrade(engine: Engine, migrations: Path = MIGRATIONS) -> None:
-    """Create the tables, or change them to those of this version: all of it or nothing."""
+    """Create the tables, or migrate them to this version, atomically."""
     config = _config(migrations)
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":

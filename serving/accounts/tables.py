@@ -1,4 +1,4 @@
-"""The tables. Nothing large is in them, and nothing that happens at every act or step."""
+"""The tables. They hold nothing large, and nothing written at every act or step."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ Clock: TypeAlias = Callable[[], dt.datetime]
 
 
 def now() -> dt.datetime:
-    """The time, in UTC."""
+    """The current time in UTC."""
     return dt.datetime.now(dt.timezone.utc)
 
 
 class UtcTime(TypeDecorator[dt.datetime]):
-    """A time in UTC, which says so also where the database keeps no zones."""
+    """A time with the zone UTC, even if the database stores no zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
-        """To the database."""
+        """Convert for the database."""
         return None if value is None else value.astimezone(dt.timezone.utc)
 
     def process_result_value(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
-        """From the database."""
+        """Convert from the database."""
         if value is None:
             return None
         return value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
 
 
 class Base(DeclarativeBase):
-    """What the tables have in common."""
+    """Base of the tables."""
 
     metadata = MetaData(
         naming_convention={
@@ -69,7 +69,7 @@ _USER: Final = "users.id"
 
 
 class User(Base):
-    """An account. Its quotas are only those that differ from the service's."""
+    """An account. Its quotas are only the ones that differ from the service's."""
 
     __tablename__ = "users"
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -82,7 +82,7 @@ class User(Base):
 
 
 class Token(Base):
-    """A bearer token: of a login, or made by the user. The token itself is not here, only its SHA-256."""
+    """A bearer token, from a login or made by the user. Only its SHA-256 is stored."""
 
     __tablename__ = "tokens"
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -95,7 +95,7 @@ class Token(Base):
     agents: Mapped[list[str] | None]  # names; None is all
     created_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
-    idle_until: Mapped[dt.datetime | None]  # of a login: moved on when it is used
+    idle_until: Mapped[dt.datetime | None]  # of a login: extended by use
     last_used: Mapped[dt.date | None]
     revoked_at: Mapped[dt.datetime | None]
     user: Mapped[User] = relationship(lazy="joined", innerjoin=True, viewonly=True)
@@ -116,9 +116,9 @@ class WebLogin(Base):
 
 
 class Agent(Base):
-    """An agent. Inside the service it is known by its id; names are for its owner.
+    """An agent. The service uses its id; names are for its owner.
 
-    One that is to be removed has no name that a user could give, so that the name is free at once.
+    An agent marked for removal gets a name that no user could give, so that its own is free at once.
     """
 
     __tablename__ = "agents"
@@ -133,7 +133,7 @@ class Agent(Base):
     learning: Mapped[bool]
     status: Mapped[str]  # "creating", "ready", "failed" or "removing"
     status_detail: Mapped[str]
-    home: Mapped[str | None]  # where it is loaded, since which epoch, and until when that is sure
+    home: Mapped[str | None]  # holder of the lease, with its epoch and its end
     epoch: Mapped[int]
     lease_until: Mapped[dt.datetime | None]
     created_at: Mapped[dt.datetime]
@@ -142,7 +142,7 @@ class Agent(Base):
 
 
 class IdempotencyKey(Base):
-    """An answer that is given again when its request comes again. Without a status: not answered yet."""
+    """The stored answer for a repeated request. Without a status: not answered yet."""
 
     __tablename__ = "idempotency"
     user_id: Mapped[str] = mapped_column(ForeignKey(_USER, ondelete="CASCADE"), primary_key=True)
@@ -154,7 +154,7 @@ class IdempotencyKey(Base):
 
 
 class AuditEntry(Base):
-    """What somebody did, or was refused."""
+    """An action, or a refusal."""
 
     __tablename__ = "audit"
     id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True)
@@ -169,7 +169,7 @@ class AuditEntry(Base):
 
 
 class Installation(Base):
-    """The one row that says to which data folder this database belongs."""
+    """The single row that names this database's data folder."""
 
     __tablename__ = "installation"
     id: Mapped[str] = mapped_column(primary_key=True)

@@ -1,4 +1,4 @@
-"""Tokens in the database: made, revoked, and read all at once by a server, which then checks them in memory."""
+"""Tokens in the database: created, revoked, and read all at once by a server, which checks them in memory."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _WAY_OUT: Final = (
     "programs that start often, make one token: axonrl service create-token"
 )
 _MOST_AGENTS: Final = 1000
-"""Of one token: a database takes only so many names in one query."""
+"""Maximum agents of one token: databases limit the names in one query."""
 _MOST_EXPIRED: Final = 10_000
-"""Of which a server knows that they were tokens: whoever makes many that end soon does not slow it down."""
+"""Maximum number of expired tokens that a server knows, so that many short-lived ones do not slow it down."""
 _AT_A_TIME: Final = 500
-"""Rows of one query."""
+"""Maximum rows of one query."""
 
 
 class Tokens:
     """The tokens of all users.
 
     Args:
-        database: an open one.
-        audit: where changes are recorded; None for the table alone.
-        lifetimes: how long tokens are good for.
-        quotas: the service's own, for accounts without others; those left out are the defaults.
-        clock: tells the time, in UTC.
+        database: an open database.
+        audit: records changes; None for the table alone.
+        lifetimes: validity of tokens.
+        quotas: the service's, for accounts without their own; missing ones have defaults.
+        clock: returns the time in UTC.
     """
 
     def __init__(
@@ -71,19 +71,19 @@ class Tokens:
         by: By = SERVICE,
         by_administrator: bool = False,
     ) -> tuple[str, Token]:
-        """Make a token.
+        """Create a token.
 
         Args:
-            user: whose.
-            name: what it is for, for people.
-            scopes: of :data:`SCOPES`; None for all that every account has.
-            agents: names of the agents that it is for, at most 1,000, which need not exist yet; None for all.
+            user: the user's name.
+            name: its purpose, for people.
+            scopes: some of :data:`SCOPES`; None for all of every account.
+            agents: names of at most 1,000 agents that it is for, which need not exist yet; None for all.
             expires_in: seconds, at most 365 days.
-            by: who makes it.
-            by_administrator: the user may be given ``metrics``.
+            by: the caller.
+            by_administrator: whether ``metrics`` may be granted.
 
         Returns:
-            The token, which is nowhere else, and its row.
+            The token, which is not stored, and its row.
 
         Raises:
             ArgumentError: an argument is invalid.
@@ -108,7 +108,7 @@ class Tokens:
         return text, self._token(row.id)
 
     def tokens(self, user: str | None = None) -> Sequence[Token]:
-        """The tokens of a user or of all, the newest first, revoked and expired ones too."""
+        """The tokens of a user or of all, newest first, including revoked and expired ones."""
         query = select(Token).order_by(Token.created_at.desc(), Token.id)
         with self._database.reading() as session:
             if user is not None:
@@ -116,12 +116,12 @@ class Tokens:
             return session.scalars(query).all()
 
     def revoke_token(self, token_id: str, *, user: str | None = None, by: By = SERVICE) -> None:
-        """Revoke a token or a login of the web page; once more does no harm.
+        """Revoke a token or a login of the web page; idempotent.
 
         Args:
-            token_id: its id, which a grant has too.
-            user: only if it is this user's.
-            by: who does it.
+            token_id: its id, as in a grant.
+            user: require that it is this user's.
+            by: the caller.
 
         Raises:
             RefusedError: ``not_found``, ``database_unavailable``.
@@ -130,7 +130,7 @@ class Tokens:
         with self._audit.recorded("token.revoke", by, shown) as session:
             row = (session.get(Token, shown) or session.get(WebLogin, shown)) if shown else None
             if row is None or (user is not None and row.user.name != user):
-                # What was given is not repeated: it may be a token in the place of its id.
+                # Do not repeat the argument: it may be a token instead of an id.
                 raise RefusedError("not_found", "There is no token with this id: see the list of tokens for theirs")
             if isinstance(row, Token):
                 row.revoked_at = row.revoked_at or self._clock()
@@ -138,7 +138,7 @@ class Tokens:
                 row.ended_at = row.ended_at or self._clock()
 
     def active_tokens(self) -> dict[str, Grant]:
-        """All tokens that are good now, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
+        """All valid tokens, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
         time, grants = self._clock(), {}
         good = (Token.revoked_at.is_(None), Token.expires_at > time, User.disabled_at.is_(None))
         idle = or_(Token.idle_until.is_(None), Token.idle_until > time)
@@ -154,9 +154,9 @@ class Tokens:
         return grants
 
     def expired_tokens(self) -> dict[str, str]:
-        """Tokens whose time is over, and that nobody has revoked: SHA-256 to kind, as long as the rows are there.
+        """Expired tokens that were not revoked: SHA-256 to kind, while the rows exist.
 
-        Of each table the newest 10,000.
+        The newest 10,000 of each table.
         """
         time = self._clock()
         over = (Token.revoked_at.is_(None), or_(Token.expires_at <= time, Token.idle_until <= time))
@@ -170,7 +170,7 @@ class Tokens:
             return kinds | dict.fromkeys(session.scalars(pages.limit(_MOST_EXPIRED)), WEB)
 
     def used(self, times: Mapping[str, dt.datetime]) -> None:
-        """Note when tokens were last used, by SHA-256: logins then go on. A server tells it every 4 seconds."""
+        """Store the times of tokens' last use, by SHA-256, which extends logins. A server does so every 4 seconds."""
         digests = list(times)
         for start in range(0, len(digests), _AT_A_TIME):
             some = digests[start : start + _AT_A_TIME]
@@ -187,7 +187,7 @@ class Tokens:
                             session.execute(update(type(row)).where(type(row).id == row.id).values(**values))
 
     def tidy(self) -> None:
-        """Forget logins that ended 30 days ago. A server does it once a day."""
+        """Delete logins that ended 30 days ago. A server does so once a day."""
         before = self._clock() - dt.timedelta(days=30)
         ended = or_(Token.revoked_at < before, Token.expires_at < before, Token.idle_until < before)
         with self._database.writing() as session:
@@ -214,7 +214,7 @@ class Tokens:
         return text, row
 
     def _login_token(self, session: Session, owner: User) -> str:
-        """A new login's token. One too many is refused: programs use the others."""
+        """A new login's token. One beyond the quota is refused: it must not replace another, which may be in use."""
         if len(self._alive(session, owner.id, LOGIN)) >= _MOST_LOGINS:
             raise RefusedError("quota_exceeded", f"{owner.name} has {_MOST_LOGINS:,} logins{_WAY_OUT}")
         scopes = SCOPES if owner.role == ADMIN else ORDINARY
@@ -225,7 +225,7 @@ class Tokens:
         return text
 
     def _alive(self, session: Session, user_id: str, kind: str) -> Sequence[str]:
-        """The ids of a user's tokens that have not ended."""
+        """Ids of a user's valid tokens."""
         time, good = self._clock(), (Token.user_id == user_id, Token.kind == kind, Token.revoked_at.is_(None))
         used = or_(Token.idle_until.is_(None), Token.idle_until > time)
         return session.scalars(select(Token.id).where(*good, Token.expires_at > time, used)).all()
@@ -246,7 +246,7 @@ class Tokens:
 
 
 def find_user(session: Session, name: str, *, lock: bool = False) -> User:
-    """A user by name; ``lock`` keeps others from changing it until the transaction ends.
+    """A user by name; ``lock`` prevents changes by others until the transaction ends.
 
     Raises:
         RefusedError: ``not_found``.
@@ -259,7 +259,7 @@ def find_user(session: Session, name: str, *, lock: bool = False) -> User:
 
 
 def revoke_all(session: Session, user: User, time: dt.datetime, *, made: bool, keep: str | None = None) -> None:
-    """Revoke a user's logins, and with ``made`` the other tokens too; all but the one with the id ``keep``."""
+    """Revoke a user's logins, and with ``made`` the other tokens, except the one with the id ``keep``."""
     query = update(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None))
     query = query if made else query.where(Token.kind == LOGIN)
     session.execute(query.where(Token.id != (keep or "")).values(revoked_at=time))
@@ -268,12 +268,12 @@ def revoke_all(session: Session, user: User, time: dt.datetime, *, made: bool, k
 
 
 def new_id() -> str:
-    """An id for a row: random, so that it says nothing about others."""
+    """A random id for a row, which reveals nothing about others."""
     return uuid.uuid4().hex
 
 
 def to_json(token: Token) -> dict[str, Any]:
-    """A token as a JSON value. Not the token itself, nor its hash."""
+    """A token's row as a JSON value, without the token or its hash."""
     times = {name: getattr(token, name) for name in ("created_at", "expires_at", "last_used", "revoked_at")}
     return {
         "id": token.id,
@@ -287,6 +287,6 @@ def to_json(token: Token) -> dict[str, Any]:
 
 
 def _moved_on(row: Token | WebLogin, time: dt.datetime, idle: dt.timedelta) -> dict[str, Any]:
-    """A later end of an idle login. Not for a twentieth of the time: that spares most writes."""
+    """Extend an idle login, unless by less than a twentieth of the time, which avoids most writes."""
     until = time + idle
     return {"idle_until": until} if row.idle_until is None or until - row.idle_until > idle / 20 else {}

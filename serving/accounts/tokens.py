@@ -1,4 +1,4 @@
-"""Tokens as text: how they are made, recognised and kept."""
+"""Tokens as text: creation, recognition and digest."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def checksum(text: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Can this be a token? What has another form or a wrong checksum was never one."""
+    """Whether this can be a token. A text with another form or a wrong checksum never was one."""
     return _FORM.fullmatch(text) is not None and checksum(text[:-_CHECKSUM]) == text[-_CHECKSUM:]
 
 
 def digest(text: str) -> str:
-    """What is kept of a token: its SHA-256, in hexadecimal. It has so many bits that a slow hash adds nothing."""
+    """SHA-256 of a token in hexadecimal, for storage. A token has so many bits that a slow hash would add nothing."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

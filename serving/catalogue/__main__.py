@@ -1,4 +1,4 @@
-"""Write the table of parameters anew: ``python -m axonrl.serving.catalogue``."""
+"""Regenerate the table of parameters: ``python -m axonrl.serving.catalogue``."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from .parameters import FILE
 
 
 def table() -> str:
-    """The parameters of every built-in algorithm, a line for each, as JSON."""
+    """The parameters of all built-in algorithms as JSON, one per line."""
     parts = []
     for name in sorted(BUILT_IN["model_fn"]):
         cls = params_of(name)

@@ -1,4 +1,4 @@
-"""From a model's name and a configuration, as a user sent them, to a recipe; and what can be sent, described."""
+"""Convert a user's model and configuration to a recipe; describe the possible configurations."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _OTHERS: Final = ("seed", "freshness")
 FRESHNESS: Final = ("strict", "relaxed")
 _MAX_KEYS: Final = 100
 _MAX_DEPTH_OF_SPACES: Final = 3 * sizes.MAX_DEPTH
-"""In JSON each space is an object, in a list, in a list of these."""
+"""Nesting in JSON: each space is an object, in a list, in a list of these."""
 _MAX_SEED: Final = 2**63 - 1
 
 Given = dict[str, tuple[str, Any]]
-"""Axonrl's name of a hyperparameter to the name that was used, and the value."""
+"""Axonrl's name of a hyperparameter to the name used, and the value."""
 
 
 def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
-    """Everything that an agent is made of.
+    """Make a complete recipe of an agent.
 
     Args:
-        model: a name of :data:`.hosted.MODELS`; case does not matter.
-        config: sizes and hyperparameters, in JSON values. What is missing has its default; a missing seed is drawn.
+        model: a name of :data:`.hosted.MODELS`, in any case.
+        config: sizes and hyperparameters, in JSON values. Missing ones have defaults; a missing seed is drawn.
 
     Raises:
-        ArgumentError: something is wrong with the entry ``argument``.
+        ArgumentError: the entry ``argument`` is invalid.
     """
     name = checked_model(model)
     _check_config(config)
@@ -46,7 +46,7 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
     action, acting = sizes.action(hosted.MODELS[name], name, config)
     given = _resolved(name, values)
     if acting["discrete"] and "box_policy" in hosted.hyperparameters(name):
-        given.setdefault("box_policy", ("box_policy", "gaussian"))  # what it is means nothing there
+        given.setdefault("box_policy", ("box_policy", "gaussian"))  # it has no meaning there
     found = _values(name, given)
     documented = hosted.documented(name)
     _check_together(found, documented)
@@ -117,7 +117,7 @@ def _described_others() -> list[dict[str, Any]]:
 
 
 def checked_model(model: Any) -> str:
-    """The name of a hosted model; ``ArgumentError`` if there is none, or why an algorithm of axonrl is not hosted."""
+    """Check the name of a hosted model; ``ArgumentError`` for others, with the reason for an algorithm of axonrl."""
     name = model.lower() if isinstance(model, str) else model
     if isinstance(name, str) and name in hosted.MODELS:
         return name
@@ -142,7 +142,7 @@ def _check_config(config: Any) -> None:
 
 
 def _resolved(model: str, values: Mapping[str, Any]) -> Given:
-    """Which hyperparameters are given, and how; ``ArgumentError`` for unknown ones, and for two names of one."""
+    """The hyperparameters given, with the names used; ``ArgumentError`` for unknown ones, and for two names of one."""
     spoken, given = hosted.spoken(model), Given()
     for key, value in values.items():
         if key not in spoken:
@@ -158,7 +158,7 @@ def _resolved(model: str, values: Mapping[str, Any]) -> Given:
 
 
 def _one_norm(given: Given) -> None:
-    """The two norms of actor and critic, which are one for the algorithm: each follows the other."""
+    """Set the norms of actor and critic, which are one parameter of the algorithm, from each other."""
     actor, critic = "max_gradient_norm", "critic_max_gradient_norm"
     for one, other in ((actor, critic), (critic, actor)):
         if one in given:
@@ -170,7 +170,7 @@ def _one_norm(given: Given) -> None:
 
 
 def _refuse_name(model: str, key: str, value: Any) -> None:
-    """Say what is wrong with a name that the model does not take; one update at a time, and the model, may be said."""
+    """Refuse a name that the model does not take, except one update at a time, and the model itself."""
     if key == "agent_model":
         if not isinstance(value, str) or value.lower() != model:
             raise ArgumentError(f"agent_model must be {model}, as model is, got {checks.shortened(value)}", key, value)
@@ -197,7 +197,7 @@ def _refuse_name(model: str, key: str, value: Any) -> None:
 
 
 def _values(model: str, given: Given) -> dict[str, Any]:
-    """Every hyperparameter of a model by axonrl's name, with its value."""
+    """All hyperparameters of a model by axonrl's names, with values."""
     found: dict[str, Any] = {}
     for own, one in hosted.hyperparameters(model).items():
         name, value = given.get(own, (own, one.default))
@@ -214,7 +214,7 @@ def _values(model: str, given: Given) -> dict[str, Any]:
 
 
 def _sampler(name: str, value: Any) -> dict[str, Any]:
-    """A sampler's settings, complete."""
+    """Complete settings of a sampler."""
     try:
         made = description.arguments_of(ReplayMemory(1, 1, sampler=value))
     except ArgumentError as error:
@@ -226,7 +226,7 @@ def _sampler(name: str, value: Any) -> dict[str, Any]:
 
 
 def _check_together(found: Mapping[str, Any], documented: Mapping[str, str]) -> None:
-    """Refuse values that do not fit together; what only a model knows is refused when it is built."""
+    """Refuse inconsistent values; checks that only a model can make happen when it is built."""
 
     def refuse(own: str, must: str) -> None:
         name = documented[own]
@@ -251,10 +251,10 @@ def _seed(value: Any) -> int:
 
 
 def _split(model: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The memory and the params of the algorithm."""
+    """Split hyperparameters into memory and params of the algorithm."""
     own = parameters.of(model)
     kind = hosted.MODELS[model].memory
     settings = ("size", "discount", *(("batch_size", "n_step", "sampler") if kind == hosted.REPLAY else ()))
     memory = {"kind": kind, **{name: found[name] for name in settings}}
-    taken = {"n_step"} if kind == hosted.REPLAY else set()  # SAC's own is for sequences
+    taken = {"n_step"} if kind == hosted.REPLAY else set()  # SAC's own n_step is for sequences
     return memory, {name: value for name, value in found.items() if name in own and name not in taken}

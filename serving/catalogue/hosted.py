@@ -1,4 +1,4 @@
-"""Which algorithms a service hosts, under which names their hyperparameters are taken, and with which defaults."""
+"""Hosted algorithms, with the names and defaults of their hyperparameters."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True)
 class Hosted:
-    """How an algorithm is hosted.
+    """Hosting of an algorithm.
 
     Args:
         memory: the kind of its memory.
-        actions: which it can take: ``discrete``, ``continuous``.
-        noise: what ``act(noise=)`` means for each of these.
-        documented: the original's name of a hyperparameter to axonrl's. These are the names that a configuration has;
-            all other hyperparameters have axonrl's.
-        defaults: by axonrl's names, where they are others than those of the algorithm.
+        actions: supported actions: ``discrete``, ``continuous``.
+        noise: meaning of ``act(noise=)`` for each of these.
+        documented: the original's name of a hyperparameter to axonrl's. A configuration uses these names, and axonrl's
+            for all others.
+        defaults: defaults that differ from the algorithm's, by axonrl's names.
     """
 
     memory: str
@@ -50,7 +50,7 @@ _OFF_POLICY: Final = {
 _ONE_RATE: Final = {"hidden_layers": "hidden", "lr": "learning_rate", "max_grad_norm": "max_gradient_norm"}
 _VALUES: Final = {**_ONE_RATE, **_OFF_POLICY, "using_double_q": "double"}
 _SQUASHED: Final = {"box_policy": "squashed"}
-"""Bounds are 0 .. 1 mostly, where a Gaussian of standard deviation 1 would be clipped nearly always."""
+"""Bounds are mostly 0 .. 1, where a Gaussian of standard deviation 1 would nearly always be clipped."""
 _RAINBOW_SAMPLER: Final = {
     **{"kind": "prioritized", "alpha": 0.5, "epsilon": 1e-6},
     "beta": {"kind": "linear", "start": 0.4, "stop": 1.0, "duration": 100_000},
@@ -106,7 +106,7 @@ SUPPORTED: Final[Mapping[str, Hosted]] = {
         },
     ),
 }
-"""The original's models, in the order in which its documentation has them."""
+"""The original's models, in the order of its documentation."""
 
 OTHERS: Final[Mapping[str, Hosted]] = {
     "a2c": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80, **_SQUASHED}),
@@ -122,7 +122,7 @@ OTHERS: Final[Mapping[str, Hosted]] = {
     "trpo": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024, **_SQUASHED}),
     "vpg": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024, **_SQUASHED}),
 }
-"""Other algorithms that are hosted."""
+"""Other hosted algorithms."""
 
 MODELS: Final[Mapping[str, Hosted]] = {**SUPPORTED, **OTHERS}
 
@@ -132,7 +132,7 @@ NOT_HOSTED: Final[Mapping[str, str]] = {
     "cql_sac": "it learns from recorded data, without acting: use axonrl run, or sac",
     "r2d2": "it is recurrent, and needs a state for each environment, which hosted agents do not keep: use dqn",
 }
-"""Algorithms of axonrl that are refused, and why."""
+"""Refused algorithms of axonrl, with the reasons."""
 
 _PER_ENVIRONMENT: Final = "needs a state for each environment, which hosted agents do not keep"
 _DEMONSTRATIONS: Final = "needs a memory of demonstrations, which hosted agents do not have"
@@ -147,7 +147,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "margin": _DEMONSTRATIONS,
     "n_step_weight": _DEMONSTRATIONS,
 }
-"""Parameters that are refused, and why; and of others some values."""
+"""Refused parameters, or values of parameters, with the reasons."""
 LEFT_OUT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "exploration": {"ornstein_uhlenbeck": _PER_ENVIRONMENT, "random_decay": _PER_ENVIRONMENT},
     "box_policy": {"state_dependent": _PER_ENVIRONMENT},
@@ -160,14 +160,14 @@ NOT_YET: Final[Mapping[str, str]] = {
     "betas": "the optimizer's moments have the usual rates",
     "_number_updates": "actor and critic learn equally often",
 }
-"""Endings of hyperparameters of the original that no model has here, and why."""
+"""Suffixes of the original's hyperparameters that no model has here, with the reasons."""
 
 _MOST: Final[Mapping[str, int]] = {
     **{"minibatch_size": MAX_BATCH, "epochs": 100, "updates": 64, "critics": 32, "subset": 32, "samples": 64},
     **dict.fromkeys(("atoms", "quantiles", "target_quantiles", "policy_quantiles", "cosines"), 1024),
     **{"cg_iterations": 100, "line_search_steps": 100, "policy_delay": 1_000_000},
 }
-"""The largest integers: each of these makes a program larger, or an update longer."""
+"""Maximum of integers that enlarge a program or lengthen an update."""
 
 
 def _memory_settings(hosted: Hosted) -> list[Parameter]:
@@ -192,7 +192,7 @@ def _memory_settings(hosted: Hosted) -> list[Parameter]:
 
 @functools.cache
 def hyperparameters(model: str) -> Mapping[str, Parameter]:
-    """All hyperparameters of a hosted model, by axonrl's names, with the defaults that a hosted agent has."""
+    """All hyperparameters of a hosted model, by axonrl's names, with a hosted agent's defaults."""
     hosted = MODELS[model]
     own = {name: one for name, one in parameters.of(model).items() if name not in LEFT_OUT}
     found = {**own, **{one.name: one for one in _memory_settings(hosted)}}
@@ -216,17 +216,17 @@ def _hosted(one: Parameter, defaults: Mapping[str, Any]) -> Parameter:
 
 
 def documented(model: str) -> Mapping[str, str]:
-    """Axonrl's name of each hyperparameter to the name that a configuration has."""
+    """Axonrl's name of each hyperparameter to its name in a configuration."""
     names = {own: name for name, own in MODELS[model].documented.items()}
     return {name: names.get(name, name) for name in hyperparameters(model)}
 
 
 def spoken(model: str) -> Mapping[str, str]:
-    """Every name under which a hyperparameter of a model is taken, to axonrl's."""
+    """Every accepted name of a model's hyperparameters to axonrl's."""
     found, hosted = hyperparameters(model), MODELS[model]
     if hosted.documented:
         return {**{name: name for name in found if name not in hosted.documented}, **hosted.documented}
-    # Of the other models the original's names are taken too, where they mean the same.
+    # Other models accept the original's names, too, where they mean the same.
     common = {**_VALUES, "rollout_length": "size"} if hosted.memory == BATCH_MEMORY else _VALUES
     also = {name: own for name, own in common.items() if own in found}
     if hosted.memory == BATCH_MEMORY:

@@ -1,4 +1,4 @@
-"""What an agent will need, estimated from its specs before anything is made."""
+"""Estimate an agent's memory use from its specs, before anything is created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...estimators.batch_layout import transition_specs
 from . import hosted, sizes
 
 MAX_BYTES: Final = 512 * 2**20
-"""Of an agent: its transitions when the memory is full, and its variables."""
+"""Maximum of an agent: transitions of a full memory, and variables."""
 _FLOAT: Final = 4
 _SCALAR: Final = ArraySpec((), np.float32)
 
@@ -34,7 +34,7 @@ def check(
     """Refuse an agent that is too large.
 
     Raises:
-        ArgumentError: its memory or its network is; ``argument`` is the one to lower.
+        ArgumentError: its memory or its network is too large; ``argument`` is the value to lower.
     """
     network = _FLOAT * variables(model, params, observation, action)
     if network > MAX_BYTES:
@@ -50,7 +50,7 @@ def check(
 
 
 def transitions(memory: Mapping[str, Any], observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> int:
-    """Bytes of a memory that is full."""
+    """Bytes of a full memory."""
     arguments = dict(memory)
     kind = arguments.pop("kind")
     recorded = {"log_prob": _SCALAR, "value": _SCALAR} if kind == hosted.BATCH_MEMORY else {}
@@ -61,7 +61,7 @@ def transitions(memory: Mapping[str, Any], observation: gymnasium.Space[Any], ac
 def variables(
     model: str, params: Mapping[str, Any], observation: gymnasium.Space[Any], action: gymnasium.Space[Any]
 ) -> int:
-    """About how many numbers a model's variables have, with targets and an optimizer's two moments of each."""
+    """Approximate count of numbers in a model's variables, with targets and the optimizer's two moments of each."""
     width = math.prod(action.shape or ()) if isinstance(action, Box) else sizes.inputs(action)
     outputs = width * max(params.get(name, 1) for name in ("atoms", "quantiles"))
     is_critic_of_both = isinstance(action, Box) and hosted.MODELS[model].memory == hosted.REPLAY

@@ -1,6 +1,6 @@
 """The parameters of axonrl's algorithms, without TensorFlow: a table made from their dataclasses, and its checks.
 
-``python -m axonrl.serving.catalogue`` writes the table anew; a test fails where it is out of date.
+``python -m axonrl.serving.catalogue`` regenerates the table; a test fails if it is outdated.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ...core.errors import ArgumentError
 
 FILE: Final = Path(__file__).with_name("parameters.json")
 MOST: Final = 2**31 - 1
-"""Of any integer without a limit of its own."""
+"""Maximum of integers without their own limit."""
 MAX_LAYERS: Final = 4
 MAX_UNITS: Final = 1024
 _MAX_BOUNDARIES: Final = 100
-"""Of a piecewise schedule: each is an op of the program."""
+"""Maximum boundaries of a piecewise schedule: each is an op of the program."""
 
 Form = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One parameter: its name, its default in JSON values, what it means, and the form of its check."""
+    """One parameter: name, default in JSON values, meaning, and form of its check."""
 
     name: str
     default: Any
@@ -39,7 +39,7 @@ class Parameter:
 
 @functools.cache
 def of(algorithm: str) -> Mapping[str, Parameter]:
-    """The parameters of an algorithm by name, as its dataclass in ``models/`` declares them."""
+    """The parameters of an algorithm by name, from its dataclass in ``models/``."""
     return {row["name"]: Parameter(**row) for row in _table()[algorithm]}
 
 
@@ -50,15 +50,15 @@ def _table() -> Mapping[str, Any]:
 
 
 def converted(form: Form, name: str, value: Any) -> Any:
-    """A value in its final form, of JSON values.
+    """Convert a value to its final JSON form.
 
     Args:
-        form: of the check, as ``models/blocks/params.py`` writes it; ``at_most`` may be added to integers.
-        name: of the argument, for messages.
-        value: what was given.
+        form: form of the check, from ``models/blocks/params.py``; ``at_most`` may be added to integers.
+        name: the argument's name, for messages.
+        value: the value given.
 
     Raises:
-        ArgumentError: it is not allowed.
+        ArgumentError: the value is not allowed.
     """
     return _CONVERTERS[form["kind"]](form, name, value)
 
@@ -72,7 +72,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def allowed(form: Form) -> str:
-    """What a form allows, in words."""
+    """Description of the allowed values."""
     kind = form["kind"]
     if kind in _WORDS:
         return _WORDS[kind]
@@ -108,7 +108,7 @@ def _text(form: Form, name: str, value: Any) -> str:
 
 
 def _sizes(form: Form, name: str, value: Any) -> list[int]:
-    """A list of sizes; also as text, ``"64, 64"``, since the original's hyperparameters are numbers and strings."""
+    """A list of sizes; also as a string, ``"64, 64"``, as the original's hyperparameters are numbers and strings."""
     given = value
     if isinstance(value, str):
         value = [int(part) if part.isdecimal() else part for part in _parts(value)]

@@ -1,4 +1,4 @@
-"""Recipe: everything that an agent is made of, complete, in JSON values."""
+"""Recipe: the complete definition of an agent, in JSON values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PACKAGES: Final = ("axonrl", "tensorflow", "keras", "ai-edge-litert")
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What an agent is made of; nothing is left to defaults, which a later version may change."""
+    """Definition of an agent, independent of defaults, which a later version may change."""
 
     model: str
-    """Its name, lower case."""
+    """The model's name, lower case."""
     config: dict[str, Any]
-    """Sizes and every hyperparameter with its value, as a user sees them."""
+    """Sizes and every hyperparameter with its value, in the user's form."""
     model_fn: str
-    """By its name in the registry."""
+    """Its name in the registry."""
     params: dict[str, Any]
     memory: dict[str, Any]
     """``kind``, and the arguments of a memory of this kind."""
@@ -36,34 +36,34 @@ class Recipe:
     update_frequency: int
     observation: dict[str, Any]
     action: dict[str, Any]
-    """Spaces, as ``environments.spaces.to_json`` gives them."""
+    """Spaces in the form of ``environments.spaces.to_json``."""
     noise: str
-    """What a level of noise means: ``epsilon``, ``gaussian``, or nothing where actions are ``drawn``."""
+    """Meaning of a noise level: ``epsilon``, ``gaussian``, or none where actions are ``drawn``."""
     gathers: bool
-    """Are the steps of several environments to be stored in runs of one environment each?"""
+    """Whether steps of several environments are stored in unrolls of one environment each."""
 
     @property
     def seed(self) -> int:
-        """Of initial weights and generators."""
+        """Seed of initial weights and generators."""
         return int(self.config["seed"])
 
     @property
     def digest(self) -> str:
-        """Names its compiled program: :attr:`family`, and a hash of all that this depends on.
+        """Name of its compiled program: :attr:`family`, and a hash of all that the program depends on.
 
-        That is not the seed or a replay's size.
+        It does not depend on the seed or a replay's size.
         """
         return f"{self.family}-{_sha256(self._parts(self.params))[:40]}"
 
     @property
     def family(self) -> str:
-        """The same for recipes that differ only in numbers among the params: a program may leave some of these open."""
+        """Equal for recipes that differ only in numbers of the params, some of which may be inputs of the program."""
         return _sha256(self._parts(free_params.family(self.params)))[:24]
 
     def _parts(self, params: Mapping[str, Any]) -> dict[str, Any]:
         batch = {
             "kind": self.memory["kind"],
-            "size": self.memory.get("batch_size", self.memory["size"]),  # a rollout is a batch as a whole
+            "size": self.memory.get("batch_size", self.memory["size"]),  # a rollout is a batch
             "sampler": self.memory.get("sampler", {}).get("kind"),
         }
         return {
@@ -76,19 +76,19 @@ class Recipe:
         }
 
     def with_seed(self, seed: int) -> Recipe:
-        """The same with another seed."""
+        """This recipe with another seed."""
         return dataclasses.replace(self, config={**self.config, "seed": seed})
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as JSON values."""
+        """The recipe as JSON values."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Recipe:
-        """What :meth:`to_json` returned, exactly, whatever the catalogue has now.
+        """The exact inverse of :meth:`to_json`, independent of the current catalogue.
 
         Raises:
-            ArgumentError: it is something else.
+            ArgumentError: ``value`` is something else.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         if not isinstance(value, Mapping) or set(value) != set(names):

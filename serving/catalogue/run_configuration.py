@@ -1,4 +1,4 @@
-"""From a run that axonrl trained back to the configuration of a hosted agent that goes on with it."""
+"""Convert a run trained by axonrl to the configuration of a hosted agent that continues it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from . import hosted, parameters
 from .configurations import checked_model
 
 _ELSEWHERE: Final = ("kind", "path")
-"""What a memory's record has that is no setting of a hosted one: where it keeps its transitions does not matter."""
+"""Entries of a memory's record that are not settings of a hosted one, such as the place of its transitions."""
 
 
 def config_of(record: RunRecord, first_update: int | None, update_frequency: int | None) -> dict[str, Any]:
     """The configuration with which :func:`.recipe` makes the same agent.
 
     Args:
-        record: of a run with one environment.
-        first_update: as of ``Agent.train``; None where a rollout says when updates are due.
-        update_frequency: likewise.
+        record: record of a run with one environment.
+        first_update: as for ``Agent.train``; None if a rollout determines when updates are due.
+        update_frequency: as for ``Agent.train``; None if a rollout determines when updates are due.
 
     Raises:
-        ArgumentError: it cannot be hosted; says why.
+            ArgumentError: the run cannot be hosted; says why.
     """
     model = checked_model(record.model_fn)
     if record.num_envs != 1:
@@ -50,7 +50,7 @@ def config_of(record: RunRecord, first_update: int | None, update_frequency: int
 
 
 def _params(model: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Every hosted parameter of the algorithm, with the value that the run had."""
+    """Every hosted parameter of the algorithm, with the run's value."""
     own = parameters.of(model)
     if unknown := sorted(set(recorded) - set(own)):
         raise ArgumentError(f"{model} of this version has no params {', '.join(unknown)}", unknown[0])
@@ -58,7 +58,7 @@ def _params(model: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
     for name, reason in hosted.LEFT_OUT.items():
         if name in found and found[name] != own[name].default:
             raise ArgumentError(f"{name}={found[name]!r} cannot be hosted: it {reason}", name, found[name])
-    if found.get("target_update_period") is not None:  # the two are alternatives, and this one is first
+    if found.get("target_update_period") is not None:  # the two are alternatives, and this one has precedence
         found.pop("target_update_rate", None)
     taken = {"n_step"} if hosted.MODELS[model].memory == hosted.REPLAY else set()
     names = set(own) - set(hosted.LEFT_OUT) - taken
@@ -83,7 +83,7 @@ def _memory(model: str, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _observation(space: Space[Any]) -> dict[str, Any]:
-    """Bounds of floats are left out: networks do not know them."""
+    """Entry of an observation space; bounds of floats are omitted, as networks do not use them."""
     if isinstance(space, Box) and space.dtype == np.float32 and space.shape:
         return {"state_size": space.shape[0] if len(space.shape) == 1 else list(space.shape)}
     return {"observation_space": spaces.to_json(space)}

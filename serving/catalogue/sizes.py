@@ -1,4 +1,4 @@
-"""Sizes of states and actions, or a described observation space, as Gymnasium spaces. Nothing of it is trusted."""
+"""Untrusted sizes of states and actions, or a described observation space, as Gymnasium spaces."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...environments import spaces
 from .hosted import Hosted
 
 MAX_NUMBERS: Final = 100_000
-"""In an observation, as a network receives it."""
+"""Maximum numbers in an encoded observation."""
 MAX_ACTIONS: Final = 1024
 MAX_DEPTH: Final = 8
-"""Of nested values in JSON."""
+"""Maximum nesting of JSON values."""
 MAX_PARTS: Final = 64
-"""Plain spaces within a Dict or a Tuple: each is an input of the program."""
+"""Maximum plain spaces within a Dict or a Tuple: each is an input of the program."""
 _MAX_AXES: Final = 8
 _LARGEST: Final = 1e30
-"""Of bounds: float32 holds their differences."""
+"""Maximum of bounds: float32 holds their differences."""
 _DTYPES: Final = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
 _FLOATS: Final = ("float16", "float32", "float64")
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
@@ -39,7 +39,7 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
 
 
 def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
-    """How deep lists and mappings are nested in each other; ``most + 1`` for all that is deeper."""
+    """Nesting depth of lists and mappings; ``most + 1`` for anything deeper."""
     inner = list(value.values()) if isinstance(value, Mapping) else value
     if not isinstance(inner, list | tuple) or most < 0:
         return 0
@@ -47,7 +47,7 @@ def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
 
 
 def is_unfit(value: Any) -> bool:
-    """Is there an integer that no array can hold, or a number that is not finite? JSON has no limit."""
+    """Whether there is an integer that no array can hold, or a number that is not finite. JSON has no limit."""
     if isinstance(value, int):
         return abs(value) > 2**64
     if isinstance(value, float):
@@ -57,10 +57,10 @@ def is_unfit(value: Any) -> bool:
 
 
 def observation(given: Mapping[str, Any]) -> tuple[gymnasium.Space[Any], dict[str, Any]]:
-    """The observation space of ``state_size``, ``obs_size`` or ``observation_space``, and the entry of the config.
+    """The observation space from ``state_size``, ``obs_size`` or ``observation_space``, and the entry of the config.
 
     Raises:
-        ArgumentError: there is none of them or several, or it is invalid or too large.
+        ArgumentError: none or several of them are given, or the value is invalid or too large.
     """
     names = [name for name in ("state_size", "obs_size", "observation_space") if given.get(name) is not None]
     if not names:
@@ -76,10 +76,10 @@ def observation(given: Mapping[str, Any]) -> tuple[gymnasium.Space[Any], dict[st
 
 
 def described(value: Any) -> gymnasium.Space[Any]:
-    """The space that a JSON value describes.
+    """The space described by a JSON value.
 
     Raises:
-        ArgumentError: it describes none, or one that is too large or not supported.
+        ArgumentError: it does not describe a space, or the space is too large or not supported.
     """
     name = "observation_space"
     count = 0
@@ -91,16 +91,16 @@ def described(value: Any) -> gymnasium.Space[Any]:
         raise ArgumentError(f"{name} may have at most {MAX_NUMBERS:,} numbers, got {count:,}", name)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Gymnasium, about bounds that its dtype cannot hold
+            warnings.simplefilter("ignore")  # Gymnasium's, about bounds that the dtype cannot hold
             space = spaces.from_json(value)
             spaces.observation_spec(space)
-    except Exception as error:  # Gymnasium asserts, and NumPy raises what it likes
+    except Exception as error:  # Gymnasium asserts, and NumPy raises anything
         raise ArgumentError(f"{name} is not a valid space: {checks.shortened(str(error))}", name) from error
     return space
 
 
 def inputs(space: gymnasium.Space[Any]) -> int:
-    """Numbers that a network receives of an observation: one for each choice of a Discrete space."""
+    """Size of an encoded observation: one number per choice of a Discrete space."""
     match space:
         case Dict() | Tuple():
             return sum(inputs(part) for _, part in spaces.parts(space))
@@ -130,7 +130,7 @@ def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, Mapping[st
 
 
 def _numbers(name: str, kind: str, value: Mapping[str, Any]) -> int:
-    """How many numbers a described space has; refused before anything is allocated by what it claims."""
+    """Number of numbers in a described space, checked before anything of that size is allocated."""
     if (dtype := value.get("dtype")) is not None and dtype not in (*_DTYPES, *(_FLOATS if kind == "Box" else ())):
         raise ArgumentError(f"{name}: dtype {checks.shortened(dtype)} of a {kind} space is not supported", name)
     match kind:
@@ -168,10 +168,10 @@ def _whole(name: str, value: Any) -> int:
 def shape_of(
     name: str, value: Any, most: int, *, argument: str | None = None, least: int = 1
 ) -> tuple[tuple[int, ...], Any]:
-    """A shape from a size or a list of sizes, and the value as a configuration has it.
+    """A shape from a size or a list of sizes, and its value in a configuration.
 
     Raises:
-        ArgumentError: it is neither, or has more than ``most`` numbers.
+        ArgumentError: the value is neither, or has more than ``most`` numbers.
     """
     argument = argument or name
     listed = isinstance(value, list | tuple)
@@ -233,7 +233,7 @@ def _is_discrete(hosted: Hosted, model: str, given: Mapping[str, Any]) -> bool:
 
 
 def _refuse_bounds(model: str, given: Mapping[str, Any]) -> None:
-    """Bounds of discrete actions; a client's defaults may be sent along."""
+    """Refuse bounds for discrete actions, except a client's defaults."""
     for names, default in ((("action_low", "action_min"), 0), (("action_high", "action_max"), 1)):
         name, value = _one(given, *names)
         if value is not None and (isinstance(value, bool) or value != default):

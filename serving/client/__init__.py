@@ -1,4 +1,4 @@
-"""RemoteAgent: an agent that a service hosts, with nothing but the standard library."""
+"""RemoteAgent: an agent hosted by a service; uses only the standard library."""
 
 from .agent_info import OTHER_MODELS, SUPPORTED_MODELS
 from .errors import (

@@ -1,4 +1,4 @@
-"""Where the service is: the rules for its URL."""
+"""The service's address: rules for its URL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Address(NamedTuple):
 
     @property
     def url(self) -> str:
-        """With ``/api/v1``, without the default port."""
+        """The URL with ``/api/v1``, without the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         scheme, default = ("https", 443) if self.secure else ("http", 80)
         port = "" if self.port == default else f":{self.port}"
@@ -34,14 +34,14 @@ class Address(NamedTuple):
 
 
 def find(url: str | None, environ: Mapping[str, str] = os.environ) -> Address:
-    """The address of an argument, else of the environment, else of this machine.
+    """The address from an argument, else from the environment, else this machine's.
 
     Args:
         url: ``"https://agents.example.org"``; without a scheme it is https, or http on this machine.
         environ: read for ``AXONRL_URL`` and ``AGENTS_BAR_URL``.
 
     Raises:
-        ArgumentError: it is no http or https URL, or it holds credentials, a query or a fragment.
+        ArgumentError: not an http or https URL, or a URL with credentials, a query or a fragment.
     """
     if url is None:
         url = environ.get("AXONRL_URL") or environ.get("AGENTS_BAR_URL") or DEFAULT
@@ -62,7 +62,7 @@ def parse(url: str) -> Address:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise ArgumentError(f"url is not valid: {error}", "url") from None
-    if "@" in parts.netloc:  # the message does not repeat it
+    if "@" in parts.netloc:  # keep it out of the message
         raise ArgumentError("url must not contain credentials; use username and password, or access_token", "url")
     if parts.query or parts.fragment or not host or parts.scheme not in ("", "http", "https"):
         wanted = "must be an http or https URL without query and fragment"

@@ -1,4 +1,4 @@
-"""What a client knows about its agent: from arguments, or from the agent object that the service sent."""
+"""A client's knowledge about its agent, from arguments or from the service's agent object."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Final
 from .values import Size
 
 SUPPORTED_MODELS: Final[list[str]] = ["dqn", "ppo", "ddpg", "rainbow"]
-"""Models of the interface that this one follows."""
+"""Models of the original interface."""
 OTHER_MODELS: Final[list[str]] = ["a2c", "c51", "impala", "iqn", "naf", "qr_dqn", "redq", "sac", "td3", "trpo", "vpg"]
 """Further models that axonrl's service hosts."""
 
 _DISCRETE: Final = {"dqn": True, "rainbow": True, "ddpg": False}
-"""Of models that have one kind of action only."""
+"""Models with one kind of action only, to whether it is discrete."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Each is None while it is unknown. ``config`` are the hyperparameters and sizes as the service has them."""
+    """Known facts; None while unknown. ``config``: hyperparameters and sizes from the service."""
 
     model: str | None = None
     state_size: Size | None = None
@@ -30,20 +30,20 @@ class Known:
 
     @property
     def sent_size(self) -> Size | None:
-        """How many numbers an action is sent as, or the shape of them."""
+        """Number of numbers in which an action is sent, or their shape."""
         if self.discrete is None:
             return None
         return 1 if self.discrete else self.action_size
 
 
 def from_arguments(model: str | None, state_size: Size | None, action_size: Size | None) -> Known:
-    """What the constructor was told."""
+    """Facts from the constructor's arguments."""
     model = model.lower() if model is not None else None
     return Known(model, state_size, action_size, _DISCRETE.get(model) if model is not None else None)
 
 
 def from_agent(agent: Mapping[str, Any], before: Known) -> Known:
-    """What the agent object says; what it does not say stays as before."""
+    """Facts from the agent object; missing ones keep their values."""
     config = agent.get("config")
     config = dict(config) if isinstance(config, Mapping) else dict(before.config)
     model = agent.get("model")
@@ -63,7 +63,7 @@ def from_agent(agent: Mapping[str, Any], before: Known) -> Known:
 
 
 def hparams(config: Mapping[str, Any]) -> dict[str, int | float | str]:
-    """Hyperparameters as numbers and texts: True is 1, anything else its text."""
+    """Hyperparameters as numbers and strings: True becomes 1, anything else its text."""
     found: dict[str, int | float | str] = {}
     for name, value in config.items():
         if isinstance(value, bool):
@@ -80,7 +80,7 @@ def _size(value: Any) -> Size | None:
 
 
 def _box_size(space: Any) -> Size | None:
-    """Of axonrl's JSON form of a Box; None for other spaces, whose observations the service checks."""
+    """Size of a Box in axonrl's JSON form; None for other spaces, whose observations the service checks."""
     if not isinstance(space, Mapping) or space.get("type") != "Box":
         return None
     shape = _size(space.get("shape"))

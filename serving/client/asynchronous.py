@@ -1,4 +1,4 @@
-"""AsyncRemoteAgent: RemoteAgent for asyncio. It sends and waits; what is sent is the same."""
+"""AsyncRemoteAgent: RemoteAgent's requests over asyncio."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _Result = TypeVar("_Result")
 
 
 class AsyncRemoteAgent:
-    """A ``RemoteAgent`` whose methods are awaited; properties that ask the service are methods here.
+    """A ``RemoteAgent`` with awaitable methods; properties that ask the service are methods here.
 
     It belongs to one event loop.
 
     Username and password log in with the first request. It needs aiohttp, which axonrl requires.
 
     Args:
-        agent_name: see ``RemoteAgent``, as all others.
+        agent_name: see ``RemoteAgent``; so for all others.
         description: for :meth:`create_agent`.
         access_token: a token of the service.
-        username: to get a token with.
-        password: the same.
-        url: of the service.
+        username: name to log in with.
+        password: password to log in with.
+        url: URL of the service.
         timeout: seconds that an attempt may take.
         retry_deadline: seconds after which no further attempt begins.
         environment: the stream of experience that steps belong to.
-        verify: check the service's certificate.
+        verify: whether to check the service's certificate.
         hyperparameters: for :meth:`create_agent`.
 
     Raises:
@@ -75,12 +75,12 @@ class AsyncRemoteAgent:
 
     @property
     def agent_name(self) -> str:
-        """In the service."""
+        """Name of the agent in the service."""
         return self._calls.name
 
     @property
     def description(self) -> str:
-        """For :meth:`create_agent`."""
+        """Description for :meth:`create_agent`."""
         return self._calls.description
 
     @property
@@ -90,7 +90,7 @@ class AsyncRemoteAgent:
 
     @property
     def url(self) -> str:
-        """Of the service, with ``/api/v1``."""
+        """URL of the service, with ``/api/v1``."""
         return self._settings.address.url
 
     async def create_agent(
@@ -117,7 +117,7 @@ class AsyncRemoteAgent:
         return await self._do(self._calls.remove(agent_name, quite))
 
     async def exists(self) -> bool:
-        """Whether the agent is there."""
+        """Whether the agent exists."""
         return await self._do(self._calls.exists())
 
     async def is_active(self) -> bool:
@@ -129,7 +129,7 @@ class AsyncRemoteAgent:
         await self._do(self._calls.set_active(True))
 
     async def deactivate(self) -> None:
-        """Let it rest."""
+        """Deactivate the agent."""
         await self._do(self._calls.set_active(False))
 
     async def hparams(self) -> dict[str, int | float | str]:
@@ -141,23 +141,23 @@ class AsyncRemoteAgent:
         return await self._do(self._calls.info())
 
     async def sync(self) -> None:
-        """Take over model, sizes and hyperparameters as the service has them."""
+        """Update model, sizes and hyperparameters from the service."""
         await self._do(self._calls.sync())
 
     async def state_size(self) -> Size:
-        """How many numbers an observation has, or its shape; None for a Dict of observations."""
+        """Number of numbers in an observation, or its shape; None for a Dict of observations."""
         size: Size = await self._do(self._calls.fact("state_size"))
         return size
 
     obs_size = state_size
 
     async def action_size(self) -> Size:
-        """How many actions there are, or how many numbers an action has, or their shape."""
+        """Number of actions, or of numbers in an action, or their shape."""
         size: Size = await self._do(self._calls.fact("action_size"))
         return size
 
     async def agent_model(self) -> str:
-        """Such as ``"dqn"``."""
+        """Model, such as ``"dqn"``."""
         model: str = await self._do(self._calls.fact("model"))
         return model
 
@@ -171,11 +171,11 @@ class AsyncRemoteAgent:
         return await self._do(self._calls.loss())
 
     async def get_state(self) -> EncodedAgentState:
-        """Everything it has learned."""
+        """Download everything that the agent has learned."""
         return await self._do(self._calls.get_state())
 
     async def upload_state(self, state: EncodedAgentState) -> bool:
-        """Put what another agent has learned in the place of what this one has."""
+        """Replace the agent's state by another agent's."""
         return await self._do(self._calls.upload_state(state))
 
     async def episodes(self, last: int = 100) -> list[dict[str, Any]]:
@@ -199,7 +199,7 @@ class AsyncRemoteAgent:
         obs: Any = None,
         next_obs: Any = None,
     ) -> bool:
-        """Report what came of an action; see ``RemoteAgent.step``."""
+        """Report the outcome of an action; see ``RemoteAgent.step``."""
         before = values.either(state, obs, "state", "obs")
         after = values.either(next_state, next_obs, "next_state", "next_obs")
         return await self._in_order(self._calls.step(before, action, reward, after, done, truncated, key))
@@ -227,7 +227,7 @@ class AsyncRemoteAgent:
         return await self._in_order(flow)
 
     async def end_episode(self) -> None:
-        """Say that the environment was reset without ``done``."""
+        """Report that the environment was reset without ``done``."""
         await self._in_order(self._calls.end_episode())
 
     async def get_access_token(
@@ -263,7 +263,7 @@ class AsyncRemoteAgent:
             return await self._do(flow)
 
     async def _do(self, flow: Flow[_Result]) -> _Result:
-        """Do what a flow asks for; its result, or what it raised."""
+        """Carry out a flow's requests; returns or raises its result."""
         found = advance(flow)
         while isinstance(found, Request):
             found = advance(flow, await self._exchange(found))
@@ -271,7 +271,7 @@ class AsyncRemoteAgent:
         return result
 
     async def _exchange(self, request: Request) -> Response | ServiceError:
-        """What comes of a request; with another token, where the first one has expired."""
+        """Outcome of a request; with a new token if the first has expired."""
         login, token = self._login, self._token
         if login is None:
             return await self._repeated(request, token)
@@ -285,12 +285,12 @@ class AsyncRemoteAgent:
                 if other is not None:
                     self._token = other
                     outcome = await self._repeated(request, other)
-        except ServiceError as error:  # of a login
+        except ServiceError as error:  # from a login
             return error
         return outcome
 
     async def _repeated(self, request: Request, token: Secret | None) -> Response | ServiceError:
-        """What comes of a request, which is repeated when that is right."""
+        """Outcome of a request, with retries."""
         if request.after:
             await asyncio.sleep(request.after)
         tries = attempts(self._settings.retry_deadline, time.monotonic, random.random)
@@ -304,8 +304,8 @@ class AsyncRemoteAgent:
                 return conclude(request, end.value, () if token is None else (token.reveal(),))
 
     async def _send(self, request: Request, token: Secret | None) -> Response | Lost:
-        """The answer, whatever its status; or why there is none."""
-        import aiohttp  # the only part that needs it
+        """The answer with any status, or the reason why there is none."""
+        import aiohttp  # only needed here
 
         limit = self._settings.timeout_of(request)
         headers = {"Accept-Encoding": "identity", **request.headers(token)}
@@ -322,7 +322,7 @@ class AsyncRemoteAgent:
                 body = await response.read()
         except aiohttp.ClientConnectorCertificateError as error:
             return Lost("certificate", str(error), for_good=True)
-        except asyncio.TimeoutError:  # in Python 3.10 another class than TimeoutError
+        except asyncio.TimeoutError:  # not TimeoutError in Python 3.10
             return Lost("timeout", f"no answer within {limit:g} seconds")
         except (aiohttp.ClientError, OSError) as error:
             return Lost("unreachable", f"{type(error).__name__}: {error}")

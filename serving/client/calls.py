@@ -1,4 +1,4 @@
-"""The calls of one agent, without input and output: what is sent, and what the answers mean."""
+"""The calls of one agent without I/O: requests, and the meaning of answers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _POLLS = 480
 
 
 class Calls:
-    """What one agent can be asked, each as a :data:`~.messages.Flow`.
+    """The calls of one agent, each as a :data:`~.messages.Flow`.
 
     Args:
-        name: the agent's.
+        name: the agent's name.
         description: for ``create``.
-        hyperparameters: for ``create``; sizes and the model are told apart from them.
+        hyperparameters: for ``create``; sizes and the model are taken out of them.
         environment: the stream of experience that steps belong to.
     """
 
@@ -59,7 +59,7 @@ class Calls:
     # -- the agent itself ---------------------------------------------------------------------------------------------
 
     def info(self) -> Flow[dict[str, Any]]:
-        """The agent object; what it says is known from then on."""
+        """Get the agent object, and store its facts."""
         request = Request("GET", self._path)
         try:
             answer = yield request
@@ -69,11 +69,11 @@ class Calls:
         return self._learned(_object(content(request, answer), request, answer))
 
     def sync(self) -> Flow[None]:
-        """Take over what the service says."""
+        """Update the stored facts from the service."""
         yield from self.info()
 
     def fact(self, name: str) -> Flow[Any]:
-        """A field of what is known; asks if it is unknown."""
+        """A stored fact; asks the service if it is unknown."""
         if getattr(self.known, name) is None:
             yield from self.info()
         return getattr(self.known, name)
@@ -85,7 +85,7 @@ class Calls:
         return agent_info.hparams(self.known.config or self.given)
 
     def exists(self) -> Flow[bool]:
-        """Whether it is there, and its creation is finished."""
+        """Whether the agent exists, and its creation is finished."""
         try:
             agent = yield from self.info()
         except NotFound:
@@ -93,16 +93,16 @@ class Calls:
         return agent.get("status") != "creating"
 
     def is_active(self) -> Flow[bool]:
-        """Whether it acts and learns."""
+        """Whether the agent acts and learns."""
         agent = yield from self.info()
         return bool(agent.get("is_active"))
 
     def set_active(self, active: bool) -> Flow[None]:
-        """Switch it on or off."""
+        """Activate or deactivate the agent."""
         yield Request("PATCH", self._path, values.encode({"is_active": active}))
 
     def loss(self) -> Flow[dict[str, Any]]:
-        """Of the last update."""
+        """Loss and metrics of the last update."""
         request = Request("GET", f"{self._path}/loss")
         answer = yield request
         return _object(content(request, answer), request, answer)
@@ -115,9 +115,9 @@ class Calls:
         active: bool,
         settings: Mapping[str, Any],
     ) -> Flow[dict[str, Any]]:
-        """Create it, and wait until it acts.
+        """Create the agent, and wait until it acts.
 
-        ``settings``: of this call; None leaves out. What is given here beats what the constructor was told.
+        ``settings``: this call's; None omits one. They override the constructor's arguments.
         """
         config, first = dict(self.given), self._first
         model = _model(first.model if agent_model is None else agent_model)
@@ -145,7 +145,7 @@ class Calls:
         return self._learned(agent)
 
     def remove(self, agent_name: Any, quite: bool) -> Flow[bool]:
-        """Delete it, if ``agent_name`` is its name."""
+        """Delete the agent, if ``agent_name`` is its name."""
         if agent_name != self.name:
             message = f"agent_name must be {self.name!r} for this agent to be removed, got {agent_name!r}"
             if not quite:
@@ -163,7 +163,7 @@ class Calls:
     # -- states -------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> Flow[EncodedAgentState]:
-        """Everything it has learned."""
+        """Download everything that the agent has learned."""
         request = Request("GET", self._snapshot, slow=True)
         answer = yield request
         try:
@@ -172,7 +172,7 @@ class Calls:
             raise unexpected(request, answer, str(error)) from None
 
     def upload_state(self, given: Any) -> Flow[bool]:
-        """Put another state in its place."""
+        """Replace the agent's state."""
         if not isinstance(given, EncodedAgentState):
             message = f"state must be an EncodedAgentState, got {type(given).__name__}"
             raise ArgumentError(message, "state")
@@ -190,15 +190,15 @@ class Calls:
             raise unexpected(request, answer, "the answer is not a list")
         return found
 
-    # -- what is known ------------------------------------------------------------------------------------------------
+    # -- facts ------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """The agent is gone; another one may get its name."""
+        """Drop all facts: the agent is gone, and another may get its name."""
         self.known = self._first
         self._may_ask = True
 
     def learn(self) -> Flow[Known]:
-        """What is known, after asking if sizes are not; a token that may act, but not read, does without."""
+        """The facts, after asking for unknown sizes; a token that may act but not read does without."""
         if self._may_ask and (self.known.state_size is None or self.known.discrete is None):
             try:
                 yield from self.info()
@@ -229,19 +229,19 @@ def _form(username: str, password: Secret) -> bytes:
 
 
 def new_key() -> str:
-    """An idempotency key that nobody else has, whatever was forked or copied."""
+    """A unique idempotency key, even after forks and copies."""
     return secrets.token_hex(16)
 
 
 def checked_key(key: Any) -> str:
-    """A user's idempotency key: 1 to 255 printable ASCII characters."""
+    """Check a user's idempotency key: 1 to 255 printable ASCII characters."""
     if isinstance(key, str) and 0 < len(key) < 256 and key.isascii() and key.isprintable() and key == key.strip():
         return key
     raise ArgumentError(f"key must be 1 to 255 printable ASCII characters, got {values.shortened(key)}", "key")
 
 
 def checked_environment(name: Any, where: str = "environment") -> str:
-    """The name of a stream of experience, as the service takes it."""
+    """Check the name of a stream of experience."""
     if isinstance(name, str) and 0 < len(name) <= 128 and name.isprintable():
         return name
     raise ArgumentError(f"{where} must be a name of 1 to 128 printable characters, got {values.shortened(name)}", where)

@@ -25,11 +25,11 @@ _KEPT: Final = 16
 
 
 class Connections:
-    """Sends requests over http.client, whose cost urllib3's pool doubles.
+    """Sends requests over http.client; urllib3's pool would double the cost.
 
     Args:
-        address: of the service.
-        verify: check the certificate: True by the system's authorities, a path by those in this file or folder.
+        address: address of the service.
+        verify: check of the certificate: True by the system's authorities, a path by those in this file or folder.
     """
 
     def __init__(self, address: Address, verify: bool | str | os.PathLike[str]) -> None:
@@ -37,19 +37,19 @@ class Connections:
         self._address = address
         self._tls = tls_context(verify) if address.secure else None
         self._process = os.getpid()
-        weakref.finalize(self, _close, self._idle)  # __del__ may come after that of the sockets, which complain
+        weakref.finalize(self, _close, self._idle)  # __del__ may run after the sockets', which would complain
 
     def exchange(
         self, request: Request, token: Secret | None, timeout: float, deadline: float, hide: Secret | None = None
     ) -> Response | ServiceError:
-        """What comes of a request, which is repeated when that is right.
+        """Outcome of a request, with retries.
 
         Args:
-            request: what is asked.
-            token: who asks.
+            request: the request.
+            token: the caller's token.
             timeout: seconds of an attempt.
             deadline: seconds after which no further attempt begins.
-            hide: a secret to keep out of errors, if it is another than the token.
+            hide: a further secret to keep out of errors.
         """
         if request.after:
             time.sleep(request.after)
@@ -65,7 +65,7 @@ class Connections:
                 return conclude(request, end.value, hidden)
 
     def send(self, request: Request, token: Secret | None, timeout: float) -> Response | Lost:
-        """The answer, whatever its status; or why there is none. Redirects are answers."""
+        """The answer with any status, or the reason why there is none. Redirects are answers."""
         if self._process != os.getpid():  # a fork: these are the parent's connections
             self.close()
             self._process = os.getpid()
@@ -93,7 +93,7 @@ class Connections:
         )
 
     def _write(self, connection: http.client.HTTPConnection, request: Request, token: Secret | None) -> bool:
-        """Send it; False if the service stopped reading, as it may once it has answered that it is too large."""
+        """Send a request; False if the service stopped reading, as after answering that it is too large."""
         target = self._address.prefix + request.path
         try:
             connection.request(request.method, target, request.body, request.headers(token))
@@ -104,11 +104,11 @@ class Connections:
         return True
 
     def close(self) -> None:
-        """Close those that are idle. A later request opens a new one."""
+        """Close idle connections. A later request opens a new one."""
         _close(self._idle)
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        """One that is idle and that the service has not closed, else a new one."""
+        """An idle connection that the service has not closed, else a new one."""
         with contextlib.suppress(IndexError):
             while True:
                 found = self._idle.pop()
@@ -135,7 +135,7 @@ def _close(idle: collections.deque[http.client.HTTPConnection]) -> None:
 
 
 def _has_input(sock: socket.socket) -> bool:
-    """Whether an idle connection has something to read: its end, or what belongs to no request."""
+    """Whether an idle connection has something to read: its end, or data without a request."""
     if not hasattr(select, "poll"):
         return bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()
@@ -144,7 +144,7 @@ def _has_input(sock: socket.socket) -> bool:
 
 
 def tls_context(verify: bool | str | os.PathLike[str]) -> ssl.SSLContext:
-    """As ``verify`` says: True, False, or a path of authorities."""
+    """TLS context for ``verify``: True, False, or a path of authorities."""
     if isinstance(verify, bool):
         context = ssl.create_default_context()
         if not verify:

@@ -1,4 +1,4 @@
-"""Who calls: credentials of arguments and of the environment, and what keeps them out of sight."""
+"""Credentials from arguments and the environment, kept out of sight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS: Final = ("pass", "pasw", "pwd", "token", "secret", "credential", "apikey
 
 
 class Secret:
-    """A token or a password, which no ``repr``, no traceback with local variables and no pickle shows."""
+    """A token or a password that no ``repr``, traceback with local variables or pickle shows."""
 
     __slots__ = ("_value",)
 
@@ -26,7 +26,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The text itself."""
+        """The secret text."""
         return self._value
 
     def __repr__(self) -> str:
@@ -37,7 +37,7 @@ class Secret:
 
 
 class Login:
-    """A username and a password to get a token for."""
+    """Username and password for getting a token."""
 
     __slots__ = ("password", "username")
 
@@ -55,7 +55,7 @@ def find(
     """The credentials to use: arguments first, then the environment; a token before a password.
 
     Raises:
-        ArgumentError: there are none, or a token that cannot be in a header. The message holds neither.
+        ArgumentError: there are none, or the token is invalid in a header. The message contains neither.
     """
     if access_token is not None:
         return token(access_token)
@@ -74,7 +74,7 @@ def find(
 
 
 def token(value: Any) -> Secret:
-    """A token as a header can carry it; the error does not repeat it."""
+    """Check that a header can carry a token; the error does not repeat it."""
     text = value.strip() if isinstance(value, str) else ""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise ArgumentError("access_token must be a token: printable ASCII without blanks", "access_token")

@@ -1,4 +1,4 @@
-"""What a call raises: errors of the service by kind, and arguments that are refused before anything is sent."""
+"""Errors of calls: the service's, by kind, and arguments refused before anything is sent."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ServiceError(RuntimeError):
     """The service refused or failed. Code that needs to know why reads the fields, never the message.
 
     Args:
-        message: what was asked, what came back and what to do.
+        message: the request, the answer and what to do.
         status: the HTTP status; None if there was no answer.
         code: the service's name of the problem, such as ``"name_taken"``; ``"unreachable"``, ``"timeout"`` and
             ``"certificate"`` if there was no answer.
         detail: the service's own sentence.
-        request_id: by which the service's logs name the request; None if unknown.
+        request_id: the request's id in the service's logs; None if unknown.
         errors: places of invalid values: ``{"where": "step_data.state[3]", "what": "..."}``.
-        retry_after: seconds after which the service wants to be asked again; None if it did not say.
+        retry_after: seconds after which to ask again; None if the service did not say.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class NotFound(ServiceError, LookupError):  # noqa: N818 - the documented names 
 
 
 class Conflict(ServiceError):  # noqa: N818
-    """The call does not fit what there is: the name is taken, the agent is inactive or failed, the quota is used up."""
+    """The call conflicts with the current state: the name is taken, the agent inactive or failed, the quota used up."""
 
 
 class InvalidRequest(ServiceError, ValueError):  # noqa: N818
@@ -83,4 +83,4 @@ class RateLimited(ServiceError):  # noqa: N818
 
 
 class ServiceUnavailable(ServiceError, ConnectionError):  # noqa: N818
-    """No connection, no answer in time, or a service that cannot work just now."""
+    """No connection, no answer in time, or a service that is temporarily unable to work."""

@@ -1,4 +1,4 @@
-"""Acting and reporting steps, without input and output."""
+"""Acting and reporting steps, without I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .errors import ArgumentError
 from .messages import Flow, Request, Response, content, unexpected
 
 Action: TypeAlias = "int | list[float]"
-"""An integer, or the numbers of an action: in lists of lists where ``action_size`` is a shape."""
+"""An integer, or the numbers of an action: nested lists if ``action_size`` is a shape."""
 
 
 class Experience(Calls):
-    """The calls that belong to an environment. They are to be done in order."""
+    """The calls of an environment, to be carried out in order."""
 
     def act(self, state: Any, noise: Any, explore: bool | None) -> Flow[Action]:
         """One action."""
@@ -60,7 +60,7 @@ class Experience(Calls):
     def step(
         self, state: Any, action: Any, reward: Any, next_state: Any, done: Any, truncated: Any, key: str | None
     ) -> Flow[bool]:
-        """One transition, applied once however often it is sent."""
+        """One transition, applied only once however often it is sent."""
         key = new_key() if key is None else checked_key(key)
         known = self.known
         if known.discrete is None or known.state_size is None:
@@ -115,7 +115,7 @@ class Experience(Calls):
         return count
 
     def end_episode(self) -> Flow[None]:
-        """The environment was reset: its last step counts as truncated."""
+        """Report a reset: the last step counts as truncated."""
         body = values.encode({"environment": self.environment})
         yield Request("POST", f"{self._path}/end_episode", body, key=new_key())
 
@@ -130,7 +130,7 @@ _NEEDED: Final = ("states", "actions", "rewards", "next_states", "dones")
 
 
 def _action(action: Any, known: Known) -> Action:
-    """As users take it. The service sends a discrete action as a list of one integer; that tells, if nothing else."""
+    """An action for users. A list of one integer is a discrete action, if nothing else is known."""
     if not isinstance(action, list):
         raise TypeError
     discrete = known.discrete

@@ -1,4 +1,4 @@
-"""A lock that threads get in the order in which they asked."""
+"""A first-come, first-served lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class Turns:
-    """Whoever asks first is first: ``threading.Lock`` promises no order. Not reentrant."""
+    """A fair lock: ``threading.Lock`` guarantees no order. Not reentrant."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -24,7 +24,7 @@ class Turns:
             mine.acquire()
             self._waiting.append(mine)
         try:
-            mine.acquire()  # released by whoever was before
+            mine.acquire()  # released by the previous holder
         except BaseException:  # interrupted while waiting
             with self._guard:
                 if mine in self._waiting:

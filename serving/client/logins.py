@@ -1,4 +1,4 @@
-"""Logins: the objects of a process with the same service, name and password have one together."""
+"""Logins, shared by a process's objects with the same service, name and password."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Verify: TypeAlias = "bool | str | os.PathLike[str]"
 class SharedLogin:
     """A token for a name and a password, until the last object that uses it is closed.
 
-    One that is dropped without being closed leaves the token to the next. A fork goes on with its parent's token, and
-    never ends it. Threads may share it: one logs in, and the others wait.
+    An object dropped without being closed leaves the token to the next. A fork uses its parent's token, and never ends
+    it. Thread-safe: one thread logs in, the others wait.
 
     Args:
-        address: of the service.
+        address: address of the service.
         verify: see ``RemoteAgent``.
-        account: the name and the password.
+        account: name and password.
     """
 
     def __init__(self, address: Address, verify: Verify, account: Login) -> None:
@@ -37,13 +37,13 @@ class SharedLogin:
         self._lock, self._process, self._inherited = threading.Lock(), os.getpid(), False
 
     def join(self, user: object, timeout: float, deadline: float, expired: Secret | None = None) -> Secret:
-        """The token; logs in where there is none.
+        """The token; logs in if there is none.
 
         Args:
-            user: uses it from now on.
+            user: object that uses it from now on.
             timeout: seconds of an attempt.
             deadline: seconds after which no further attempt begins.
-            expired: a token that has ended.
+            expired: a token that has expired.
 
         Raises:
             ServiceError: the login was refused, or not answered.
@@ -60,9 +60,9 @@ class SharedLogin:
     def instead_of(
         self, token: Secret, refused: AuthenticationError, user: object, timeout: float, deadline: float
     ) -> Secret | None:
-        """Another token for one that has expired, as :meth:`join`.
+        """A new token for an expired one; see :meth:`join`.
 
-        One that was revoked stays so for its users: there is none instead, and whoever joins from now on logs in.
+        A revoked token is not replaced for its users; objects that join from now on log in anew.
         """
         if refused.code == "token_expired":
             return self.join(user, timeout, deadline, expired=token)
@@ -72,7 +72,7 @@ class SharedLogin:
         return None
 
     def leave(self, user: object, timeout: float) -> None:
-        """End the login if nobody else uses it. Without an answer of the service it ends when it has been idle."""
+        """End the login if no other object uses it. If the service does not answer, it ends by idling."""
         with self._turn():
             self._users.discard(user)
             if self._token is None or self._users:
@@ -95,7 +95,7 @@ class SharedLogin:
 
 _KNOWN: Final[weakref.WeakValueDictionary[object, SharedLogin]] = weakref.WeakValueDictionary()
 _OPEN: Final[set[SharedLogin]] = set()
-"""Those with a token, also where no object uses it."""
+"""Logins with a token, even if no object uses them."""
 
 
 def shared(address: Address, verify: Verify, account: Login) -> SharedLogin:

@@ -1,4 +1,4 @@
-"""Requests as they are to be sent, answers as they came, and what an answer that is no success means."""
+"""Requests, answers, and the errors of unsuccessful answers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _LONGEST: Final = 2000
 
 
 class Request:
-    """What is to be sent.
+    """A request to send.
 
     Args:
-        method: of HTTP.
-        path: after the address's prefix, quoted, with its query.
-        body: of the request; it may hold a password, so ``repr`` leaves it out.
-        key: the idempotency key; the same on each repetition.
-        slow: creations and transfers of states, which may take two minutes.
-        login: gets a token rather than having one.
-        after: seconds to wait before it is sent.
+        method: HTTP method.
+        path: path after the address's prefix, quoted, with its query.
+        body: body; it may contain a password, so ``repr`` omits it.
+        key: the idempotency key, the same on each retry.
+        slow: whether it may take two minutes, like creations and transfers of states.
+        login: whether it gets a token instead of using one.
+        after: seconds to wait before sending.
     """
 
     __slots__ = ("after", "body", "key", "login", "method", "path", "slow")
@@ -60,7 +60,7 @@ class Request:
         return f"Request({self.method} {self.path})"
 
     def headers(self, token: Secret | None) -> dict[str, str]:
-        """Of this request."""
+        """Headers of this request."""
         found = {"Accept": JSON_TYPE}
         if token is not None and not self.login:
             found["Authorization"] = f"Bearer {token.reveal()}"
@@ -72,7 +72,7 @@ class Request:
 
 
 class Response(NamedTuple):
-    """What came back. ``again``: an earlier attempt may have been done as well, since its answer was lost."""
+    """An answer. ``again``: an earlier attempt, whose answer was lost, may also have been carried out."""
 
     status: int
     body: bytes
@@ -83,7 +83,7 @@ class Response(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """No answer. ``code`` as in ServiceError; ``for_good``: asking again cannot help."""
+    """No answer. ``code`` as in ServiceError; ``for_good``: a retry cannot help."""
 
     code: str
     detail: str
@@ -92,7 +92,7 @@ class Lost(NamedTuple):
 
 Result = TypeVar("Result")
 Flow: TypeAlias = Generator[Request, Response, Result]
-"""A call without input and output: it yields requests, is sent their successful answers, or an error is thrown in."""
+"""A call without I/O: it yields requests, and gets their successful answers sent, or errors thrown in."""
 
 
 class Done(NamedTuple):
@@ -102,11 +102,11 @@ class Done(NamedTuple):
 
 
 def advance(flow: Flow[Any], outcome: Response | ServiceError | None = None) -> Request | Done:
-    """What a flow asks for next, or its result; it may raise the error that it is given, or another one.
+    """The next request of a flow, or its result; it may raise the error that it is given, or another.
 
     Args:
         flow: the call.
-        outcome: of its last request; None to begin.
+        outcome: outcome of its last request; None to begin.
     """
     try:
         if outcome is None:
@@ -117,11 +117,11 @@ def advance(flow: Flow[Any], outcome: Response | ServiceError | None = None) -> 
 
 
 def carried_out(flow: Flow[Result], exchange: Callable[[Request], Response | ServiceError]) -> Result:
-    """The result of a flow, or what it raised.
+    """Run a flow; returns or raises its result.
 
     Args:
         flow: the call.
-        exchange: does what comes of a request.
+        exchange: carries out a request.
     """
     found = advance(flow)
     while isinstance(found, Request):
@@ -131,7 +131,7 @@ def carried_out(flow: Flow[Result], exchange: Callable[[Request], Response | Ser
 
 
 def seconds(text: str | None) -> float | None:
-    """The value of ``Retry-After``, if it is whole seconds."""
+    """Parse ``Retry-After``, if it is whole seconds."""
     text = (text or "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -140,7 +140,7 @@ def content(request: Request, answer: Response) -> Any:
     """The JSON of a successful answer.
 
     Raises:
-        ServiceError: it is none; the code is ``"invalid_answer"``.
+        ServiceError: the answer is not JSON; the code is ``"invalid_answer"``.
     """
     try:
         return json.loads(answer.body)
@@ -150,15 +150,15 @@ def content(request: Request, answer: Response) -> Any:
 
 
 def unexpected(request: Request, answer: Response, detail: str) -> ServiceError:
-    """For a successful answer that is not what the API says."""
+    """The error for a successful answer that does not follow the API."""
     message = f"{_asked(request)}: {answer.status}, but {detail}"
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
 
 
 def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> Response | ServiceError:
-    """The answer, if it is a success, else its error; see :func:`failure`."""
+    """A successful answer, or the error of any other; see :func:`failure`."""
     if isinstance(outcome, Response):
-        # An earlier attempt may have removed it, with its answer lost.
+        # An earlier attempt, whose answer was lost, may have removed it.
         gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
         if 200 <= outcome.status < 300 or gone:
             return outcome
@@ -166,12 +166,12 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
 
 
 def failure(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> ServiceError:
-    """The error of an answer that is no success, or of none.
+    """The error of an unsuccessful answer, or of none.
 
     Args:
-        request: what was asked.
-        outcome: what came of it.
-        hide: secrets, which the service might repeat in its answer.
+        request: the request.
+        outcome: its outcome.
+        hide: secrets that the service might repeat in its answer.
     """
     if isinstance(outcome, Lost):
         detail = _hidden(outcome.detail, hide)
@@ -226,7 +226,7 @@ def _kind(status: int, code: str, login: bool) -> type[ServiceError]:
 
 
 def _problem(body: bytes) -> dict[str, Any]:
-    """The members of a problem, RFC 9457; of anything else its beginning as the detail."""
+    """The members of a problem, RFC 9457; for anything else, its beginning as the detail."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

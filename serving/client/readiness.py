@@ -1,4 +1,4 @@
-"""Waiting until an agent can be used."""
+"""Wait until an agent can be used."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def wait_until_agent_exists(agent: RemoteAgent, max_seconds: float = 20, verbose
     """Wait until the agent exists. A service that cannot be reached counts as "not yet".
 
     Args:
-        agent: to be asked for ``exists``, every 0.5 seconds.
-        max_seconds: to wait.
-        verbose: print a line at each question after the first.
+        agent: its ``exists`` is polled every 0.5 seconds.
+        max_seconds: maximum time to wait.
+        verbose: print a line at each poll after the first.
 
     Returns:
         Whether it exists.
@@ -25,18 +25,18 @@ def wait_until_agent_exists(agent: RemoteAgent, max_seconds: float = 20, verbose
     Raises:
         AuthenticationError: the token was refused.
     """
-    ask = getattr(agent, "_exists_within", lambda seconds: agent.exists)  # also of an object of the user's own
+    ask = getattr(agent, "_exists_within", lambda seconds: agent.exists)  # a user's own object works, too
     return _wait(ask, max_seconds, verbose, "The agent does not exist yet")
 
 
 def wait_until_agent_is_active(agent: RemoteAgent, max_seconds: float = 20, verbose: bool = True) -> bool:
-    """Wait until the agent exists and is active; otherwise as :func:`wait_until_agent_exists`."""
+    """Wait until the agent exists and is active; see :func:`wait_until_agent_exists`."""
     ask = getattr(agent, "_is_active_within", lambda seconds: agent.is_active)
     return _wait(ask, max_seconds, verbose, "The agent is not active yet")
 
 
 def _wait(ask: Callable[[float], bool], max_seconds: float, verbose: bool, message: str) -> bool:
-    """Ask until it is so; each question gets the time that is left, and at least half a second."""
+    """Poll until true; each question gets the remaining time, and at least half a second."""
     began = time.monotonic()
     while True:
         left = max_seconds - (time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""RemoteAgent: an agent that a service hosts."""
+"""RemoteAgent: an agent hosted by a service."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from .values import Size
 
 
 class RemoteAgent(Session):
-    """An agent that learns in a service, while its environment is here.
+    """An agent that learns in a service, with its environment here.
 
-    One object is one environment: its calls of ``act`` and ``step`` are made in order, also by several threads; use an
-    object for each environment. A request whose answer is lost is repeated, and applied once. The documentation of a
-    method names the errors that are its own; every method may raise ``AuthenticationError``, ``NotFound``,
+    One object is one environment: its calls of ``act`` and ``step`` are made in order, even by several threads; use one
+    object per environment. A request whose answer is lost is repeated, and applied only once. Each method documents its
+    own errors; every method may raise ``AuthenticationError``, ``NotFound``,
     ``RateLimited`` and ``ServiceUnavailable``.
 
     A pickled object holds no credentials; unpickled, it takes them from the environment variables.
 
     Args:
-        agent_name: in the service, one of the account's own.
+        agent_name: name in the service, unique in the account.
         description: for :meth:`create_agent`.
         access_token: a token of the service.
-        username: to get a token with, at construction, and another one when it has expired. Objects of one process
-            with the same service, name and password have one login together.
-        password: the same.
-        url: of the service; else ``AXONRL_URL``, ``AGENTS_BAR_URL``, ``http://127.0.0.1:8000``.
+        username: name to log in with, at construction, and again when the token has expired. Objects of one process
+            with the same service, name and password share one login.
+        password: password to log in with.
+        url: URL of the service; else ``AXONRL_URL``, ``AGENTS_BAR_URL``, ``http://127.0.0.1:8000``.
         timeout: seconds that an attempt may take; :meth:`create_agent` and states may take 120.
         retry_deadline: seconds after which no further attempt begins.
         environment: the stream of experience that steps belong to; a random one by default.
-        verify: check the service's certificate; a path for authorities of one's own.
+        verify: whether to check the service's certificate; a path gives own authorities.
         hyperparameters: all other keywords, for :meth:`create_agent`; and ``state_size`` (or ``obs_size``),
-            ``action_size`` and ``agent_model``, which :meth:`create_agent` need not be told then, and which are known
+            ``action_size`` and ``agent_model``, which :meth:`create_agent` then does not need, and which are known
             without asking.
 
     Raises:
@@ -80,16 +80,16 @@ class RemoteAgent(Session):
         """Create the agent; when this returns, it acts.
 
         Args:
-            state_size: how many numbers an observation has; a tuple for a shape. It, ``action_size`` and
-                ``agent_model`` are what the constructor was told where they are left out.
-            action_size: how many actions there are, or how many numbers an action has; a tuple for a shape.
+            state_size: number of numbers in an observation; a tuple for a shape. It, ``action_size`` and
+                ``agent_model`` default to the constructor's arguments.
+            action_size: number of actions, or of numbers in an action; a tuple for a shape.
             agent_model: one of ``SUPPORTED_MODELS`` or ``OTHER_MODELS``.
             active: whether it acts and learns at once.
             obs_size: another name of ``state_size``.
             discrete: whether actions are integers, for models that can do either.
-            action_low: bound of the numbers of an action, or a list with one for each; 0 unless it is given, here or
-                to the constructor.
-            action_high: likewise; 1.
+            action_low: lower bound of the numbers of an action, or a list with one for each; 0 unless given here or to
+                the constructor.
+            action_high: upper bound of the numbers of an action, or a list with one for each; 1 unless given.
             observation_space: in axonrl's JSON form of a space, instead of ``state_size``.
 
         Returns:
@@ -106,14 +106,14 @@ class RemoteAgent(Session):
         return self._do(self._calls.create(state_size, action_size, agent_model, active, settings))
 
     def remove(self, *, agent_name: str, quite: bool = True) -> bool:
-        """Delete the agent and all that it learned, for good.
+        """Delete the agent and all that it learned, permanently.
 
         Args:
-            agent_name: its name once more.
-            quite: for another name warn and return False rather than raise.
+            agent_name: the agent's name, as a confirmation.
+            quite: for another name, warn and return False instead of raising.
 
         Returns:
-            Whether there was one.
+        Whether it existed.
 
         Raises:
             ValueError: another name, and not ``quite``.
@@ -122,7 +122,7 @@ class RemoteAgent(Session):
 
     @property
     def exists(self) -> bool:
-        """Whether the agent is there, and created whole. A refused token raises."""
+        """Whether the agent exists and is completely created. A refused token raises."""
         return self._do(self._calls.exists())
 
     @property
@@ -135,12 +135,12 @@ class RemoteAgent(Session):
         self._do(self._calls.set_active(True))
 
     def deactivate(self) -> None:
-        """Let it rest: it takes no memory, and ``act`` and ``step`` raise ``Conflict``."""
+        """Deactivate the agent: it takes no memory, and ``act`` and ``step`` raise ``Conflict``."""
         self._do(self._calls.set_active(False))
 
     @property
     def hparams(self) -> dict[str, int | float | str]:
-        """Hyperparameters and sizes, as far as they are known; asks once if none are."""
+        """Hyperparameters and sizes, as far as known; asks once if none are."""
         return self._do(self._calls.hparams())
 
     def info(self) -> dict[str, Any]:
@@ -148,12 +148,12 @@ class RemoteAgent(Session):
         return self._do(self._calls.info())
 
     def sync(self) -> None:
-        """Take over model, sizes and hyperparameters as the service has them."""
+        """Update model, sizes and hyperparameters from the service."""
         self._do(self._calls.sync())
 
     @property
     def state_size(self) -> Size:
-        """How many numbers an observation has, or its shape; None for a Dict of observations."""
+        """Number of numbers in an observation, or its shape; None for a Dict of observations."""
         size: Size = self._do(self._calls.fact("state_size"))
         return size
 
@@ -161,13 +161,13 @@ class RemoteAgent(Session):
 
     @property
     def action_size(self) -> Size:
-        """How many actions there are, or how many numbers an action has, or their shape."""
+        """Number of actions, or of numbers in an action, or their shape."""
         size: Size = self._do(self._calls.fact("action_size"))
         return size
 
     @property
     def agent_model(self) -> str:
-        """Such as ``"dqn"``."""
+        """Model, such as ``"dqn"``."""
         model: str = self._do(self._calls.fact("model"))
         return model
 
@@ -183,26 +183,26 @@ class RemoteAgent(Session):
         return self._do(self._calls.loss())
 
     def get_state(self) -> EncodedAgentState:
-        """Everything it has learned. The service allows this a few times a minute."""
+        """Download everything that the agent has learned. The service allows this a few times a minute."""
         return self._do(self._calls.get_state())
 
     def upload_state(self, state: EncodedAgentState) -> bool:
-        """Put what another agent has learned in the place of what this one has.
+        """Replace the agent's state by another agent's.
 
         Returns:
             True.
 
         Raises:
-            InvalidRequest: another model or other sizes, or damaged; nothing changed.
+            InvalidRequest: the state is for another model or other sizes, or damaged; nothing changed.
         """
         return self._do(self._calls.upload_state(state))
 
     def episodes(self, last: int = 100) -> list[dict[str, Any]]:
-        """The last finished episodes: return, length, how they ended, environment and time."""
+        """The last finished episodes: return, length, kind of end, environment and time."""
         return self._do(self._calls.episodes(last))
 
     def _exists_within(self, seconds: float) -> bool:
-        """Asked once, in at most so many seconds."""
+        """:attr:`exists`, asked once with a limit of seconds."""
         return self._do(self._calls.exists(), timeout=min(seconds, self._settings.timeout), retry_deadline=0.0)
 
     def _is_active_within(self, seconds: float) -> bool:
@@ -215,14 +215,14 @@ class RemoteAgent(Session):
 
         Args:
             state: an observation: numbers in lists, tuples or arrays.
-            noise: 0 .. 1: the probability of a random action, or a standard deviation in half-ranges; no effect where
+            noise: 0 .. 1: the probability of a random action, or a standard deviation in half-ranges; ignored where
                 actions are drawn from the policy.
             explore: True for the agent's own exploration, False for none, whatever ``noise`` is.
             obs: another name of ``state``.
 
         Returns:
-            An integer for discrete actions, else a list of floats within the bounds; lists of lists of them where
-            ``action_size`` is a shape.
+            An integer for discrete actions, else a list of floats within the bounds; nested lists if ``action_size`` is
+            a shape.
 
         Raises:
             ValueError: another size, a number that is not finite, ``noise`` out of range; nothing was sent.
@@ -243,16 +243,16 @@ class RemoteAgent(Session):
         obs: Any = None,
         next_obs: Any = None,
     ) -> bool:
-        """Report what came of an action. When this returns, the service keeps it.
+        """Report the outcome of an action. When this returns, the service has stored it.
 
         Args:
-            state: the observation that was acted on.
-            action: what was done.
-            reward: for it.
+            state: the observation before the action.
+            action: the action taken.
+            reward: its reward.
             next_state: the observation after it.
-            done: the episode has ended for good.
-            truncated: it was cut off.
-            key: a name of this step; with the same one it is applied only once.
+            done: whether the episode has terminated.
+            truncated: whether the episode was cut off.
+            key: a name of this step; a step with the same name is applied only once.
             obs: another name of ``state``.
             next_obs: another name of ``next_state``.
 
@@ -276,7 +276,7 @@ class RemoteAgent(Session):
             states: the observations.
             noise: for all.
             explore: for all.
-            environments: whose they are, one each; by default this object's.
+            environments: their environments, one each; by default this object's.
         """
         return self._in_order(self._calls.act_batch(states, noise, explore, environments))
 
@@ -292,14 +292,14 @@ class RemoteAgent(Session):
         environments: Any = None,
         key: str | None = None,
     ) -> int:
-        """Report up to 1,000 steps, all or none; otherwise as one :meth:`step` after another.
+        """Report up to 1,000 steps, all or none; equivalent to successive calls of :meth:`step`.
 
         Returns:
-            How many.
+            Number of steps.
         """
         flow = self._calls.step_batch(states, actions, rewards, next_states, dones, truncated, environments, key)
         return self._in_order(flow)
 
     def end_episode(self) -> None:
-        """Say that the environment was reset without ``done``: the last step counts as truncated."""
+        """Report that the environment was reset without ``done``: the last step counts as truncated."""
         self._in_order(self._calls.end_episode())

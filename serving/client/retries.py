@@ -1,4 +1,4 @@
-"""When a request is repeated, decided without a clock, a sleep or a connection of its own."""
+"""Decide when to repeat a request, without a clock, a sleep or a connection."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def pause(outcome: Response | Lost, attempt: int, left: float, draw: float) -> f
     """Seconds to wait before the request is repeated; None if it is not.
 
     Args:
-        outcome: of the last attempt.
-        attempt: how many were made.
+        outcome: outcome of the last attempt.
+        attempt: number of attempts made.
         left: seconds until the deadline.
         draw: a random number in 0 .. 1.
     """
@@ -38,12 +38,12 @@ def pause(outcome: Response | Lost, attempt: int, left: float, draw: float) -> f
 def attempts(
     deadline: float, clock: Callable[[], float], draw: Callable[[], float]
 ) -> Generator[float, Response | Lost, Response | Lost]:
-    """Yields the seconds to wait before each attempt, is sent its outcome, and returns the last one.
+    """Yields the seconds to wait before each attempt, gets its outcome sent, and returns the last one.
 
     Args:
         deadline: seconds after which no further attempt begins.
-        clock: seconds from anywhere.
-        draw: random numbers in 0 .. 1.
+        clock: a clock in seconds, from any origin.
+        draw: returns random numbers in 0 .. 1.
     """
     ends, wait, made, lost = clock() + deadline, 0.0, 0, False
     while True:

@@ -1,4 +1,4 @@
-"""What does the input and output of a RemoteAgent: credentials, connections, repetition, order."""
+"""I/O of a RemoteAgent: credentials, connections, retries, order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOW: Final = 120.0
 
 
 class Settings:
-    """Arguments of a RemoteAgent that are no credentials, checked; what a pickle keeps."""
+    """Checked arguments of a RemoteAgent, except credentials; pickles keep these."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class Settings:
         self.calls = Experience(agent_name, description, hyperparameters, environment or random_environment())
 
     def timeout_of(self, request: Request) -> float:
-        """Seconds."""
+        """Timeout of a request, in seconds."""
         return max(self.timeout, SLOW) if request.slow else self.timeout
 
     def credentials(
         self, access_token: str | None, username: str | None, password: str | None
     ) -> tuple[Secret | None, SharedLogin | None]:
-        """The token that was given, or the login that gets one.
+        """The given token, or the login that gets one.
 
         Raises:
             ArgumentError: there are no credentials.
@@ -65,14 +65,14 @@ class Settings:
         return found, None
 
     def new_token(self, access_token: str | None, username: str | None, password: str | None) -> Secret:
-        """The token that was given, or one of a login of its own; raises as :func:`logins.log_in` does."""
+        """The given token, or one from a separate login; raises like :func:`logins.log_in`."""
         found = credentials.find(access_token, username, password)
         if isinstance(found, Login):
             return logins.log_in(self.address, self.verify, found, self.timeout, self.retry_deadline)
         return found
 
     def arguments(self) -> dict[str, Any]:
-        """To build the same once more."""
+        """Arguments that build an equal object."""
         names = ("timeout", "retry_deadline", "environment", "verify")
         found = {name: getattr(self, name) for name in names}
         return {
@@ -85,11 +85,11 @@ class Settings:
 
 
 class Session:
-    """Does what flows ask for.
+    """Carries out flows.
 
     Args:
-        settings: of the agent.
-        access_token: see ``RemoteAgent``, as the next two.
+        settings: settings of the agent.
+        access_token: see ``RemoteAgent``, also for the next two.
         username: of the account.
         password: of the account.
     """
@@ -108,12 +108,12 @@ class Session:
 
     @property
     def agent_name(self) -> str:
-        """In the service."""
+        """Name of the agent in the service."""
         return self._calls.name
 
     @property
     def description(self) -> str:
-        """For :meth:`create_agent`."""
+        """Description for :meth:`create_agent`."""
         return self._calls.description
 
     @property
@@ -123,15 +123,15 @@ class Session:
 
     @property
     def url(self) -> str:
-        """Of the service, with ``/api/v1``."""
+        """URL of the service, with ``/api/v1``."""
         return self._settings.address.url
 
     def get_access_token(
         self, username: str | None = None, password: str | None = None, access_token: str | None = None
     ) -> str:
-        """A token: the one given, or a new one for username and password; without them, by the environment.
+        """A token: the given one, or a new one for username and password; without either, from the environment.
 
-        A new one is the caller's: :meth:`close` does not end it.
+        A new token belongs to the caller: :meth:`close` does not end it.
 
         Raises:
             ValueError: no credentials.
@@ -142,7 +142,7 @@ class Session:
     def close(self) -> None:
         """Close the connections, and log out, unless another object of this process uses the same login.
 
-        The agent stays; a later call connects and logs in anew.
+        The agent stays; a later call connects and logs in again.
         """
         if self._login is not None:
             self._token = None
@@ -169,7 +169,7 @@ class Session:
         self.__init__(**state)  # type: ignore[misc]
 
     def _in_order(self, flow: Flow[_Result]) -> _Result:
-        """Do a call of this environment, after those that were begun before."""
+        """Carry out a call of this environment, after earlier ones."""
         if self._process != os.getpid():  # a fork: another environment, and a lock that its parent may hold
             self._process = os.getpid()
             self._turns = Turns()
@@ -179,18 +179,18 @@ class Session:
             return self._do(flow)
 
     def _do(self, flow: Flow[_Result], *, timeout: float | None = None, retry_deadline: float | None = None) -> _Result:
-        """Do what a flow asks for; its result, or what it raised.
+        """Carry out a flow's requests; returns or raises its result.
 
         Args:
             flow: the call.
-            timeout: seconds, for another one than the session's.
-            retry_deadline: seconds, likewise.
+            timeout: seconds; None: the session's.
+            retry_deadline: seconds; None: the session's.
         """
         deadline = self._settings.retry_deadline if retry_deadline is None else retry_deadline
         return carried_out(flow, lambda request: self._exchange(request, timeout, deadline))
 
     def _exchange(self, request: Request, timeout: float | None, deadline: float) -> Response | ServiceError:
-        """What comes of a request; with another token, where the first one has expired."""
+        """Outcome of a request; with a new token if the first has expired."""
         seconds = self._settings.timeout_of(request) if timeout is None else timeout
         login, token = self._login, self._token
         if login is None:
@@ -204,11 +204,11 @@ class Session:
                 if other is not None:
                     self._token = other
                     outcome = self._connections.exchange(request, other, seconds, deadline)
-        except ServiceError as error:  # of a login
+        except ServiceError as error:  # from a login
             return error
         return outcome
 
 
 def random_environment() -> str:
-    """A name that no other object has."""
+    """A unique name."""
     return f"e{secrets.token_hex(6)}"

@@ -1,4 +1,4 @@
-"""An agent's state as the service sends it, and as a file."""
+"""An agent's state from the service, and as a file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .values import Size, shortened
 
 @dataclasses.dataclass
 class EncodedAgentState:
-    """Everything an agent has learned. The three encoded fields are base64, as they came.
+    """Everything that an agent has learned. The three encoded fields are base64.
 
     Args:
         model: such as ``"dqn"``.
-        state_size: how many numbers an observation has, or its shape.
-        action_size: how many actions there are, or how many numbers an action has.
-        encoded_config: of JSON: hyperparameters, counters, generators, environments.
-        encoded_network: of safetensors: every variable.
-        encoded_buffer: of safetensors: the memory.
+        state_size: number of numbers in an observation, or its shape.
+        action_size: number of actions, or of numbers in an action.
+        encoded_config: JSON: hyperparameters, counters, generators, environments.
+        encoded_network: safetensors: every variable.
+        encoded_buffer: safetensors: the memory.
     """
 
     model: str
@@ -34,7 +34,7 @@ class EncodedAgentState:
     encoded_buffer: str
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a JSON file, which is there whole or not at all."""
+        """Write the state to a JSON file, atomically."""
         target = Path(path)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
@@ -62,10 +62,10 @@ def to_json(state: EncodedAgentState) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> EncodedAgentState:
-    """Of the six fields; others are ignored, and ``obs_size`` is ``state_size``.
+    """Make a state from the six fields; ignores others, and takes ``obs_size`` for ``state_size``.
 
     Raises:
-        ArgumentError: one is missing or of another type.
+        ArgumentError: a field is missing or of another type.
     """
     if not isinstance(value, Mapping):
         raise ArgumentError(f"a state must be an object, got {shortened(value)}", "state")

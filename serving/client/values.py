@@ -1,4 +1,4 @@
-"""Plain values: what users give, as JSON can carry it. NumPy's arrays and scalars are taken without importing it."""
+"""Users' values as plain JSON values. Accepts NumPy's arrays and scalars without importing it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import ArgumentError
 Size: TypeAlias = "int | tuple[int, ...]"
 
 MOST: Final = 1000
-"""Of a batch."""
+"""Maximum size of a batch."""
 _NUMBERS: Final = frozenset({float, int})
 _PLAIN: Final = frozenset({float, int, bool, list, tuple, dict, str, bytes})
 _DEEPEST: Final = 32
@@ -22,7 +22,7 @@ _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(value: Any) -> bytes:
-    """JSON without blanks."""
+    """Encode as JSON without blanks."""
     return _encode(value).encode("ascii")
 
 
@@ -33,7 +33,7 @@ def shortened(value: object) -> str:
 
 
 def either(value: Any, other: Any, where: str, name: str) -> Any:
-    """An argument that has a second name, which the interface that this one follows gives it; None where it is missing.
+    """An argument with a second name, from the original interface; None if missing.
 
     Raises:
         ArgumentError: it is given under both names.
@@ -46,15 +46,15 @@ def either(value: Any, other: Any, where: str, name: str) -> Any:
 
 
 def state(value: Any, size: Size | None, where: str = "state") -> Any:
-    """An observation as JSON carries it.
+    """An observation in JSON form.
 
     Args:
-        value: a list, a tuple, an array, a number; a mapping for a Dict of them.
-        size: how many numbers it must have, or its shape; None if unknown.
+        value: a list, a tuple, an array, a number; a mapping of these for a Dict.
+        size: required number of numbers, or shape; None if unknown.
         where: its name in errors.
 
     Raises:
-        ArgumentError: it has another size, or a number in it is not finite. ``argument`` is the place.
+        ArgumentError: it has another size, or a number that is not finite. ``argument`` is the place.
     """
     kind = type(value)
     if (kind is list or kind is tuple) and len(value) == size and _flat(value):
@@ -70,7 +70,7 @@ def state(value: Any, size: Size | None, where: str = "state") -> Any:
 
 
 def action(value: Any, size: Size | None, where: str = "action") -> list[Any]:
-    """An action as JSON carries it: always a list, of ``size`` numbers or of that shape if it is known."""
+    """An action in JSON form: always a list, of ``size`` numbers or of that shape if known."""
     if type(value) is int:
         found: Any = [value]
     else:
@@ -113,7 +113,7 @@ def fraction(value: Any, where: str) -> float:
 
 
 def duration(value: Any, where: str, *, zero: bool) -> float:
-    """Seconds; ``zero``: may they be 0?"""
+    """Check seconds; ``zero``: whether they may be 0."""
     found = number(value, where)
     if found < 0 or (found == 0 and not zero):
         raise ArgumentError(f"{where} must be seconds {'of at least' if zero else 'above'} 0, got {found!r}", where)
@@ -121,13 +121,13 @@ def duration(value: Any, where: str, *, zero: bool) -> float:
 
 
 def plain(value: Any, where: str, *, flags: bool = True, depth: int = 0) -> Any:
-    """Numbers in lists, as deep as they are given; mappings with strings as keys.
+    """Numbers in lists of any depth; mappings with strings as keys.
 
     Args:
-        value: what was given.
+        value: the value given.
         where: its name in errors.
-        flags: take True and False as 1 and 0, else refuse them.
-        depth: how deep it lies.
+        flags: whether to accept True and False as 1 and 0.
+        depth: its depth.
     """
     kind = type(value)
     if kind in _NUMBERS:
@@ -152,7 +152,7 @@ def plain(value: Any, where: str, *, flags: bool = True, depth: int = 0) -> Any:
 
 
 def setting(value: Any, where: str) -> Any:
-    """A hyperparameter: what :func:`plain` takes; and texts, True, False and None as they are."""
+    """A hyperparameter: values of :func:`plain`; strings, True, False and None unchanged."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Mapping):
@@ -200,7 +200,7 @@ def column(value: Any) -> Any:
 
 
 def _flat(value: Sequence[Any]) -> bool:
-    """Whether this is all numbers, and they are certainly finite; a sum that overflows leaves it to a closer look."""
+    """Whether all are numbers and certainly finite; an overflowing sum needs a closer look."""
     if not _NUMBERS.issuperset(map(type, value)):
         return False
     try:
@@ -219,7 +219,7 @@ def _finite(value: Any, where: str) -> Any:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Python's own value of an array or a scalar of NumPy or its like; numbers of other classes as int or float."""
+    """Python's value of an array or scalar of NumPy or similar; numbers of other classes as int or float."""
     if hasattr(value, "tolist"):
         found = value.tolist()
     elif hasattr(value, "__array__"):

@@ -1,4 +1,4 @@
-"""``axonrl service backup``: a copy of database and agents, while a server runs or not."""
+"""``axonrl service backup``: copy database and agents, with or without a running server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rows = Sequence[tuple[str, Agent]]
 
 
 def backup(service: Service) -> int:
-    """Carry it out: 1 if the copy is there, but something in it is damaged."""
+    """Run the command; returns 1 if the copy is complete, but has damage."""
     target: Path = service.arguments.directory.expanduser().absolute()
     _check(service, target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
@@ -69,7 +69,7 @@ def _check(service: Service, target: Path) -> None:
 
 
 def _copied(service: Service, target: Path) -> Rows:
-    """The database first: then each agent that it knows has what it had accepted by then."""
+    """Copy the database first, so that each agent in it has at least what it had accepted by then."""
     copy = None
     if not service.arguments.without_database:
         service.database.copy(target / folder.DATABASE)

@@ -1,4 +1,4 @@
-"""What the commands of ``axonrl service`` share."""
+"""Shared context of the commands of ``axonrl service``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USAGE: Final = 2
 
 @contextlib.contextmanager
 def for_nobody_else() -> Iterator[None]:
-    """Files that are written meanwhile are 0600, folders 0700."""
+    """Create files with mode 0600, and folders with 0700, in this context."""
     before = os.umask(0o077)
     try:
         yield
@@ -29,7 +29,7 @@ def for_nobody_else() -> Iterator[None]:
 
 
 class Service:
-    """What a command works with.
+    """Context of a command.
 
     Args:
         arguments: the command line.

@@ -1,4 +1,4 @@
-"""``axonrl service export-policy``: the policy of an agent, as ``Agent.export`` writes it."""
+"""``axonrl service export-policy``: export an agent's policy, as ``Agent.export`` does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .context import Service
 
 
 def export_policy(service: Service) -> int:
-    """Carry it out: of the newest checkpoint, which a running server writes once a minute."""
+    """Run the command on the newest checkpoint, which a running server writes once a minute."""
     given = service.arguments
     user, name = agents.split(given.agent)
     row = service.agents.by_name(service.accounts.user(user).id, name)
@@ -30,7 +30,7 @@ def export_policy(service: Service) -> int:
 
 
 def _agent(path: Path, programs: Path) -> Agent:
-    """An Agent of the folder, which is an ordinary run folder; without TensorFlow where there is a program."""
+    """An Agent of the folder, an ordinary run folder; without TensorFlow if there is a program."""
     found = CheckpointStore(path).open()
     if found is None or SERVICE not in found[1]:
         raise CheckpointError("it has no checkpoint yet")

@@ -1,4 +1,4 @@
-"""``axonrl service import-run``: a run that was trained with axonrl goes on as a hosted agent."""
+"""``axonrl service import-run``: continue a run trained by axonrl as a hosted agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .context import Service, for_nobody_else
 
 
 def import_run(service: Service) -> int:
-    """Carry it out."""
+    """Run the command."""
     given = service.arguments
     run: Path = given.run
     try:
@@ -42,7 +42,7 @@ def import_run(service: Service) -> int:
 
 
 def _read(run: Path, first: int | None, frequency: int | None) -> tuple[catalogue.Recipe, Any, list[str]]:
-    """Recipe and state of a run, and what its user should know."""
+    """Recipe and state of a run, and notes for the user."""
     found = record.read(run)
     if found is None:
         raise CheckpointError("there is no run.json in it")
@@ -61,7 +61,7 @@ def _read(run: Path, first: int | None, frequency: int | None) -> tuple[catalogu
 
 
 def _written(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any) -> int:
-    """Write its folder; when that fails, its row goes as well."""
+    """Write the agent's folder; on failure, remove its row."""
     try:
         with for_nobody_else():
             stored = run_import.write(service.folder / folder.AGENTS / row.id, recipe, service.folder / PROGRAMS, state)

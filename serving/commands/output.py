@@ -1,4 +1,4 @@
-"""What the commands of a service print."""
+"""Output of the commands of a service."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Final
 from ...core.text_columns import Column, fitted, room_of
 
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?\+00:00")
-"""A time as JSON has it; a table has its seconds."""
+"""A time in JSON; a table shows its seconds."""
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print rows as JSON, whole, or some of their columns as a table."""
+    """Print complete rows as JSON, or some columns as a table."""
     if as_json:
         print(json.dumps(list(rows), indent=2))
         return
@@ -32,7 +32,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_
 
 
 def print_done(sentence: str, values: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print what was done, for people or as JSON."""
+    """Print the result, as a sentence or as JSON."""
     print(json.dumps(values, indent=2) if as_json else sentence)
 
 

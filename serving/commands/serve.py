@@ -1,4 +1,4 @@
-"""``axonrl serve``: a service in this process, its workers beside it."""
+"""``axonrl serve``: run a service in this process, with workers beside it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ logger = logging.getLogger("axonrl.serving")
 
 
 def carry_out(arguments: argparse.Namespace) -> int:
-    """Serve until a signal comes.
+    """Serve until a signal arrives.
 
     Returns:
-        128 and the signal's number, when everything was saved; 1 if it failed; 2 for a folder, database, port or
-        configuration that is not usable.
+        128 plus the signal's number, after everything was saved; 1 if it failed; 2 for an unusable folder, database,
+        port or configuration.
     """
     try:
         _allow_many_files()
@@ -60,7 +60,7 @@ def carry_out(arguments: argparse.Namespace) -> int:
 
 
 def _check_shared(arguments: argparse.Namespace) -> None:
-    """Several servers need a database that all of them reach, and steps that are on the disk when they are answered."""
+    """Check that several servers share a database, and force steps to the disk before acknowledging."""
     if not arguments.shared:
         return
     if not str(arguments.database or "").startswith("postgres"):
@@ -70,7 +70,7 @@ def _check_shared(arguments: argparse.Namespace) -> None:
 
 
 def _allow_many_files() -> None:
-    """As many as may be, also in the workers: an agent in memory has two open, a connection one; 1,024 are usual."""
+    """Raise the limit of open files, also for workers: an agent in memory has two, a connection one; 1,024 is usual."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))
@@ -118,11 +118,11 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
 
 @contextlib.asynccontextmanager
 async def _running(pool: Pool | LeasedPool, seconds: float) -> AsyncIterator[None]:
-    """The workers, while the service runs; then every agent is saved.
+    """Run the workers during the service, then save every agent.
 
     Args:
-        pool: of the workers.
-        seconds: for saving: half of the time of grace. The other half is that of requests under way.
+        pool: the workers.
+        seconds: time for saving: half of the grace period. The other half is for requests in progress.
     """
     try:
         await pool.start()
@@ -132,7 +132,7 @@ async def _running(pool: Pool | LeasedPool, seconds: float) -> AsyncIterator[Non
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """The configuration file, then ``--set``, then the options that have names of their own."""
+    """Settings from the configuration file, then ``--set``, then the named options."""
     given: dict[str, Any] = {
         "listen.host": arguments.host,
         "listen.port": arguments.port,
@@ -185,7 +185,7 @@ def _worker_settings(arguments: argparse.Namespace, settings: Settings) -> Worke
 
 
 def _storage(path: Path) -> str:
-    """What is wrong with the disk; empty: nothing."""
+    """Describe what is wrong with the disk; empty: nothing."""
     try:
         return "full" if folders.is_full(path) else ""
     except OSError as error:

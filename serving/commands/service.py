@@ -1,4 +1,4 @@
-"""``axonrl service``: accounts, tokens and agents of a service, whether a server runs or not."""
+"""``axonrl service``: manage accounts, tokens and agents of a service, with or without a running server."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from .output import print_done, print_rows
 from .verify import verify
 
 _CREATES: Final = ("add-user", "migrate")
-"""Commands that may come first: they create the data folder."""
+"""Commands that create the data folder."""
 
 
 def carry_out(arguments: argparse.Namespace) -> int:
     """Carry out a command of ``axonrl service``.
 
     Returns:
-        The exit code: 0; 1 for what was refused; 2 for invalid arguments, or a folder or database that is not usable.
+        The exit code: 0; 1 for a refusal; 2 for invalid arguments, or an unusable folder or database.
     """
     try:
         with folder.named(arguments.data.expanduser()):
@@ -201,7 +201,7 @@ def _remove_agent(service: Service) -> int:
 
 
 def _remove_marked(service: Service, ids: list[str]) -> bool:
-    """Remove folders and rows of marked agents; False if a server runs, which does it itself."""
+    """Remove folders and rows of marked agents; False if a running server does so itself."""
     with contextlib.ExitStack() as stack:
         try:
             what, database = f"axonrl service {service.arguments.service_command}", service.arguments.database
@@ -226,7 +226,7 @@ def _audit(service: Service) -> int:
 
 
 def _password(arguments: argparse.Namespace) -> str:
-    """The password, from standard input or from the terminal, where it is asked for twice."""
+    """The password, from standard input, or from the terminal, which asks for it twice."""
     if arguments.password_stdin:
         line = sys.stdin.readline(passwords.LONGEST + 2)
         return line.removesuffix("\n").removesuffix("\r")
@@ -257,4 +257,4 @@ COMMANDS: Final[Mapping[str, Callable[[Service], int]]] = {
     "backup": backup,
     "verify": verify,
 }
-"""What carries out each command."""
+"""Function of each command."""

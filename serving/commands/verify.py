@@ -1,4 +1,4 @@
-"""``axonrl service verify``: is everything whole that agents have learned?"""
+"""``axonrl service verify``: check all agents' files for damage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .context import DONE, FAILED, Service
 
 
 def verify(service: Service) -> int:
-    """Carry it out: 1 if anything is damaged."""
+    """Run the command; returns 1 if anything is damaged."""
     rows = service.agents.all()
     damages = [_row("", "", Damage(service.folder / folder.DATABASE, None, what)) for what in service.database.check()]
     damages += damages_of(service.folder, rows)
@@ -27,11 +27,11 @@ def verify(service: Service) -> int:
 
 
 def damages_of(data: Path, rows: Iterable[tuple[str, Agent]]) -> list[dict[str, Any]]:
-    """What is damaged of these agents, as JSON.
+    """Damage of these agents, as JSON.
 
     Args:
         data: the data folder, or a copy of it.
-        rows: owner's names and rows. Of those that are being created only what is there is read.
+        rows: owners' names and rows. An agent that is being created is read as far as it exists.
     """
     found = []
     for owner, row in rows:
@@ -43,7 +43,7 @@ def damages_of(data: Path, rows: Iterable[tuple[str, Agent]]) -> list[dict[str, 
 
 
 def say(agents: int, damages: list[dict[str, Any]]) -> None:
-    """Print it for people."""
+    """Print the result for people."""
     for one in damages:
         at = "" if one["offset"] is None else f", byte {one['offset']:,}"
         print(f"{one['agent'] or 'database'}: {one['file']}{at}: {one['what']}")

@@ -61,7 +61,7 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
             raise ProblemError("not_found", "the agent was removed while it was being created")
     except BaseException:
         gateway.creating.discard(row.id)
-        # What cannot be undone now is done in a moment, or at the next start.
+        # What cannot be undone now is undone shortly, or at the next start.
         await asyncio.shield(gateway.remove(row, call.by))
         raise
     gateway.creating.discard(row.id)
@@ -124,7 +124,7 @@ async def get_episodes(
 
 
 async def charge_creation(call: Call, name: str) -> None:
-    """Count a creation before the body that says of what is read; ``rate_limited``."""
+    """Count a creation before its body is read; ``rate_limited``."""
     call.gateway.charge_creation(call.grant)
 
 
@@ -135,7 +135,7 @@ async def own(call: Call, name: str) -> Agent:
 
 
 async def whole(call: Call, name: str) -> Agent:
-    """As :func:`own`, of an agent that has been created; ``unavailable`` until then: there is nothing to open yet."""
+    """:func:`own` for a completely created agent; ``unavailable`` until then, as there is nothing to open."""
     row = await own(call, name)
     if row.status == CREATING:
         raise being_created()
@@ -143,7 +143,7 @@ async def whole(call: Call, name: str) -> Agent:
 
 
 async def note_info(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
-    """The hyperparameters that an agent has now, noted where they are others than its row's, as its bytes are."""
+    """The agent's current hyperparameters; stored in its row if they changed, like its bytes."""
     if info.get("bytes", row.bytes) != row.bytes:
         await gateway.threads.call(gateway.rows.note, {row.id: (None, info["bytes"])})
     has_obs = "obs_size" in row.config
@@ -175,7 +175,7 @@ def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
 
 
 async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
-    """The new row, if the account may have one more."""
+    """Add a row if the account may have one more agent."""
     gateway, grant = call.gateway, call.grant
     try:
         await gateway.check_bytes(grant)

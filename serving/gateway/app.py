@@ -24,20 +24,20 @@ def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
     """The ASGI application of a service.
 
     Args:
-        gateway: what all routes share.
-        page: the application of the web page, for all paths that are not the interface's.
+        gateway: shared by all routes.
+        page: the application of the web page, for all paths outside the interface.
     """
     return Edge(gateway, typed(docs=gateway.settings.http.docs), page)
 
 
 def typed(*, docs: bool = False) -> FastAPI:
-    """The typed routes, which find the gateway in each request; ``docs``: with a page about the interface."""
+    """The typed routes, which find the gateway in each request; ``docs``: with a reference page."""
     app = FastAPI(
         title="axonrl",
         version="1",
         description="Agents over HTTP. Errors are `application/problem+json`.",
         openapi_url=f"{API}/openapi.json",
-        docs_url=None,  # FastAPI's own loads its scripts from elsewhere
+        docs_url=None,  # FastAPI's own page loads scripts from elsewhere
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,

@@ -1,4 +1,4 @@
-"""Bodies of requests as they come in: within limits of bytes and of values, and of what is held of them at once."""
+"""Read request bodies within limits of bytes, of values, and of memory held at once."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .problems import ProblemError, invalid
 from .settings import Limits
 
 FEW: Final = 10_000
-"""Values that any body of JSON may have: they are read in less than a millisecond."""
+"""JSON values that any body may have: they are read in less than a millisecond."""
 _SMALL: Final = 2**14
-"""Bytes of a body that comes at once, and is not counted: it is gone in a moment."""
+"""Largest body that is not counted if it arrives at once, as it is released immediately."""
 _PIECE: Final = 2**20
-"""Bytes of a state that are kept in memory, and then written to its file at once."""
+"""Bytes of a state collected in memory before a write to its file."""
 _OF_ALL: Final = 4
-"""Bodies of the largest size that are held at once."""
+"""Maximum total of bodies held at once, in bodies of the largest size."""
 _OF_ONE: Final = 2
-"""Those of an account, and of an address."""
+"""The same per account, and per address."""
 _LIST: Final = re.compile(rb"\s*\[")
 _HAS_FILES: Final = sys.platform == "linux"
-"""Can another process open a file that has no name?"""
+"""Whether another process can open a file without a name."""
 
 
 class Bodies:
-    """Reads bodies, and bounds what is held of those that are under way: until they are answered.
+    """Reads bodies, and bounds the memory held for requests in flight, until they are answered.
 
     Args:
-        limits: of the configuration.
+        limits: section of the configuration.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -56,18 +56,18 @@ class Bodies:
         clients: Callable[[], Sequence[str]],
         in_list: int = 0,
     ) -> bytes:
-        """A body, in memory.
+        """Read a body into memory.
 
         Args:
             receive: ASGI.
-            head: of the request. What is held for it is given back when it is answered.
-            most: bytes; 0: no limit, here and below.
-            values: of JSON.
-            clients: tells the account and the address that it counts for.
-            in_list: values of a body that is a list; 0: as many.
+            head: headers of the request. Memory held for it is released when it is answered.
+            most: maximum of bytes; 0: no limit, here and below.
+            values: maximum of JSON values.
+            clients: returns the account and the address that it counts for.
+            in_list: maximum of JSON values of a list; 0: the same.
 
         Raises:
-            ProblemError: it is too large, or too much is held already.
+            ProblemError: the body is too large, or too much is held already.
             DisconnectedError: the client went away.
         """
         message = await _first(receive, head, most)
@@ -85,7 +85,7 @@ class Bodies:
                 head.holds.add(len(body))
             return body
         share = head.holds = _Share(self._memory, clients())
-        content = bytearray()  # parts may be of one byte each
+        content = bytearray()  # parts may have one byte each
         async for part in _parts(receive, message, most, values):
             share.add(len(part))
             content += part
@@ -94,10 +94,10 @@ class Bodies:
     async def keep(
         self, receive: Receive, head: Head, most: int, values: int, clients: Callable[[], Sequence[str]]
     ) -> tuple[bytes, Upload | None]:
-        """As :meth:`read`, for bodies of any size: a large one is in a file, and not in memory.
+        """Read a body of any size; a large one goes to a file instead of memory. Arguments as for :meth:`read`.
 
         Raises:
-            ProblemError: also if the file cannot be written.
+            ProblemError: as for :meth:`read`, or the file cannot be written.
         """
         message = await _first(receive, head, most)
         share = head.holds = _Share(self._files, clients())
@@ -116,11 +116,11 @@ class Bodies:
 
 
 class Upload(NamedTuple):
-    """A body in a file, which is there until the request is answered.
+    """A body in a file that exists until the request is answered.
 
     Args:
-        path: by which the workers find it.
-        digest: its SHA-256.
+        path: path for the workers.
+        digest: SHA-256 of the content.
     """
 
     path: str
@@ -128,11 +128,11 @@ class Upload(NamedTuple):
 
 
 class _Held:
-    """Bytes that are held: of all requests, of each account and of each address.
+    """Bytes held by all requests, per account and per address.
 
     Args:
         largest: bytes of the largest body; 0: no limit.
-        setting: says that.
+        setting: the setting that says so.
     """
 
     def __init__(self, largest: int, setting: str) -> None:
@@ -166,11 +166,11 @@ class _Held:
 
 
 class _Share:
-    """What one request holds.
+    """Bytes held by one request.
 
     Args:
-        held: of which it is a share.
-        clients: its account and its address.
+        held: the totals.
+        clients: the request's account and address.
     """
 
     def __init__(self, held: _Held, clients: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class _Share:
         self._size += size
 
     async def write(self, content: bytearray) -> None:
-        """Append to the file, which has no name, so that nothing of it stays; raises ProblemError."""
+        """Append to the file, which has no name, so that nothing of it remains; raises ProblemError."""
         try:
             if self.file is None:
                 self.file = tempfile.TemporaryFile()  # noqa: SIM115 # until the request is done
@@ -205,7 +205,7 @@ def _write(file: IO[bytes], content: bytearray) -> None:
 
 
 async def _first(receive: Receive, head: Head, most: int) -> Message:
-    """The first message; what is too large by its ``Content-Length`` is not asked for."""
+    """The first message; a body that is too large by ``Content-Length`` is not requested."""
     head.is_read = True
     if most and head.length and int(head.length) > most:
         raise _too_large(most)
@@ -216,7 +216,7 @@ async def _first(receive: Receive, head: Head, most: int) -> Message:
 
 
 async def _parts(receive: Receive, message: Message, most: int, values: int) -> AsyncIterator[bytes]:
-    """The parts of a body, which is refused as soon as it is too large."""
+    """The parts of a body; refuses it as soon as it is too large."""
     total = found = 0
     while True:
         part: bytes = message.get("body", b"")
@@ -235,10 +235,10 @@ async def _parts(receive: Receive, message: Message, most: int, values: int) -> 
 
 
 def checked_json(body: bytes, depth: int) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Raises:
-        ProblemError: it is not JSON (NaN and infinity are not), or is nested too deep.
+        ProblemError: the text is not JSON (NaN and infinity are not), or is nested too deeply.
     """
     try:
         value = from_json(body, allow_inf_nan=False)

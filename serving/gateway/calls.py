@@ -12,18 +12,18 @@ from .bodies import Upload
 from .gateway import Gateway
 
 KEY: Final = "axonrl.call"
-"""Where a request's scope has its call."""
+"""Key of the call in a request's scope."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A request, with what was found out about it before it came to its route: that it may ask it is known.
+    """A request that is authorised for its route.
 
     Args:
-        gateway: what all routes share.
-        grant: what its token allows.
-        by: for the audit log.
-        body: as it was sent; empty where it is in a file.
+        gateway: shared by all routes.
+        grant: permissions of its token.
+        by: caller, for the audit log.
+        body: the body as sent; empty if it is in a file.
         upload: the file.
     """
 
@@ -40,4 +40,4 @@ async def _call(request: Request) -> Call:
 
 
 Called = Annotated[Call, Depends(_call)]
-"""What a route is given. Who may ask it is said in :mod:`.routes`."""
+"""Argument of a route. :mod:`.routes` says who may call it."""

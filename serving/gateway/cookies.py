@@ -1,4 +1,4 @@
-"""The cookie of the web page's logins, and which requests it counts for."""
+"""The cookie of the web page's logins, and the requests that may use it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 from starlette.types import Scope
 
 SECURE: Final = "axonrl.secure"
-"""Whether a request's scope says that it came over TLS, to us or to our proxy."""
+"""Key of a request's scope: whether it came over TLS, to the service or to its proxy."""
 _OWN: Final = frozenset({b"same-origin", b"none"})
 
 
 def cookie_name(scope: Scope) -> bytes:
-    """The cookie's name. Cookies do not know ports, so that two services on one machine need two names."""
+    """The cookie's name. Cookies ignore ports, so two services on one machine need two names."""
     server = scope.get("server")
     name = b"axonrl-%d" % (server[1] if server and server[1] else 0)
     return b"__Host-" + name if scope.get(SECURE) else name
 
 
 def cookie_of(scope: Scope) -> bytes | None:
-    """The login that a request of the page itself comes with; None: there is none, or the request is another's."""
+    """The login of a request by the page itself; None if there is none, or if the request comes from another page."""
     wanted, found = cookie_name(scope), None
     for name, value in scope["headers"]:
         if name == b"cookie":
@@ -33,7 +33,7 @@ def cookie_of(scope: Scope) -> bytes | None:
 def is_own(scope: Scope) -> bool:
     """Whether a request comes from a page of this service, or from no page at all.
 
-    Browsers say it in ``Sec-Fetch-Site``; to addresses without TLS they do not, and ``Origin`` is compared.
+    Browsers send ``Sec-Fetch-Site``; without TLS they do not, and ``Origin`` is compared instead.
     """
     headers = dict(scope["headers"])
     site = headers.get(b"sec-fetch-site")
@@ -44,7 +44,7 @@ def is_own(scope: Scope) -> bool:
 
 
 def set_cookie(scope: Scope, value: str) -> tuple[bytes, bytes]:
-    """The header that gives the browser a login, until it is closed; empty: takes it away."""
+    """The header that sets a login in the browser until it is closed; an empty value removes it."""
     parts = [cookie_name(scope) + b"=" + value.encode(), b"Path=/", b"HttpOnly", b"SameSite=Strict"]
     parts += [b"Secure"] if scope.get(SECURE) else []
     parts += [] if value else [b"Max-Age=0"]

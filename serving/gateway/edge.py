@@ -1,4 +1,4 @@
-"""The outermost application: what holds for every request, before and after its route."""
+"""The outermost application: common handling of every request, before and after its route."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXPOSED: Final = b"X-Request-Id, Retry-After, Idempotent-Replayed"
 _ALLOWED: Final = b"Authorization, Content-Type, Idempotency-Key"
 _METHODS: Final = b"GET, POST, PUT, PATCH, DELETE"
 _DROPPED: Final = 2**16
-"""Bytes of a body that nobody asked for, up to which its connection goes on."""
+"""Largest unread body, in bytes, for which a connection is kept."""
 _UNKNOWN: Final = "(none)"
 _REFUSALS: Final = frozenset({401, 403})
 
@@ -44,9 +44,9 @@ class Edge:
     """The ASGI application.
 
     Args:
-        gateway: what all routes share.
+        gateway: shared by all routes.
         typed: the application with the typed routes.
-        page: the application of all paths that are not the interface's; None: there are none.
+        page: the application for paths outside the interface; None: there are none.
     """
 
     def __init__(self, gateway: Gateway, typed: ASGIApp, page: ASGIApp | None = None) -> None:
@@ -97,7 +97,7 @@ class Edge:
         """Serve a request.
 
         Returns:
-            Its route and the status.
+            Its route and its status.
         """
         self._check(scope, head)
         path, method = scope["path"], scope["method"]
@@ -128,7 +128,7 @@ class Edge:
         return await self._typed_route(scope, receive, send, head, headers, request_id, grant)
 
     def _grant(self, scope: Scope, head: Head) -> Grant:
-        """What a request may do: its token says it, or the cookie of the page, which serves reading only."""
+        """Permissions of a request, by its token, or by the page's cookie, which only reads."""
         if head.authorization is None and scope["method"] == "GET":
             cookie = cookie_of(scope)
             if cookie is not None:
@@ -136,7 +136,7 @@ class Edge:
         return self._gateway.tokens.held(head.authorization).grant
 
     def _check(self, scope: Scope, head: Head) -> None:
-        """Refuse what no route takes."""
+        """Refuse requests that no route accepts."""
         if scope["method"] in ("TRACE", "CONNECT"):
             raise ProblemError("method_not_allowed", f"{scope['method']} is not allowed")
         if self._url_bytes and len(scope["raw_path"]) + len(scope["query_string"]) > self._url_bytes:
@@ -148,7 +148,7 @@ class Edge:
             raise ProblemError("invalid_request", "Content-Length must be a number", headers={"Connection": "close"})
 
     def _headers(self, scope: Scope, head: Head, request_id: str) -> Headers:
-        """What every answer has."""
+        """Headers of every answer."""
         headers = [(b"x-request-id", request_id.encode()), *ALWAYS]
         if scope["scheme"] == "https" or (head.proto == b"https" and self._is_proxied(scope)):
             scope[SECURE] = True
@@ -167,7 +167,7 @@ class Edge:
     async def _outside(
         self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str
     ) -> tuple[str, int]:
-        """What is not the interface: health, metrics, the page."""
+        """Serve paths outside the interface: health, metrics, the page."""
         gateway, path = self._gateway, scope["path"]
         if path in ("/livez", "/readyz", "/metrics") and scope["method"] not in ("GET", "HEAD"):
             raise ProblemError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET"})
@@ -198,7 +198,7 @@ class Edge:
         self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str,
         grant: Grant | None,
     ) -> tuple[str, int]:  # fmt: skip
-        """A route of FastAPI: who asks may ask, and it gets a body that is known to be what it says."""
+        """Serve a FastAPI route, with an authorised caller and a checked body."""
         gateway, method, path = self._gateway, scope["method"], scope["path"]
         template, route, name = found(method, path)
         scope["axonrl.route"] = API + template
@@ -247,7 +247,7 @@ class Edge:
         return dataclasses.replace(call, body=body)
 
     def _refused(self, scope: Scope, head: Head, code: str, request_id: str) -> None:
-        """Put a refusal into the audit log, after the answer."""
+        """Record a refusal in the audit log, after the answer."""
         address = address_of(scope, head, self._gateway.proxies)
         by = By(scope.get("axonrl.user", "unknown"), address, request_id)
         task = asyncio.create_task(self._gateway.record_refusal(code, by, _route_of(scope)))
@@ -269,7 +269,7 @@ class _Watched:
 
 
 async def _captured(app: ASGIApp, scope: Scope, receive: Receive) -> Answered:
-    """What an application answers."""
+    """Capture an application's answer."""
     status, headers, parts = 500, list[tuple[bytes, bytes]](), list[bytes]()
 
     async def send(message: Message) -> None:
@@ -284,12 +284,12 @@ async def _captured(app: ASGIApp, scope: Scope, receive: Receive) -> Answered:
 
 
 def _route_of(scope: Scope) -> str:
-    """The path of a request's route, in which names are not filled in."""
+    """The path of a request's route, with placeholders for names."""
     return str(scope.get("axonrl.route", _UNKNOWN))
 
 
 def _is_large(head: Head, scope: Scope) -> bool:
-    """Is what may still come with a request too much to be read and dropped?"""
+    """Whether the rest of a request may be too large to read and drop."""
     if head.length.isdigit():
         return int(head.length) > _DROPPED
     return any(name == b"transfer-encoding" for name, _ in scope["headers"])

@@ -1,4 +1,4 @@
-"""Acting and stepping. Nothing of a framework is on their path: what they cost, every timestep costs."""
+"""Acting and stepping, without any framework: every timestep pays their cost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Hot(NamedTuple):
     """One of the calls.
 
     Args:
-        path: of its route.
-        route: who may call.
-        body: what it takes.
-        is_batch: of many observations, or of many steps, which are counted when they are done.
+        path: path of its route.
+        route: who may call it.
+        body: the body that it takes.
+        is_batch: many observations or steps, which are counted afterwards.
         is_step: counts as a step.
     """
 
@@ -56,19 +56,19 @@ _QUERY: Final = ("noise",)
 async def done(
     gateway: Gateway, scope: Scope, receive: Receive, head: Head, grant: Grant, name: str, do: str
 ) -> Answer:
-    """Have an agent act or step.
+    """Make an agent act or step.
 
     Args:
-        gateway: what all routes share.
+        gateway: shared by all routes.
         scope: ASGI.
         receive: ASGI.
         head: the request's headers.
-        grant: what its token allows; the request is counted already.
-        name: of the agent.
+        grant: permissions of its token; the request is counted already.
+        name: the agent's name.
         do: a key of ``HOT``.
 
     Raises:
-        ProblemError: it is refused.
+        ProblemError: the request is refused.
     """
     hot = HOT[do]
     hot.route.check(grant)
@@ -102,10 +102,10 @@ async def done(
 
 
 def asked_for(query: bytes, do: str) -> dict[str, Any]:
-    """What the query asks for.
+    """Parse the query.
 
     Raises:
-        ProblemError: a parameter is unknown, or its value is.
+        ProblemError: a parameter or its value is unknown.
     """
     given = parameters(query, _QUERY if do == "act" else ())
     if "noise" not in given:

@@ -1,4 +1,4 @@
-"""What all routes share: the rooms that were handed in, tokens, limits, metrics."""
+"""Shared state of all routes: the injected rooms, tokens, limits, metrics."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from .tokens import Tokens
 API: Final = "/api/v1"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REFUSALS_PER_MINUTE: Final = 10
-"""Refusals of an address that are put into the audit log; of all others it has the number."""
+"""Refusals per address that the audit log records; the rest are only counted."""
 _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
 
 Check = Callable[[], str]
-"""Says what is wrong; empty: nothing."""
+"""Returns what is wrong; empty: nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rooms:
-    """What is handed in.
+    """Injected dependencies.
 
     Args:
         accounts: users and tokens.
@@ -56,8 +56,8 @@ class Rooms:
         idempotency: answers to requests with a key.
         checks: more checks of ``/readyz``, by name.
         gauges: more metrics.
-        program_bytes: bytes of the compiled programs that the agents of these ids use, each once.
-        shared: other servers create and remove agents in the same database.
+        program_bytes: bytes of the compiled programs used by the agents of these ids, each counted once.
+        shared: whether other servers create and remove agents in the same database.
     """
 
     accounts: Accounts
@@ -73,7 +73,7 @@ class Rooms:
 
 
 class Known(NamedTuple):
-    """An agent that acts and steps, and how many values of JSON the body of a step, and of a batch, may have."""
+    """An agent that acts and steps, with the maximum number of JSON values of a step's and of a batch's body."""
 
     id: str
     step_values: int
@@ -81,11 +81,11 @@ class Known(NamedTuple):
 
 
 class Gateway:
-    """The rooms, and what the gateway itself keeps in memory.
+    """The rooms, and the gateway's own state in memory.
 
     Args:
         settings: the configuration.
-        rooms: what is handed in.
+        rooms: injected dependencies.
     """
 
     def __init__(self, settings: Settings, rooms: Rooms) -> None:
@@ -99,13 +99,13 @@ class Gateway:
         self.proxies: list[Network] = [ipaddress.ip_network(one) for one in settings.listen.behind_proxy]
         self.bodies = Bodies(settings.limits)
         self.known: dict[tuple[str, str], Known] = {}
-        """Agents that are ready and active, by their owner's id and their name."""
+        """Ready and active agents, by owner's id and name."""
         self.creating: set[str] = set()
-        """Agents whose creation is under way here: who creates one that is removed meanwhile finishes its removal."""
+        """Agents in creation here; the creator of one that is removed meanwhile completes its removal."""
         self.used: dict[str, float] = {}
-        """When agents acted or stepped since this was last noted in the database."""
+        """Times at which agents acted or stepped, since they were last stored in the database."""
         self.under_way: set[tuple[str, str]] = set()
-        """Requests with an ``Idempotency-Key`` that are being carried out: user's id and key."""
+        """Requests with an ``Idempotency-Key`` in progress: user's id and key."""
         self.stopping = False
         self._requests = Buckets(beyond("requests_per_minute", "requests"))
         self._steps = Buckets(beyond("steps_per_second", "steps of this agent"))
@@ -116,7 +116,7 @@ class Gateway:
     # -- limits -------------------------------------------------------------------------------------------------------
 
     def limit(self, grant: Grant, name: str) -> int:
-        """A limit: the user's own one, or that of the configuration."""
+        """A limit: the user's own, or the configuration's."""
         own = grant.quotas.get(name)
         return int(getattr(self.limits, name)) if own is None else own
 
@@ -131,7 +131,7 @@ class Gateway:
         self._steps.take(agent, rate, rate, time.monotonic())
 
     def owe_steps(self, agent: str, count: int) -> None:
-        """Count steps that were done already."""
+        """Count steps that were already done."""
         self._steps.owe(agent, count)
 
     def charge_creation(self, grant: Grant) -> None:
@@ -143,12 +143,12 @@ class Gateway:
         self._transfers.take(agent, self.limit(grant, "transfers_per_minute"), time.monotonic())
 
     def clients(self, scope: Scope, head: Head, grant: Grant | None) -> list[str]:
-        """Whom the body of a request counts for: an account, and an address."""
+        """Account and address that a request's body counts for."""
         address = f"address {network(address_of(scope, head, self.proxies))}"
         return [address] if grant is None else [f"account {grant.user_id}", address]
 
     async def usage(self, owner: str) -> dict[str, int]:
-        """How many agents an account has, and the bytes of these and of the compiled programs that they use."""
+        """Number of an account's agents, and the bytes of these and of the compiled programs that they use."""
 
         def found() -> dict[str, int]:
             usage = self.rows.usage(owner)
@@ -157,7 +157,7 @@ class Gateway:
         return await self.threads.call(found)
 
     async def check_bytes(self, grant: Grant) -> None:
-        """Refuse what would add to an account that has used its quota of bytes; ``quota_exceeded``."""
+        """Refuse to add to an account that has used up its quota of bytes; ``quota_exceeded``."""
         most = self.limit(grant, "bytes")
         used = (await self.usage(grant.user_id))["bytes"] if most else 0
         if most and used >= most:
@@ -174,7 +174,7 @@ class Gateway:
         return found
 
     async def known_agent(self, grant: Grant, name: str) -> Known:
-        """An agent that acts and steps; the database is asked for the first time only.
+        """An agent that acts and steps; queries the database only the first time.
 
         Raises:
             ProblemError: there is no such agent, it is still being created, or it is not active.
@@ -193,19 +193,19 @@ class Gateway:
         return known
 
     def check_agent(self, grant: Grant, name: str) -> None:
-        """Hide the agents that a token is not for; ``not_found``."""
+        """Hide agents that a token does not cover; ``not_found``."""
         if grant.agents is not None and name not in grant.agents:
             raise not_found("the agent")
 
     def forget(self, agent: str) -> None:
-        """Forget which name an agent has."""
+        """Forget an agent's name."""
         self.known = {key: one for key, one in self.known.items() if one.id != agent}
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
-        """Have an agent do something.
+        """Send a request to an agent's worker.
 
         Raises:
-            ProblemError: it answered with a failure.
+            ProblemError: the worker answered with a failure.
         """
         answer = await self.pool.ask(agent, do, body, **head)
         if answer.status >= 400:
@@ -213,7 +213,7 @@ class Gateway:
         return answer
 
     async def ask_once(self, row: Agent, do: str, body: bytes = b"", **head: Any) -> Answer:
-        """As :meth:`ask`; an agent that is not active is put away again: it takes no memory."""
+        """:meth:`ask`, and unload an inactive agent afterwards, so that it takes no memory."""
         try:
             return await self.ask(row.id, do, body, **head)
         finally:
@@ -221,16 +221,16 @@ class Gateway:
                 await self.pool.ask(row.id, "close")
 
     async def remove(self, row: Agent, by: By) -> None:
-        """Remove an agent. From the first step on it is found no more; the rest is done again if it is interrupted.
+        """Remove an agent. The first step hides it; the rest is repeated if it is interrupted.
 
         Raises:
-            ProblemError: the database failed, or the worker, which is asked again later.
+            ProblemError: the database failed, or the worker did, which is asked again later.
         """
         await self.threads.call(self.rows.mark_removed, row.id, by=by)
         await self.finish_removal(row.id)
 
     async def finish_removal(self, agent: str) -> None:
-        """Remove the folder and the row of an agent that is marked, unless its creation here will see that."""
+        """Remove the folder and the row of a marked agent, unless its creation here will do that."""
         if agent in self.creating:
             return
         self.forget(agent)
@@ -243,7 +243,7 @@ class Gateway:
     # -- the audit log ------------------------------------------------------------------------------------------------
 
     async def record(self, what: str, by: By, target: str = "", outcome: str = "ok", **detail: Any) -> None:
-        """Append to the audit log. What was done is done: a failure is logged and counted, and refuses nothing."""
+        """Append to the audit log. A failure is logged and counted, and does not fail the completed request."""
         try:
             await self.threads.call(self.rooms.audit.write, what, by, target, outcome, **detail)
         except Exception as error:
@@ -251,7 +251,7 @@ class Gateway:
             LOGGER.error("the audit log failed: %s", error, extra={"request_id": by.request_id})
 
     async def record_refusal(self, code: str, by: By, target: str, what: str = "request") -> None:
-        """Append a refusal, a few of each address: the log must not be a means to fill the disk."""
+        """Append a refusal, a few per address, so that the log cannot be used to fill the disk."""
         address = network(by.address)
         try:
             self._refusals.take(address, _REFUSALS_PER_MINUTE, time.monotonic())
@@ -261,15 +261,15 @@ class Gateway:
         await self.record(what, by, target, code)
 
     async def record_unrecorded(self) -> None:
-        """Append how many refusals were too many, and of how many addresses."""
+        """Append the number of unrecorded refusals, and of their addresses."""
         counts, self._unrecorded = self._unrecorded, collections.Counter()
         if counts:
             await self.record("requests", SERVICE, "", "refused", refused=counts.total(), addresses=len(counts))
 
-    # -- beside the requests ------------------------------------------------------------------------------------------
+    # -- background ------------------------------------------------------------------------------------------
 
     def checks(self) -> dict[str, str]:
-        """What ``/readyz`` checks: name to ``ok``, or to what is wrong."""
+        """Checks of ``/readyz``: name to ``ok``, or to what is wrong."""
         checks = {
             "server": "stopping" if self.stopping else "ok",
             "database": "ok" if self.tokens.fresh else "not reached",
@@ -278,12 +278,12 @@ class Gateway:
         return checks
 
     async def start(self) -> None:
-        """Load the tokens, and tidy up what was interrupted: neither creations nor removals are under way."""
+        """Load the tokens, and clean up interrupted creations and removals: none is in progress yet."""
         await self.tokens.refresh()
         await self.finish_removals(starting=True)
 
     async def finish_removals(self, *, starting: bool = False) -> None:
-        """Remove what the command line has marked, and what nobody goes on creating."""
+        """Remove agents marked by the command line, and abandoned creations."""
         for row in await self.threads.call(self.rows.all_unfinished):
             if row.status == CREATING:
                 if not (self._is_abandoned(row) if self.rooms.shared else starting):
@@ -297,24 +297,24 @@ class Gateway:
                 LOGGER.info("agent %s is removed by the server that has it: %s", row.id, problem.detail)
 
     def _is_abandoned(self, row: Agent) -> bool:
-        """Is a creation so old that no server can still be at it?"""
+        """Whether a creation is so old that no server can still be working on it."""
         now = dt.datetime.now(dt.timezone.utc)
         return row.created_at < now - _CREATION and (row.lease_until is None or row.lease_until < now)
 
     async def note_used(self) -> None:
-        """Note in the database when agents were last used, and their bytes."""
+        """Store in the database when agents were last used, and their bytes."""
         used, self.used = self.used, {}
         ids = list(used)
         answers = await asyncio.gather(*(self.pool.ask(agent, "info", wake=False) for agent in ids))
         seen: dict[str, tuple[dt.datetime | None, int | None]] = {}
         for agent, answer in zip(ids, answers, strict=True):
-            if answer.status == 200:  # without bytes where it is not in memory
+            if answer.status == 200:  # without bytes if it is not in memory
                 time_used = dt.datetime.fromtimestamp(used[agent], dt.timezone.utc)
                 seen[agent] = time_used, info_of(answer).get("bytes")
         await self.threads.call(self.rows.note, seen)
 
 
 def info_of(answer: Answer) -> dict[str, Any]:
-    """What ``info`` answered."""
+    """Parsed answer of ``info``."""
     found: dict[str, Any] = json.loads(answer.body)
     return found

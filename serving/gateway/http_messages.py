@@ -1,4 +1,4 @@
-"""What a request brings, and how it is answered, in terms of ASGI."""
+"""Requests and answers in terms of ASGI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORM_TYPE: Final = b"application/x-www-form-urlencoded"
 STATE_TYPES: Final = (b"application/octet-stream", b"application/vnd.safetensors")
 
 _DRAINED, _DRAIN_SECONDS = 8 * 2**20, 1.0
-"""What of a refused body is read and dropped, that the client comes to read the answer: bytes and seconds."""
+"""Bytes and seconds for which a refused body is read and dropped, so that the client gets to read the answer."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -27,7 +27,7 @@ class DisconnectedError(Exception):
 
 
 class Holds(Protocol):
-    """What is held for a request."""
+    """Memory held for a request."""
 
     def add(self, size: int) -> None:
         """Hold more; raises ProblemError."""
@@ -51,9 +51,9 @@ class Head:
         self.origin = self.forwarded = self.proto = b""
         self.size = 0
         self.is_read = False
-        """Was its body asked for?"""
+        """Whether its body was requested."""
         self.holds: Holds | None = None
-        """What is held for it until it is answered."""
+        """Memory held for it until it is answered."""
         for name, value in headers:
             self.size += len(name) + len(value) + 4
             if name == b"authorization":
@@ -74,7 +74,7 @@ class Head:
                 self.proto = value
 
     def check_type(self, allowed: Sequence[bytes]) -> None:
-        """Refuse a body of another type. None given is the first.
+        """Refuse a body of another type. No type means the first.
 
         Raises:
             ProblemError: 415.
@@ -104,7 +104,7 @@ class Head:
 
 
 def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:
-    """The client's address: the peer's, or what a trusted proxy says of it."""
+    """The client's address: the peer's, or the one that a trusted proxy reports."""
     client = scope.get("client")
     address = str(client[0]) if client else ""
     if not proxies or not head.forwarded or not trusted(address, proxies):
@@ -120,7 +120,7 @@ def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:
 
 
 def trusted(address: str, proxies: Sequence[Network]) -> bool:
-    """Whether an address is that of a proxy of ours."""
+    """Whether an address is a trusted proxy's."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -131,7 +131,7 @@ def trusted(address: str, proxies: Sequence[Network]) -> bool:
 async def send_answer(
     send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]], media_type: bytes = JSON_TYPE
 ) -> None:
-    """Answer at once."""
+    """Send an answer in one message."""
     length = (b"content-length", str(len(body)).encode())
     await send(
         {
@@ -144,7 +144,7 @@ async def send_answer(
 
 
 def adding(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
-    """A ``send`` that adds headers, where the answer does not have them."""
+    """A ``send`` that adds headers that the answer lacks."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -159,7 +159,7 @@ def adding(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
 async def send_problem(
     receive: Receive, send: Send, problem: ProblemError, request_id: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:
-    """Answer with a problem document. Where the connection is closed, what is still coming is read for a while."""
+    """Answer with a problem document. If the connection is to be closed, read the rest of the request for a while."""
     body, more = problem.body(request_id), problem.headers
     closing = more.get("Connection") == "close"
     answer_headers = [
@@ -184,7 +184,7 @@ async def _drain(receive: Receive) -> None:
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives a body that was read already."""
+    """A ``receive`` that returns a body that was already read."""
     pending = [body]
 
     async def again() -> Message:
@@ -196,7 +196,7 @@ def replaying(body: bytes, receive: Receive) -> Receive:
 
 
 def parameters(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
-    """The parameters of a simple query, in which nothing needs to be quoted.
+    """Parse a simple query without quoting.
 
     Raises:
         ProblemError: one is unknown or given twice.

@@ -1,6 +1,6 @@
-"""Leases: which of several servers has an agent. Around the pool, where a data folder is shared; else it is not there.
+"""Leases: which of several servers has an agent. Wraps the pool if the data folder is shared.
 
-A request costs nothing more, as long as the lease lasts; it is prolonged beside the requests, for all agents at once.
+While a lease lasts, requests cost nothing extra; leases are renewed in the background, for all agents at once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..accounts import AgentRows, RefusedError
 from ..workers.pool import Pool, WorkerResponse
 
 _RENEWALS: Final = 3
-"""In the time that a lease lasts."""
+"""Renewals within the duration of a lease."""
 _ENDS: Final = ("open", "close")
-"""After which an agent is given back at once: who created it may not be asked for it."""
+"""Requests after which an agent is released at once: later requests may go to another server."""
 logger = logging.getLogger("axonrl.serving")
 
 
 @dataclasses.dataclass
 class _Held:
-    """A lease of this server: until when, on a clock that goes on while processes and machines are stopped."""
+    """A lease of this server: its end, on a clock that runs while processes and machines are suspended."""
 
     epoch: int
     until: float
@@ -36,13 +36,13 @@ class _Held:
 
 
 class LeasedPool:
-    """A pool that is asked for agents of this server only; others are taken over when their leases have run out.
+    """A pool for this server's agents; takes over others' agents when their leases have expired.
 
     Args:
         pool: the workers.
-        rows: the agents' table, in a database that all servers have.
-        seconds: how long a lease lasts. An agent that nobody asked for so long is given back: its requests may go to
-            another server now.
+        rows: the agents' table, in a database that all servers share.
+        seconds: duration of a lease. An agent without requests for that long is released: they may go to another server
+            now.
     """
 
     def __init__(self, pool: Pool, rows: AgentRows, seconds: float) -> None:
@@ -53,12 +53,12 @@ class LeasedPool:
         self._renewing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start the workers, and prolong leases from now on."""
+        """Start the workers, and the renewal of leases."""
         await self._pool.start()
         self._renewing = asyncio.create_task(self._renew_always())
 
     async def stop(self, seconds: float) -> None:
-        """Every agent is saved; then others may have them at once."""
+        """Save every agent, and release them all."""
         await self._pool.stop(seconds)
         if self._renewing is not None:
             self._renewing.cancel()
@@ -68,12 +68,12 @@ class LeasedPool:
             logger.warning("the leases cannot be given back: others wait until they have run out")
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
-        """As of the pool; 503 while another server has the agent."""
+        """See :meth:`Pool.ask`; 503 while another server has the agent."""
         held = self._held.get(agent)
         if held is None or held.until <= _now():
             if do == "close":  # nothing to do here
                 return WorkerResponse(200, b"{}")
-            if head.get("wake") is False:  # what its folder says is for all servers to read
+            if head.get("wake") is False:  # any server may read its folder
                 return await self._pool.ask(agent, do, body, **head)
             found = await self._taken(agent)
             if isinstance(found, WorkerResponse):
@@ -92,7 +92,7 @@ class LeasedPool:
         return answer
 
     async def _taken(self, agent: str) -> _Held | WorkerResponse:
-        """A new lease, once for all requests that wait for it; or why there is none."""
+        """A new lease, shared by all requests that wait for it; or the reason why there is none."""
         task = self._taking.get(agent)
         if task is None:
             task = self._taking[agent] = asyncio.create_task(self._take(agent))
@@ -127,7 +127,7 @@ class LeasedPool:
                 held.until = began + self._seconds
 
     async def _give_back_unused(self) -> None:
-        """Also forget what is ours no more."""
+        """Release unused agents; also forget lost leases."""
         for agent, held in list(self._held.items()):
             if held.until <= _now():
                 self._held.pop(agent, None)
@@ -135,7 +135,7 @@ class LeasedPool:
                 await self._give_back(agent, held)
 
     async def _give_back(self, agent: str, held: _Held) -> None:
-        """Save an agent, and let others have it; requests that come meanwhile take it anew."""
+        """Save an agent and release it; requests that arrive meanwhile take it again."""
         if self._held.get(agent) is not held:
             return
         del self._held[agent]
@@ -143,14 +143,15 @@ class LeasedPool:
         if agent not in self._held and agent not in self._taking:
             await asyncio.to_thread(self._rows.release, self.home, agent, held.epoch)
 
-    # -- of the pool --------------------------------------------------------------------------------------------------
+    # -- like the pool
+    # --------------------------------------------------------------------------------------------------
 
     def gauges(self) -> dict[str, float]:
-        """Metrics: those of the pool, and leases."""
+        """Metrics of the pool, and of leases."""
         return {**self._pool.gauges(), "leases": float(len(self._held))}
 
     def trouble(self) -> str:
-        """What is wrong; empty: nothing."""
+        """Describe what is wrong; empty: nothing."""
         return self._pool.trouble()
 
 

@@ -11,18 +11,18 @@ from typing import Final
 from .problems import ProblemError
 
 _FULL_AFTER: Final = 3600.0
-"""Seconds after which a bucket that was not used is full, whatever its rate here, and forgotten."""
+"""Seconds after which an unused bucket is full at any rate, and forgotten."""
 _MINUTE: Final = 60.0
 
 
 def beyond(quota: str, what: str) -> str:
-    """What is said of a request beyond a quota: which it is, and how it is raised."""
+    """Message for a request beyond a quota: names it, and says how to raise it."""
     raised = f"axonrl service set-quota USER {quota}=NUMBER"
     return f"too many {what}: the account's quota is {quota}, which an administrator raises by {raised}"
 
 
 class Bucket:
-    """Tokens that come at a rate, up to a burst. The rate is given with each use: a quota may change meanwhile."""
+    """A token bucket. The rate is an argument of each use, as a quota may change meanwhile."""
 
     __slots__ = ("at", "level")
 
@@ -33,7 +33,7 @@ class Bucket:
         """Take one token.
 
         Returns:
-            0 when there was one; else the seconds until there is one.
+            0 if there was one; else the seconds until there is one.
         """
         level = self.level + (now - self.at) * rate
         self.at = now
@@ -44,15 +44,15 @@ class Bucket:
         return (1.0 - level) / rate
 
     def owe(self, count: float) -> None:
-        """Take what was used already; the level may become negative."""
+        """Take tokens for past use; the level may become negative."""
         self.level -= count
 
 
 class Buckets:
-    """Buckets by key. A rate of 0 switches them off.
+    """Buckets by key. A rate of 0 disables them.
 
     Args:
-        refusal: what is said where there is no token.
+        refusal: message where there is no token.
     """
 
     def __init__(self, refusal: str) -> None:
@@ -64,13 +64,13 @@ class Buckets:
         """Take one token.
 
         Args:
-            key: whose.
-            rate: tokens a second; 0: no limit.
-            burst: tokens at most.
+            key: key of the bucket.
+            rate: tokens per second; 0: no limit.
+            burst: maximum of tokens.
             now: ``time.monotonic()``.
 
         Raises:
-            ProblemError: there is none; it says when there will be.
+            ProblemError: there is none; says when there will be.
         """
         if not rate:
             return
@@ -83,7 +83,7 @@ class Buckets:
             raise ProblemError("rate_limited", self._refusal, retry_after=int(wait) + 1)
 
     def owe(self, key: Hashable, count: float) -> None:
-        """Take what was used already, where there is a bucket."""
+        """Take tokens for past use, if there is a bucket."""
         bucket = self._buckets.get(key)
         if bucket is not None:
             bucket.owe(count)
@@ -95,10 +95,10 @@ class Buckets:
 
 
 class PerMinute:
-    """At most so many within any minute, by key. It remembers when each of them was: for limits of a few.
+    """A maximum of events within any minute, by key. Stores the time of each: for small limits.
 
     Args:
-        refusal: what is said of one too many.
+        refusal: message for one too many.
     """
 
     def __init__(self, refusal: str) -> None:
@@ -110,12 +110,12 @@ class PerMinute:
         """Count one.
 
         Args:
-            key: whose.
-            most: within a minute; 0: no limit.
+            key: key of the events.
+            most: maximum within a minute; 0: no limit.
             now: ``time.monotonic()``.
 
         Raises:
-            ProblemError: there were as many in the last minute; it says when there may be one more.
+            ProblemError: the maximum was reached in the last minute; says when one more is allowed.
         """
         if not most:
             return

@@ -1,4 +1,4 @@
-"""What a gateway does beside the requests."""
+"""Background tasks of a gateway."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .gateway import Gateway
 from .problems import ProblemError
 
 _REFRESH: Final = 4.0
-"""So that what the command line changed is known here within 5 seconds, with a second for finding it out."""
+"""Seconds between refreshes: changes by the command line take effect within 5 seconds, with one for the query."""
 _NOTE, _TIDY, _DAY = 60.0, 3600.0, 86400.0
 
 
@@ -31,7 +31,7 @@ def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
 
 
 async def _repeated(seconds: float, job: Callable[[], Awaitable[object]]) -> None:
-    """Begin a job every so many seconds, however long it takes; one that takes longer begins again at once."""
+    """Start a job every ``seconds``, however long it takes; one that takes longer starts again at once."""
     loop = asyncio.get_running_loop()
     begins = loop.time()
     while True:

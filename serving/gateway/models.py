@@ -1,4 +1,4 @@
-"""Bodies and answers of the HTTP API, as they are described in its OpenAPI document."""
+"""Bodies and answers of the HTTP API, as its OpenAPI document describes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Action = list[float | int] | float | int
 
 
 class Answer(BaseModel):
-    """What is answered. Docstrings of fields, here and below, are their descriptions."""
+    """The body of an answer. Docstrings of fields, here and below, are their descriptions."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -31,37 +31,37 @@ class NewAgent(Body):
     name: str
     """1 to 64 letters, digits, `.`, `_` or `-`; the first is a letter or a digit."""
     model: str
-    """As in `GET /models`: `dqn`, ..."""
+    """A name from `GET /models`, such as `dqn`."""
     description: str | None = ""
     config: dict[str, Any] = Field(default_factory=dict)
     """Sizes and hyperparameters: see `GET /models`."""
     is_active: bool = True
-    """May it act and learn? If not, it takes no memory."""
+    """Whether it may act and learn; an inactive agent takes no memory."""
 
 
 class AgentChange(Body):
-    """What of an agent is to change."""
+    """Changes to an agent."""
 
     description: str | None = None
     is_active: bool | None = None
-    """One that is not active takes no memory, and refuses acts and steps."""
+    """An inactive agent takes no memory, and refuses acts and steps."""
     learning: bool | None = None
-    """Are steps taken?"""
+    """Whether steps are accepted."""
     status: Literal["ready"] | None = None
-    """Go on after a failure, from what is intact."""
+    """Continue after a failure, from what is intact."""
 
 
 class NewToken(Body):
     """A token to create."""
 
     name: str
-    """A line of text, by which it is known in lists."""
+    """One line of text that identifies it in lists."""
     scopes: list[Scope]
-    """None that the token that is used does not have itself."""
+    """Only scopes that the token in use has itself."""
     agents: list[str] | None = None
     """Names of the agents that it is for; null: all."""
     expires_in: Annotated[int, Field(ge=1)] | None = None
-    """Seconds; null: `tokens.default_days`."""
+    """Lifetime in seconds; null: `tokens.default_days`."""
 
 
 class NewPassword(Body):
@@ -80,30 +80,30 @@ class NewUser(Body):
 
 
 class UserChange(Body):
-    """What of a user is to change."""
+    """Changes to a user."""
 
     password: str | None = None
     disabled: bool | None = None
     quotas: dict[str, int | None] | None = None
-    """Null takes one back to the service's; 0 is no limit."""
+    """Null resets a quota to the service's; 0 is no limit."""
 
 
 class StepData(Body):
-    """What happened in one timestep. `obs` and `next_obs` are taken for `state` and `next_state`."""
+    """One timestep. `obs` and `next_obs` are accepted for `state` and `next_state`."""
 
     state: Observation
-    """What was observed before."""
+    """Observation before the action."""
     action: Action
-    """As it was answered."""
+    """The action as it was answered."""
     reward: float
     next_state: Observation
-    """What was observed after it."""
+    """Observation after the action."""
     done: bool
-    """The episode has ended for good: nothing is bootstrapped."""
+    """The episode has terminated: nothing is bootstrapped."""
     truncated: bool = False
-    """It was cut: what follows is bootstrapped."""
+    """The episode was cut off: what follows is bootstrapped."""
     environment: str | None = None
-    """Which of the agent's environments; up to 128 characters."""
+    """Name of one of the agent's environments; up to 128 characters."""
 
 
 class Step(Body):
@@ -125,9 +125,9 @@ class Act(Body):
     observations: list[Observation] | None = None
     """Up to 1,000, in place of `observation`."""
     environment: str | None = None
-    """The one that acts."""
+    """Name of the environment."""
     environments: list[str] | None = None
-    """One for each of `observations`."""
+    """One name for each of `observations`."""
     explore: bool | None = None
     """True: the agent's own behaviour policy; false: the greedy action."""
 
@@ -145,11 +145,11 @@ class ActedBatch(Answer):
 
 
 class Accepted(Answer):
-    """How many steps were accepted, and the number of the last of them."""
+    """Number of accepted steps, and the number of the last of them."""
 
     accepted: int
     seq: int
-    """Counted from 1, of all environments."""
+    """Counted from 1 across all environments."""
 
 
 class EndEpisode(Body):
@@ -170,14 +170,14 @@ class Snapshot(Answer):
 
 
 class Counters(Answer):
-    """How far an agent is."""
+    """Progress of an agent."""
 
     global_timestep: int = 0
-    """Steps that were accepted."""
+    """Accepted steps."""
     global_step: int = 0
     """Updates."""
     global_episode: int = 0
-    """Episodes that have ended."""
+    """Finished episodes."""
 
 
 class AgentObject(Answer):
@@ -188,21 +188,21 @@ class AgentObject(Answer):
     model: str
     description: str
     config: dict[str, Any]
-    """Sizes and every hyperparameter, also those that were not given."""
+    """Sizes and all hyperparameters, including defaults."""
     is_active: bool
     status: Literal["creating", "ready", "failed"]
     status_detail: str
-    """Why it has failed."""
+    """Reason for the failure."""
     learning: bool
     discrete: bool
     counters: Counters
     episode_return_mean: float | None
-    """Of the last 100 episodes."""
+    """Mean of the last 100 episodes."""
     created_at: str
     """UTC, ISO 8601, as all times."""
     last_active: str | None
     bytes: int
-    """On the disk, without its compiled program."""
+    """Size on the disk, without the compiled program."""
     executor: str | None
     """`litert`; null while it is not in memory."""
 
@@ -211,17 +211,17 @@ class ChangedAgent(AgentObject):
     """An agent after a change."""
 
     lost: int
-    """Records that were set aside so that it could go on after a failure."""
+    """Records that were set aside so that it could continue after a failure."""
 
 
 class Removed(Answer):
-    """What is gone."""
+    """Name of the agent or user that was removed."""
 
     removed: str
 
 
 class Uploaded(Answer):
-    """Which agent has a new state."""
+    """Name of the agent that has a new state."""
 
     uploaded: str
 
@@ -250,25 +250,25 @@ class EpisodeObject(Answer):
 
 
 class Hyperparameter(Answer):
-    """What may be given in an agent's `config`."""
+    """A value that an agent's `config` may have."""
 
     name: str
     synonyms: list[str]
-    """Other names under which it is taken."""
+    """Other names that are accepted."""
     default: Any
     allowed: str
     meaning: str
 
 
 class ModelObject(Answer):
-    """A model that is hosted."""
+    """A hosted model."""
 
     model: str
     summary: str
     actions: list[str]
     """`discrete`, `continuous`."""
     noise: dict[str, str]
-    """What `noise` of an act means, for each kind of actions."""
+    """Meaning of `noise` of an act, for each kind of actions."""
     hyperparameters: list[Hyperparameter]
 
 
@@ -286,11 +286,11 @@ class LoggedIn(Answer):
     access_token: str
     token_type: Literal["bearer"] = "bearer"
     expires_in: int
-    """Seconds, from its last use on."""
+    """Lifetime in seconds, counted from its last use."""
 
 
 class Me(Answer):
-    """The account that the token is of."""
+    """The account that the token belongs to."""
 
     name: str
     role: str
@@ -315,7 +315,7 @@ class TokenObject(Answer):
 
 
 class CreatedToken(TokenObject):
-    """A new token. It is shown this once."""
+    """A new token, shown only this once."""
 
     token: str
 

@@ -1,4 +1,4 @@
-"""Agent objects: what the database and the worker know of an agent, in one."""
+"""Agent objects: an agent's data in the database and in its worker, merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .models import AgentObject, Counters, time_text
 from .problems import of_failure
 
 _OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode_return_mean", "bytes", "executor")
-"""What ``info`` answers: the worker knows it better than the row."""
+"""Fields that ``info`` answers, where the worker is more current than the row."""
 
 
 async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
@@ -35,14 +35,14 @@ async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
 
 
 async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
-    """The objects of a page of agents. Where a worker does not answer, only what the database knows."""
+    """The objects of a page of agents; only the database's data where a worker does not answer."""
     answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
     infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
     return [joined(row, info, gateway.used.get(row.id)) for row, info in zip(rows, infos, strict=True)]
 
 
 def joined(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
-    """The object of a row and of what ``info`` answered; ``used``: when it was used, if the row does not have that."""
+    """Merge a row with the answer of ``info``; ``used``: time of the last use, if it is later than the row's."""
     last_active = row.last_active if used is None else dt.datetime.fromtimestamp(used, dt.timezone.utc)
     values = {
         "status": row.status,

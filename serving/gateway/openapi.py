@@ -1,4 +1,4 @@
-"""The OpenAPI document. It says of each call which scope its token needs, and which limits hold for it."""
+"""The OpenAPI document, with the scope and the limits of each call."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _NOISE: Final = {
 }
 
 WHOLE_ACCOUNT: Final = "x-whole-account"
-"""Of a call: a token for some agents only will not do."""
+"""Key of a call that refuses tokens for some agents only."""
 LIMITS: Final = "x-limits"
-"""Of a call: the keys of `limits` that hold for it, apart from those that hold for all."""
+"""Key of a call with the keys of `limits` that apply to it, beside those that apply to all."""
 _BATCH: Final = ("batch_bytes", "json_depth")
 _JSON: Final = ("body_bytes", "json_depth")
 _OF_STATE: Final = ("transfers_per_minute",)
@@ -51,11 +51,11 @@ _LIMITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("/snapshots/{name}", "post"): ("state_bytes", "json_depth", *_OF_STATE, "bytes"),
     ("/login/access-token", "post"): (),
 }
-"""Of calls for which others hold than those of a JSON body."""
+"""Limits of calls, where they differ from a JSON body's."""
 
 
 def described(app: FastAPI) -> dict[str, Any]:
-    """The document of an application, with the routes that are not FastAPI's."""
+    """The document of an application, including routes outside FastAPI."""
     document = get_openapi(
         title=app.title,
         version=app.version,

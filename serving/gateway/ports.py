@@ -1,4 +1,4 @@
-"""What the gateway asks of rooms that are handed in, beside the accounts' database."""
+"""Protocols of the injected rooms, except the accounts' database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Answer(Protocol):
-    """What a worker answered."""
+    """A worker's answer."""
 
     @property
     def status(self) -> int:
@@ -19,40 +19,40 @@ class Answer(Protocol):
 
     @property
     def replayed(self) -> bool:
-        """The request was done before, and this is its first answer."""
+        """Whether the request was done before, and this is its first answer."""
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds after which to repeat it."""
+        """Seconds after which to repeat the request."""
 
 
 class Pool(Protocol):
     """The workers."""
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
-        """Have an agent do something; never raises for a worker's trouble."""
+        """Send a request to an agent's worker; never raises for a worker's failure."""
 
 
 class Recipe(Protocol):
-    """What an agent is made from."""
+    """Recipe of an agent."""
 
     @property
     def model(self) -> str:
-        """Lower case."""
+        """The model's name, lower case."""
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Complete."""
+        """The complete configuration."""
 
     def to_json(self) -> Any:
-        """Exact."""
+        """Exact JSON form."""
 
 
 class Catalogue(Protocol):
-    """The models that are hosted."""
+    """The hosted models."""
 
     def recipe(self, model: str, config: Mapping[str, Any]) -> Recipe:
-        """The recipe; ``ArgumentError`` for what is wrong."""
+        """Make the recipe; ``ArgumentError`` if invalid."""
 
     def described(self) -> Sequence[Mapping[str, Any]]:
         """The models with their hyperparameters."""

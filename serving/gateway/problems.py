@@ -40,7 +40,7 @@ STATUS: Final[Mapping[str, int]] = {
     "database_unavailable": 503,
     "storage_full": 507,
 }
-"""Every code, and the status that it has."""
+"""Every code with its status."""
 
 _CODES: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
 _WORTH_REPEATING: Final = frozenset({"rate_limited", "agent_busy", "unavailable", "database_unavailable"})
@@ -53,9 +53,9 @@ class ProblemError(Exception):
     Args:
         code: one of ``STATUS``.
         detail: what is wrong, where, what was given, what to do.
-        errors: places that are wrong, and what is wrong there.
+        errors: invalid places, and what is wrong there.
         retry_after: whole seconds after which the request may be repeated.
-        headers: more headers of the answer.
+        headers: further headers of the answer.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ProblemError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its answer has beside the usual headers."""
+        """Headers of its answer beside the usual ones."""
         headers = dict(self._headers)
         if self.retry_after is not None:
             headers["Retry-After"] = str(max(1, self.retry_after))
@@ -88,7 +88,7 @@ class ProblemError(Exception):
         return headers
 
     def closing(self) -> ProblemError:
-        """The same; the connection is closed, since what is still coming on it is not read."""
+        """The same, closing the connection, as the rest of the request is not read."""
         self._headers["Connection"] = "close"
         return self
 
@@ -101,7 +101,7 @@ class ProblemError(Exception):
             "code": self.code,
             "request_id": request_id,
         }
-        if self.code != "internal":  # of which nothing is told
+        if self.code != "internal":  # whose details stay secret
             content["detail"] = self.detail
         if self.errors:
             content["errors"] = [{"where": where, "what": what} for where, what in self.errors]
@@ -109,28 +109,28 @@ class ProblemError(Exception):
 
 
 def invalid(where: str, what: str) -> ProblemError:
-    """A value that is not allowed, and where it stands in the request."""
+    """The problem for an invalid value, with its place in the request."""
     return ProblemError("invalid_value", f"{where} {what}", errors=[(where, what)])
 
 
 def not_found(what: str) -> ProblemError:
-    """Something that is not there, or that the caller may not know of."""
+    """The problem for something that does not exist, or that the caller may not know of."""
     return ProblemError("not_found", f"{what} does not exist")
 
 
 def being_created() -> ProblemError:
-    """An agent is not there yet."""
+    """The problem for an agent that is still being created."""
     return ProblemError("unavailable", "the agent is still being created")
 
 
 def of_status(status: int, detail: str, headers: Mapping[str, str] | None = None) -> ProblemError:
-    """What the framework refused."""
+    """The problem for a refusal by the framework."""
     code = _CODES.get(status, "invalid_request" if status < 500 else "internal")
     return ProblemError(code, detail, headers=headers)
 
 
 def of_failure(status: int, body: bytes, retry_after: int | None) -> ProblemError:
-    """The failure that a worker answered."""
+    """The problem for a worker's failure."""
     try:
         content = json.loads(body)
         code, detail = str(content["code"]), str(content.get("detail", ""))
@@ -143,10 +143,10 @@ def of_failure(status: int, body: bytes, retry_after: int | None) -> ProblemErro
 
 
 def of_error(error: Exception, where: str = "") -> ProblemError | None:
-    """What an exception of another room means to the client; None for a bug.
+    """The problem for an exception of another room; None for a bug.
 
     Args:
-        error: any.
+        error: any exception.
         where: the part of the request that holds an ``ArgumentError``'s argument.
     """
     if isinstance(error, ProblemError):

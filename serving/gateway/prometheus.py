@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format. No names of users or agents are labels."""
+"""Metrics in Prometheus' text format. Names of users or agents are never labels."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds."""
+"""Bounds of the histogram, in seconds."""
 
 Gauges = Callable[[], Mapping[str, float]]
 
 
 class Meters(Collector):
-    """Counts requests, in plain dictionaries: prometheus-client's own counters lock, and cost several microseconds.
+    """Counts requests in plain dictionaries: prometheus-client's own counters lock, and cost several microseconds.
 
     Args:
-        gauges: values of the workers, by metric name; asked when the metrics are read.
+        gauges: returns the workers' values by metric name, when the metrics are read.
     """
 
     def __init__(self, gauges: Gauges | None = None) -> None:
@@ -37,8 +37,8 @@ class Meters(Collector):
 
         Args:
             route: the route's path, not the request's.
-            status: of the answer.
-            seconds: it took.
+            status: status of the answer.
+            seconds: duration.
         """
         key = (route, status)
         self._requests[key] = self._requests.get(key, 0) + 1
@@ -54,7 +54,7 @@ class Meters(Collector):
         self._counts[name] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """What the registry reads."""
+        """Metrics for the registry."""
         requests = CounterMetricFamily("axonrl_requests", "Requests.", labels=["route", "status"])
         for (route, status), count in self._requests.items():
             requests.add_metric([route, str(status)], count)
@@ -75,5 +75,5 @@ class Meters(Collector):
             yield family(f"axonrl_{name.removesuffix('_total')}", about, value=value)
 
     def text(self) -> bytes:
-        """All metrics."""
+        """All metrics as text."""
         return generate_latest(self._registry)

@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with deadlines, limits of connections, and errors as problem documents.
 
-uvicorn waits for a request as long as a client likes. Here headers, bodies and idle connections have deadlines; none of
-them costs a request that arrives at once anything but a comparison.
+uvicorn waits for a request indefinitely. Here headers, bodies and idle connections have deadlines; a request that
+arrives at once pays only a comparison.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .write_coalescing import JoiningTransport
 
 _MIB: Final = 2**20
 _AT_ONCE: Final = 8 * _MIB
-"""A body up to this size has `body_seconds`; each further MiB has a second more."""
+"""Size up to which a body has `body_seconds`; each further MiB adds a second."""
 
 
 @dataclasses.dataclass
 class Guard:
-    """What all connections share.
+    """Shared state of all connections.
 
     Args:
         settings: the configuration.
-        proxies: addresses for which there is no limit of connections.
-        meters: count the connections that are refused.
+        proxies: addresses without a limit of connections.
+        meters: count refused connections.
     """
 
     settings: Settings
@@ -44,7 +44,7 @@ class Guard:
     by_address: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
     def admits(self, address: str) -> bool:
-        """Count a connection, if there may be one more."""
+        """Count a connection if one more is allowed."""
         http = self.settings.http
         if http.max_connections and self.connections >= http.max_connections:
             return False
@@ -56,7 +56,7 @@ class Guard:
         return True
 
     def left(self, address: str) -> None:
-        """A connection that was counted is closed."""
+        """Uncount a closed connection."""
         self.connections -= 1
         self.by_address[address] -= 1
         if not self.by_address[address]:
@@ -64,7 +64,7 @@ class Guard:
 
 
 class GuardedConfig(uvicorn.Config):
-    """uvicorn's configuration, by which its protocols know the guard."""
+    """uvicorn's configuration, which gives its protocols the guard."""
 
     guard: Guard
 
@@ -82,7 +82,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_body = self._ended_body = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse it, or wait for its first byte."""
+        """Refuse the connection, or wait for its first byte."""
         super().connection_made(JoiningTransport(transport, self.loop))  # type: ignore[arg-type] # a socket's
         guard, address = self.config.guard, self.client[0] if self.client else "local"
         if not guard.admits(address):
@@ -94,7 +94,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(idle, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         self._stop_deadline()
         if self._counted:
             self.config.guard.left(self._counted)
@@ -102,7 +102,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; what is not complete has a deadline."""
+        """Parse the data; an incomplete request has a deadline."""
         if self.transport.is_closing():
             return
         heads = self._heads
@@ -128,7 +128,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._start_deadline(http.header_seconds)
 
     def on_headers_complete(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             raise ValueError(f"HTTP/{version} is not served")
@@ -137,19 +137,19 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Its body is complete."""
+        """End the body of a request."""
         self._in_body = False
         self._ended_body = True
         self._stop_deadline()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request."""
+        """Answer data that is not a request."""
         self._refuse(ProblemError("invalid_request", "this is not a valid HTTP/1.1 request"))
 
     def _refuse(self, problem: ProblemError) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # an answer is under way
+            self.transport.close()  # an answer is in progress
             return
         request_id = secrets.token_hex(8)
         body = problem.body(request_id)
@@ -176,7 +176,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _too_late(self) -> None:
-        """Close a connection whose request does not come; but not while it waits for its answer."""
+        """Close a connection whose request does not arrive, but not while it waits for an answer."""
         self._deadline = None
         if not self._in_body and self.cycle is not None and not self.cycle.response_complete:
             self._start_deadline(self.config.guard.settings.http.header_seconds)

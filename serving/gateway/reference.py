@@ -1,6 +1,6 @@
-"""The interface as people read it, from its OpenAPI document: a part for each call, and one for each object.
+"""Human-readable reference from the OpenAPI document: a part for each call and each object.
 
-Texts are Markdown with code and links alone. docs/http_api.md is made of them, and the page that ``http.docs`` serves.
+Texts are Markdown with code and links only. They make docs/http_api.md, and the page that ``http.docs`` serves.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Of the page: no script, and nothing from elsewhere."""
+"""Policy of the page: no script, and nothing from elsewhere."""
 _TAGS: Final = ("account", "agents", "acting", "states", "service", "administration")
-"""In the order of the page."""
+"""Tags in the order of the page."""
 _MARKS: Final = re.compile(r"`([^`]+)`|\[([^\]]+)\]\(#([^)]+)\)")
 _ANCHOR: Final = re.compile(r"[^\w -]")
 
 
 class Part(NamedTuple):
-    """A heading with what is below it.
+    """A heading with its content.
 
     Args:
-        title: of the heading.
+        title: the heading.
         text: paragraphs.
-        rows: a table, of which the first row is the head; none where there is nothing in it.
+        rows: a table whose first row is the head; empty without content.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 def overview(document: Mapping[str, Any]) -> Part:
-    """Every call in a line."""
+    """Every call in one line."""
     rows = [
         (_link(_title(method, path)), _scope(call), _summary(call).partition(". ")[0].rstrip("."))
         for path, method, call in _calls(document)
@@ -73,7 +73,7 @@ def calls(document: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def objects(document: Mapping[str, Any]) -> Iterator[Part]:
-    """A part for each object that is sent or answered."""
+    """A part for each object in requests and answers."""
     for name, schema in sorted(document["components"]["schemas"].items()):
         required = schema.get("required", ())
         rows = [
@@ -91,7 +91,7 @@ def objects(document: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """All of it as HTML that loads nothing."""
+    """The whole reference as HTML that loads nothing."""
     parts = [overview(document), *calls(document), *objects(document)]
     body = "".join(map(_html, parts))
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>axonrl</title>'
@@ -139,7 +139,7 @@ def _link(title: str) -> str:
 
 
 def _anchor(title: str) -> str:
-    """As documentation makes it of a heading."""
+    """The anchor that the documentation makes from a heading."""
     return re.sub(r"[ -]+", "-", _ANCHOR.sub("", title.strip("`")).lower()).strip("-")
 
 
@@ -170,7 +170,7 @@ def _answered(call: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """What a schema allows."""
+    """Values that a schema allows."""
     match schema:
         case {"$ref": name}:
             text = _link(name.rpartition("/")[2])

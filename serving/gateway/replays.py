@@ -15,15 +15,16 @@ from .gateway import Gateway
 from .problems import ProblemError
 
 _SECRETS: Final = ("password", "current", "new", "token")
-"""Fields that are not kept: not in plain digests of requests, for a fast hash of a password invites guessing, and not
-in answers."""
+"""Fields that are never stored: neither in plain digests of requests, as a fast hash of a password invites guessing,
+nor in answers."""
 _PROCESS, _KEY = secrets.token_hex(4), secrets.token_bytes(32)
-"""This process, and a key that only it has. With the key a digest may be of secrets too: nobody else can try passwords
-against it. Another process, or this one after a restart, cannot compare such a digest, and goes by the plain one."""
+"""Id of this process, and a key that only it has. A digest with the key may include secrets: nobody else can try
+passwords against it. Another process, or this one after a restart, cannot compare such a digest, and uses the plain
+one."""
 
 
 class Answered(NamedTuple):
-    """What a route answered."""
+    """A route's answer."""
 
     status: int
     body: bytes
@@ -33,18 +34,18 @@ class Answered(NamedTuple):
 async def once(
     gateway: Gateway, user: str, key: str, request: bytes, body: bytes, run: Callable[[], Awaitable[Answered]]
 ) -> Answered:
-    """The first answer to a request, which is carried out if it is the first.
+    """Answer a request once: carry it out if it is the first with its key, else return the first answer.
 
     Args:
-        gateway: what all routes share.
+        gateway: shared by all routes.
         user: the account's id.
-        key: of the request.
+        key: the request's idempotency key.
         request: its method and path.
         body: its body.
         run: carries it out.
 
     Raises:
-        ProblemError: another request had this key, or the first one is still under way.
+        ProblemError: another request had this key, or the first one is still in progress.
     """
     digest = _digest(request, body)
     idempotency, call = gateway.idempotency, gateway.threads.call
@@ -54,11 +55,11 @@ async def once(
     if known is not None and known.status is not None:
         headers = [(b"content-type", b"application/json"), (b"idempotent-replayed", b"true")]
         return Answered(known.status, known.body, headers)
-    gateway.under_way.add((user, key))  # without an answer and not in here: its server has crashed
+    gateway.under_way.add((user, key))  # neither answered nor in here: its server has crashed
     try:
         answered = await run()
         if answered.status < 400:
-            with contextlib.suppress(ProblemError):  # it is done all the same
+            with contextlib.suppress(ProblemError):  # the request is done in any case
                 kept = _bytes_without_secrets(answered.body)
                 await call(idempotency.finish, user, key, answered.status, kept)
             return answered
@@ -67,12 +68,12 @@ async def once(
         raise
     finally:
         gateway.under_way.discard((user, key))
-    await call(idempotency.forget, user, key)  # what is refused is not remembered
+    await call(idempotency.forget, user, key)  # refusals are not stored
     return answered
 
 
 def _digest(request: bytes, body: bytes) -> str:
-    """SHA-256 of a request without secrets; where it has some, a keyed one of all of it follows."""
+    """SHA-256 of a request without secrets; with secrets, followed by a keyed digest of the whole."""
     public, head = _bytes_without_secrets(body), request + b"\0"
     plain = hashlib.sha256(head + public).hexdigest()
     return plain if public is body else f"{plain} {_PROCESS} {hmac.digest(_KEY, head + body, 'sha256').hex()}"

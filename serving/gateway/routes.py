@@ -1,4 +1,4 @@
-"""The interface's routes in one table: who may ask each of them, and what it takes."""
+"""Table of the interface's routes: permissions and bodies."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .problems import ProblemError, not_found
 from .settings import Limits
 
 Admit = Callable[[Call, str], Awaitable[object]]
-"""Checks and counts a call before its body is read; ``{name}`` of its path, or an empty text, is given too."""
+"""Checks and counts a call before its body is read; also takes ``{name}`` of its path, or an empty text."""
 
 
 class Body(NamedTuple):
-    """What a route takes.
+    """The body that a route takes.
 
     Args:
-        types: media types; the first one where none is given.
-        most: bytes, by the limits of the service; 0: no limit.
-        values: of JSON; 0: it is no JSON, or the agent's spaces say how many (:mod:`.fast_path`).
-        is_state: it may be large, and the worker reads it.
+        types: media types; the first is the default.
+        most: maximum of bytes, from the service's limits; 0: no limit.
+        values: maximum of JSON values; 0: not JSON, or determined by the agent's spaces (:mod:`.fast_path`).
+        is_state: whether it may be large, and the worker reads it.
     """
 
     types: tuple[bytes, ...]
@@ -38,14 +38,14 @@ class Body(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Who may ask a route, and what it takes.
+    """Permissions and body of a route.
 
     Args:
-        scope: that a token must have; empty: no token is needed.
-        body: None: nothing is taken.
-        is_whole: it is about the whole account: a token for some agents only will not do.
-        page: a login of the web page will do as well, though it has no scope but ``read``.
-        admit: as above.
+        scope: scope that a token must have; empty: no token is needed.
+        body: the body; None: none.
+        is_whole: whether it concerns the whole account, so that a token for some agents only is refused.
+        page: whether a login of the web page suffices, though its only scope is ``read``.
+        admit: see :data:`Admit`.
     """
 
     scope: str
@@ -55,7 +55,7 @@ class Route(NamedTuple):
     admit: Admit | None = None
 
     def check(self, grant: Grant) -> None:
-        """Refuse a token that may not ask this; ``forbidden_scope``."""
+        """Refuse a token without permission; ``forbidden_scope``."""
         if self.scope not in grant.scopes and not (self.page and grant.kind == WEB):
             raise ProblemError("forbidden_scope", f"the token does not have the scope {self.scope}")
         if self.scope == ADMIN and grant.role != ADMIN:
@@ -65,11 +65,11 @@ class Route(NamedTuple):
 
 
 FORM_BYTES: Final = 2**14
-"""A password has up to 1,024 characters of up to 4 bytes, of which each has three characters in a form."""
+"""Maximum of a login form: a password has up to 1,024 characters of up to 4 bytes, each three characters in a form."""
 _OF_SPACE: Final = 2 * MAX_NUMBERS
-"""The bounds of a space as lists."""
+"""JSON values of the bounds of a space as lists."""
 _OF_STATE: Final = 100
-"""Six fields, of which one may be a list; what is large in them is text."""
+"""JSON values of a state: six fields, one of which may be a list; large content is text."""
 
 LOGIN: Final = Body((FORM_TYPE,), lambda limits: FORM_BYTES)
 JSON: Final = Body((JSON_TYPE,), lambda limits: min(limits.body_bytes or MAX_BODY, MAX_BODY), FEW)
@@ -117,7 +117,7 @@ ROUTES: Final[Mapping[str, Mapping[str, Route]]] = {
     "/users/{name}/agents/{agent}": {"GET": _ADMINISTRATION, "DELETE": _ADMINISTRATION},
     "/audit": {"GET": _ADMINISTRATION},
 }
-"""By the path behind ``/api/v1``, and the method. What is not here does not exist."""
+"""Routes by the path after ``/api/v1`` and the method. There are no others."""
 
 PUBLIC: Final = frozenset(API + path for path in ROUTES if not all(one.scope for one in ROUTES[path].values()))
 _BY_LENGTH: Final = {
@@ -127,13 +127,13 @@ _BY_LENGTH: Final = {
 
 
 def found(method: str, path: str) -> tuple[str, Route, str]:
-    """The route of a request.
+    """Find the route of a request.
 
     Returns:
-        Its path as in the table, what is said of it, and ``{name}`` of the request's path; empty if it has none.
+        Its path in the table, its entry, and ``{name}`` of the request's path; empty if it has none.
 
     Raises:
-        ProblemError: there is none, or not with this method.
+        ProblemError: there is no such route, or not with this method.
     """
     given = path.removeprefix(API) if path.startswith(f"{API}/") else ""
     parts, allowed = given.split("/"), list[str]()

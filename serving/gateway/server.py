@@ -45,23 +45,23 @@ def serve(
     during: AbstractAsyncContextManager[object] | None = None,
     output: TextIO | None = None,
 ) -> int:
-    """Serve until a signal comes.
+    """Serve until a signal arrives.
 
-    The first line of output is printed when ``/readyz`` answers 200. At SIGTERM or SIGINT no new connection is taken,
-    requests under way are answered, then this returns; at a second signal the process ends at once.
+    The first line of output is printed when ``/readyz`` answers 200. At SIGTERM or SIGINT the server accepts no new
+    connections and answers requests in progress, then this returns; at a second signal the process ends at once.
 
     Args:
         settings: the configuration.
         rooms: accounts, agents' rows, pool, catalogue, ...
-        page: an ASGI application for the paths that are not the interface's.
+        page: an ASGI application for paths outside the interface.
         during: entered in the event loop before the first request, left after the last one: the pool's processes.
-        output: for the line; None: standard output.
+        output: stream for the line; None: standard output.
 
     Returns:
         The signal's number.
 
     Raises:
-        SettingsError: the address cannot be listened at, or the certificate and its key cannot be used.
+        SettingsError: the service cannot listen at the address, or use the certificate and its key.
         RefusedError: the database is down.
     """
     _check_certificate(settings.listen.tls_cert, settings.listen.tls_key)
@@ -84,17 +84,17 @@ def _check_certificate(cert: str | None, key: str | None) -> None:
         what = f"{error.filename}: the certificate or its key cannot be read: {error.strerror}"
         raise SettingsError(what, "listen.tls_cert") from None
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")  # it asks for none
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")  # never prompt for one
     except OSError as error:
         what = f"{cert} and {key} must be a certificate and its key, in PEM and without a passphrase: {error}"
         raise SettingsError(what, "listen.tls_cert") from None
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at an address.
+    """A listening socket at an address.
 
     Raises:
-        SettingsError: it is in use, or not this machine's.
+        SettingsError: the address is in use, or not this machine's.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -114,11 +114,11 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which leaves signals to us."""
+    """uvicorn's server without its signal handling."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Not here."""
+        """Capture no signals."""
         yield
 
 
@@ -137,7 +137,7 @@ async def _served(
     received: list[int] = []
 
     def stop(number: int) -> None:
-        if received:  # nothing that was acknowledged is lost
+        if received:  # no acknowledged step is lost
             logging.shutdown()
             os._exit(128 + number)
         received.append(number)
@@ -172,7 +172,7 @@ async def _run(server: _Server, gateway: Gateway, bound: socket.socket, output: 
 
 
 async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
-    """Print the address when the service is ready."""
+    """Print the address once the service is ready."""
     while not all(server.started for server in servers) or any(check != "ok" for check in gateway.checks().values()):
         await asyncio.sleep(0.01)
     host, port = bound.getsockname()[:2]
@@ -201,7 +201,7 @@ def _config(gateway: Gateway, app: ASGIApp, **more: Any) -> GuardedConfig:
 
 
 def _metrics_server(gateway: Gateway) -> _Server | None:
-    """A server of its own for the metrics, on a loopback port."""
+    """A separate server for the metrics, on a loopback port."""
     port = gateway.settings.metrics.port
     if port is None:
         return None
@@ -221,7 +221,7 @@ def _metrics_server(gateway: Gateway) -> _Server | None:
 
 @contextlib.contextmanager
 def _signals(stop: object) -> Iterator[None]:
-    """Have signals handled, where this is the main thread."""
+    """Handle signals, if this is the main thread."""
     if threading.current_thread() is not threading.main_thread() or not callable(stop):
         yield
         return

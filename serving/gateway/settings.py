@@ -50,121 +50,121 @@ class Listen(Section):
     """Where the service listens; the options of ``axonrl serve`` set these."""
 
     host: str = "127.0.0.1"
-    """An address of this machine."""
+    """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """0 picks a free one."""
+    """Port to listen on; 0 picks a free one."""
     tls_cert: str | None = None
-    """A file: the certificate, with those that signed it."""
+    """File of the TLS certificate, followed by those that signed it."""
     tls_key: str | None = None
-    """A file: its key."""
+    """File of the certificate's private key."""
     behind_proxy: list[Network] = Field(default_factory=list)
-    """The proxies whose X-Forwarded-For is believed."""
+    """Addresses and networks of proxies whose X-Forwarded-For is trusted."""
     grace: Seconds = 30.0
-    """Seconds after SIGTERM within which the service ends: half of them for requests under way, half for saving."""
+    """Seconds after SIGTERM within which the service ends: half for requests under way, half for saving."""
 
 
 class Http(Section):
     """The HTTP server."""
 
     docs: bool = False
-    """Serve a page about the interface, at `/api/v1/docs`. It loads nothing from elsewhere."""
+    """Serve a page about the interface at `/api/v1/docs`; it loads nothing from elsewhere."""
     allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = Field(default_factory=list)
-    """Origins whose pages may call the interface; ``https://game.example.org``."""
+    """Origins whose pages may call the interface, such as ``https://game.example.org``."""
     header_seconds: Seconds = 10.0
-    """In which the headers of a request must have come."""
+    """Time in which a request's headers must arrive."""
     body_seconds: Seconds = 30.0
-    """In which its body must have come; a large one has more."""
+    """Time in which a request's body must arrive; a large one has more."""
     idle_seconds: Seconds = 60.0
-    """After which a connection without a request is closed."""
+    """Time after which a connection without a request is closed."""
     max_connections: Count = 1000
-    """At once; 0: no limit."""
+    """Connections at once; 0: no limit."""
     connections_per_address: Count = 100
-    """At once; 0: no limit. Proxies have none."""
+    """Connections at once from one address; 0: no limit. Proxies have none."""
 
 
 class Limits(Section):
     """Limits of requests; 0 switches one off."""
 
     url_bytes: Count = 4096
-    """Of the path and the query."""
+    """Size of the path and the query."""
     header_bytes: Count = 16384
-    """Of all headers."""
+    """Size of all headers."""
     body_bytes: Count = _MIB
-    """Of most requests."""
+    """Size of the body of most requests."""
     batch_bytes: Count = 8 * _MIB
-    """Of act and of a batch of steps."""
+    """Size of the body of act and of a batch of steps."""
     state_bytes: Count = 256 * _MIB
-    """Of an agent's state."""
+    """Size of an uploaded agent state."""
     json_depth: Count = 8
-    """How deep JSON may be nested."""
+    """Nesting depth of JSON."""
     description_characters: Count = 2000
-    """Of an agent."""
+    """Length of an agent's description."""
     agents: Count = 100
-    """Of an account."""
+    """Agents of an account."""
     bytes: Count = 2 * 2**30
-    """Of an account's agents on the disk, with the compiled programs that they use."""
+    """Disk space of an account's agents, with the compiled programs that they use."""
     requests_per_minute: Count = 60_000
-    """Of an account; a sixth of them may come at once."""
+    """Requests of an account; a sixth of them may come at once."""
     steps_per_second: Count = 1000
-    """Of an agent."""
+    """Steps of an agent."""
     creations_per_minute: Count = 10
-    """Tries of an account to create an agent, within any minute."""
+    """Attempts of an account to create an agent, within any minute."""
     transfers_per_minute: Count = 6
-    """Of an agent's state, within any minute."""
+    """Transfers of an agent's state, within any minute."""
 
 
 class Agents(Section):
     """Agents in the workers."""
 
     idle_seconds: Seconds = 900.0
-    """An agent that nobody asked for so long is put away; the next request brings it back."""
+    """An agent without requests for this long is put away; the next request brings it back."""
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Of the machine's memory, for all workers; above it, agents unused longest are put away."""
+    """Share of the machine's memory for all workers; above it, agents unused longest are put away."""
     checkpoint_steps: Annotated[int, BeforeValidator(_whole), Field(ge=1)] = 10_000
-    """After which a checkpoint is written."""
+    """Steps after which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
-    """After which one is written, where anything has changed."""
+    """Time after which a checkpoint is written if anything has changed."""
     hung_seconds: Annotated[float, BeforeValidator(_seconds), Field(ge=3)] = 60.0
-    """A worker that has requests to answer and gives no sign of life for so long is killed, and started again."""
+    """A worker that has requests to answer and gives no sign of life for this long is killed and restarted."""
     lease_seconds: Seconds = 10.0
-    """With --shared: after so long the agents of a server that does not answer are another one's."""
+    """With --shared: time after which another server takes over the agents of one that does not answer."""
     program_seconds: Seconds = 3600.0
-    """A compiled program that no agent uses is removed after so long; the next agent of its kind has it built again."""
+    """A compiled program that no agent uses is removed after this long; the next agent of its kind rebuilds it."""
     program_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 256 * _MIB
-    """Of all programs that no agent uses; above it, those unused longest are removed."""
+    """Size of all programs that no agent uses; above it, those unused longest are removed."""
 
 
 class Tokens(Section):
     """How long tokens are valid."""
 
     login_idle_hours: Seconds = 12.0
-    """A login that is not used for so long ends."""
+    """A login that is not used for this long ends."""
     login_days: Seconds = 30.0
-    """A login ends after so long in any case."""
+    """A login ends after this long in any case."""
     web_idle_minutes: Seconds = 30.0
-    """The same of a login of the web page."""
+    """A login on the web page that is not used for this long ends."""
     web_hours: Seconds = 12.0
-    """The same."""
+    """A login on the web page ends after this long in any case."""
     default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=365)] = 90.0
-    """Of a token that a user makes without saying how long it is good for."""
+    """Lifetime of a token that is created without one."""
 
 
 class Metrics(Section):
     """Metrics."""
 
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """A loopback port that serves /metrics without a token."""
+    """Loopback port that serves /metrics without a token."""
 
 
 class Log(Section):
     """Logs, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """From which on lines are written."""
+    """Lowest level of messages that are written."""
 
 
 class Settings(Section):
-    """All of it."""
+    """The whole configuration."""
 
     listen: Listen = Field(default_factory=Listen)
     http: Http = Field(default_factory=Http)
@@ -175,19 +175,19 @@ class Settings(Section):
     log: Log = Field(default_factory=Log)
 
     def quotas(self) -> dict[str, int]:
-        """The limits that an account may have otherwise: what ``Accounts`` needs to know."""
+        """Default quotas of accounts, for ``Accounts``."""
         return {name: getattr(self.limits, name) for name in QUOTAS}
 
 
 def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Settings:
-    """The settings of a file, with those of ``--set path=value`` in their place.
+    """Load the settings of a file, overridden by ``--set path=value``.
 
     Args:
         file: YAML; None: the defaults.
         sets: dotted paths and values, as YAML.
 
     Raises:
-        SettingsError: what is wrong, with file, line and key; all of it at once.
+        SettingsError: lists all faults, with file, line and key.
     """
     source = override(read(file) if file is not None else Source("", {}, {}), sets or {})
     try:
@@ -230,7 +230,7 @@ def _refuse_clear_passwords(source: Source, listen: Listen) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine for itself."""
+    """Whether a host is a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

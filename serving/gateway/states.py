@@ -47,16 +47,16 @@ async def get_state(call: Called, name: str) -> Response:
 @router.put("/agents/{name}/state", openapi_extra={"requestBody": {"required": True, "content": {
     SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}}}})  # fmt: skip
 async def put_state(call: Called, name: str) -> Uploaded:
-    """As `POST /snapshots/{name}`, of one safetensors file."""
+    """Give an agent a state, as `POST /snapshots/{name}` does, from one safetensors file."""
     await _uploaded(call, name, "safetensors")
     return Uploaded(uploaded=name)
 
 
 async def charge_upload(call: Call, name: str) -> None:
-    """Before a state is received: there is room for one more, of this minute and of the account's bytes.
+    """Check, before a state is received, the transfers per minute and the account's bytes.
 
     Raises:
-        ProblemError: there is none, or no such agent.
+        ProblemError: a limit is reached, or there is no such agent.
     """
     gateway, row = call.gateway, await whole(call, name)
     await _charge(call, row, "state.write")
@@ -75,7 +75,7 @@ async def _uploaded(call: Call, name: str, form: str) -> None:
 async def _downloaded(call: Call, name: str, form: str) -> Answer:
     gateway, row = call.gateway, await whole(call, name)
     await _charge(call, row, "state.read")
-    head: dict[str, Any] = {"obs_size": True} if "obs_size" in row.config else {}  # as its client calls it
+    head: dict[str, Any] = {"obs_size": True} if "obs_size" in row.config else {}  # the client's name for it
     async with _recorded(call, name, "state.read"):
         return await gateway.ask_once(row, "get_state", form=form, **head)
 
@@ -84,13 +84,13 @@ async def _charge(call: Call, row: Agent, what: str) -> None:
     try:
         call.gateway.charge_transfer(call.grant, row.id)
     except ProblemError as problem:
-        await call.gateway.record_refusal(problem.code, call.by, row.name, what)  # of these there may be any number
+        await call.gateway.record_refusal(problem.code, call.by, row.name, what)  # limited there: there may be many
         raise
 
 
 @contextlib.asynccontextmanager
 async def _recorded(call: Call, name: str, what: str, *, only_refusals: bool = False) -> AsyncIterator[None]:
-    """Put what is done within into the audit log, with its outcome."""
+    """Record the operation in this context in the audit log, with its outcome."""
     outcome = "internal"
     try:
         yield

@@ -1,4 +1,4 @@
-"""Calls that block, in threads."""
+"""Blocking calls, in threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GIVE_UP: Final = 10.0
 
 
 class Threads:
-    """Threads for the database, and others for logins: hashing a password takes 100 ms, and nobody shall wait for it.
+    """Threads for the database, and separate ones for logins, as hashing a password takes 100 ms.
 
     Args:
         meters: counts the database's errors.
@@ -34,12 +34,12 @@ class Threads:
         """Call a function of the database.
 
         Raises:
-            ProblemError: it was refused, or the database does not answer.
+            ProblemError: the call was refused, or the database does not answer.
         """
         return await self._in(self._database, lambda: function(*args, **kwargs))
 
     async def hash(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Call a function that checks or sets a password; as :meth:`call`."""
+        """Call a function that checks or sets a password; see :meth:`call`."""
         return await self._in(self._logins, lambda: function(*args, **kwargs))
 
     async def _in(self, executor: ThreadPoolExecutor, function: Callable[[], _R]) -> _R:
@@ -57,6 +57,6 @@ class Threads:
         raise problem
 
     def close(self) -> None:
-        """End the threads that are idle; what still runs is not waited for."""
+        """End idle threads, without waiting for busy ones."""
         self._database.shutdown(wait=False, cancel_futures=True)
         self._logins.shutdown(wait=False, cancel_futures=True)

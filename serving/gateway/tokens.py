@@ -1,4 +1,4 @@
-"""Tokens are checked in memory; the database is asked beside the requests."""
+"""Check tokens in memory; the database is queried in the background."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .problems import ProblemError
 from .threads import Threads
 
 SEEN_LATELY: Final = 300.0
-"""Seconds for which a token that was used goes on while the database is down."""
+"""Seconds for which a used token stays valid while the database is down."""
 
 
 class Held:
@@ -32,8 +32,8 @@ class Tokens:
     """The active tokens.
 
     Args:
-        accounts: where they come from.
-        threads: for the database.
+        accounts: source of the tokens.
+        threads: threads for the database.
     """
 
     def __init__(self, accounts: Accounts, threads: Threads) -> None:
@@ -42,7 +42,7 @@ class Tokens:
         self._expired: dict[str, str] = {}
         self._refreshing = asyncio.Lock()
         self.fresh = False
-        """The last refresh succeeded."""
+        """Whether the last refresh succeeded."""
 
     def held(self, authorization: bytes | None) -> Held:
         """The token of an ``Authorization`` header.
@@ -57,7 +57,7 @@ class Tokens:
         return self._checked(authorization[7:].strip(), web=False)
 
     def web(self, cookie: bytes) -> Held:
-        """The login of the web page that a cookie is of; raises as :meth:`held` does."""
+        """The web page's login of a cookie; raises like :meth:`held`."""
         return self._checked(cookie, web=True)
 
     def _checked(self, text: bytes, *, web: bool) -> Held:
@@ -77,7 +77,7 @@ class Tokens:
         return held
 
     async def refresh(self) -> None:
-        """Take over what the database has now. Refreshes follow each other: an older answer never replaces a newer.
+        """Load the current tokens from the database, sequentially: an older answer never replaces a newer one.
 
         Raises:
             ProblemError: the database is down.
@@ -88,7 +88,7 @@ class Tokens:
                 if used:
                     await self._threads.call(self._accounts.used, used)
                 grants = await self._threads.call(self._accounts.active_tokens)
-                # Read after those that are good: what expires between the two is in one of them at least.
+                # Read after the valid ones: a token that expires between the two is in at least one.
                 self._expired = await self._threads.call(self._accounts.expired_tokens)
             except Exception:
                 self.fresh = False
@@ -101,7 +101,7 @@ class Tokens:
             self.fresh = True
 
     def drop(self, token_id: str) -> None:
-        """Forget a token at once, before the database is asked again."""
+        """Forget a token at once, before the next refresh."""
         self._held = {digest: held for digest, held in self._held.items() if held.grant.token_id != token_id}
 
 

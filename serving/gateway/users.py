@@ -38,7 +38,7 @@ async def login(request: Request) -> LoggedIn:
 
 
 def credentials(body: bytes) -> tuple[str, str]:
-    """Name and password of a login's form."""
+    """Name and password from a login form."""
     try:
         pairs = urllib.parse.parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict")
     except ValueError:

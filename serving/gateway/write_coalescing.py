@@ -1,4 +1,4 @@
-"""An answer in one write: uvicorn writes its head and its body apart, each a system call that wakes the client."""
+"""Coalesce writes: uvicorn writes head and body of an answer separately, each a system call that wakes the client."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from typing import Any, Final
 
 _COPIED: Final = 65_536
-"""Bytes up to which copying costs less than another system call."""
+"""Size up to which copying costs less than another system call."""
 
 
 class JoiningTransport(asyncio.Transport):
-    """A transport that holds what is written until more comes, or until the loop's next iteration.
+    """A transport that buffers writes until more arrive, or until the loop's next iteration.
 
     Args:
-        transport: of a connection.
-        loop: that it belongs to.
+        transport: transport of a connection.
+        loop: its event loop.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -24,7 +24,7 @@ class JoiningTransport(asyncio.Transport):
         self.is_closing = transport.is_closing  # type: ignore[method-assign] # asked for every request: without a call more
 
     def write(self, data: Any) -> None:
-        """Write, now or soon."""
+        """Write, or buffer until the next iteration."""
         held = self._held
         if held is None:
             self._held = data
@@ -43,23 +43,23 @@ class JoiningTransport(asyncio.Transport):
             self._transport.write(held)
 
     def close(self) -> None:
-        """Write what is held, then close."""
+        """Write the buffer, then close."""
         self._flush()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._held = None
         self._transport.abort()
 
     def pause_reading(self) -> None:
-        """As the transport does."""
+        """See the transport."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """As the transport does."""
+        """See the transport."""
         self._transport.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As the transport does."""
+        """See the transport."""
         return self._transport.get_extra_info(name, default)

@@ -1,4 +1,4 @@
-"""YAML with the line of every key."""
+"""Read YAML with the line of every key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SettingsError(ValueError):
 
     Args:
         message: file, line, key, and what is wrong.
-        key: the first key that is wrong.
+        key: the first invalid key.
     """
 
     def __init__(self, message: str, key: str = "") -> None:
@@ -46,12 +46,12 @@ class SettingsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Values, and where they were written.
+    """Values with their places.
 
     Args:
         file: the file; or ``""``.
         values: the top mapping.
-        places: a value's keys to where it stands: ``file:line``, or the option that set it.
+        places: a value's keys to its place: ``file:line``, or the option that set it.
     """
 
     file: str
@@ -59,7 +59,7 @@ class Source:
     places: dict[Keys, str]
 
     def message(self, keys: Iterable[str | int], what: str, *, unknown: bool = False, known: Iterable[str] = ()) -> str:
-        """Where and what; for an unknown key with the nearest known one."""
+        """Message with place and problem; for an unknown key with the nearest known one."""
         path = at = tuple(str(key) for key in keys)
         while at and at not in self.places:
             at = at[:-1]
@@ -72,7 +72,7 @@ def read(path: Path) -> Source:
     """Read a file.
 
     Raises:
-        SettingsError: it cannot be read, or is not one mapping of plain values.
+        SettingsError: the file cannot be read, or is not one mapping of plain values.
     """
     file = str(path)
     try:
@@ -91,10 +91,10 @@ def read(path: Path) -> Source:
 
 
 def override(source: Source, sets: Mapping[str, str]) -> Source:
-    """The values with those of ``--set path=value`` in their place.
+    """Override values by ``--set path=value``.
 
     Raises:
-        SettingsError: a path leads through something that is no mapping, or a value is not YAML.
+        SettingsError: a path leads through something that is not a mapping, or a value is not YAML.
     """
     values, places = _copied(source.values), dict(source.places)
     for path, text in sets.items():

@@ -1,4 +1,4 @@
-"""What a hosted agent makes of the steps that it accepted: the one way, now or when a journal is replayed."""
+"""Applies accepted steps to a hosted agent, in the same way live and when a journal is replayed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .streams import FRAGMENT, MOST, Stream, Streams
 
 logger = logging.getLogger("axonrl.serving")
 _Piece: TypeAlias = tuple[str, Mapping[str, Any] | None, float]
-"""An environment, its step or None for the end of its episode, and when that came."""
+"""An environment, its step or None for the end of its episode, and the time of arrival."""
 _CUT: Final[dict[str, Any]] = {}
-"""Among rows to be stored: what follows continues nothing."""
+"""Marker among rows to be stored: the next row begins another episode."""
 _LONG: Final = 0.001
-"""Seconds: an update that takes longer is not to keep other agents waiting."""
+"""Seconds; longer updates must not delay other agents."""
 
 
 class AcceptedSteps:
-    """Stores the transitions of accepted records, in their order, and learns what is due.
+    """Stores the transitions of accepted records in order, and runs the updates that are due.
 
-    What it becomes depends on its state and on the records alone, so that a journal leads to the same bits again.
+    The result depends only on the state and the records, so that replaying a journal gives the same bits.
 
     Args:
-        stepper: of one lane; no other may drive it.
-        gathers: are steps of several environments stored in fragments of one environment each? So it must be where
-            something spans several timesteps: sums of n rewards, rollouts.
+        stepper: stepper of one lane; nothing else may drive it.
+        gathers: whether steps of several environments are stored in unrolls of one environment each, as n-step returns
+            and rollouts need.
     """
 
     def __init__(self, stepper: Stepper, gathers: bool) -> None:
@@ -42,41 +42,41 @@ class AcceptedSteps:
         self.gathers = gathers
         self.streams = Streams()
         self.facts: UpdateFacts | None = None
-        """Of the last update; None before the first."""
+        """Facts of the last update; None before the first."""
         self.failure: str | None = None
-        """Why it learns no more."""
+        """Why it stopped learning; None if it learns."""
         self._pending: collections.deque[_Piece] = collections.deque()
         self._rows: collections.deque[dict[str, Any]] = collections.deque()
         self._steps_pending = 0
         self._seconds_of_update = 0.0
 
-    # -- doing it, a piece at a time ----------------------------------------------------------------------------------
+    # -- applying, a piece at a time ----------------------------------------------------------------------------------
 
     def accept(self, record: Record) -> None:
-        """Put a record behind those that are to be applied."""
+        """Queue a record."""
         steps = record.steps or [None] * len(record.environments)
         self._pending.extend((name, step, record.time) for name, step in zip(record.environments, steps, strict=True))
         self._steps_pending += len(record.steps)
 
     @property
     def has_work(self) -> bool:
-        """Is anything left to do?"""
+        """Whether anything is left to do."""
         return self.failure is None and bool(self.stepper.pending_updates or self._rows or self._pending)
 
     @property
     def next_is_update(self) -> bool:
-        """Is the next piece an update?"""
+        """Whether the next piece is an update."""
         return self.stepper.pending_updates > 0
 
     @property
     def next_is_long(self) -> bool:
-        """Is the next piece an update that takes more than a millisecond, or the first one, of which nobody knows?"""
+        """Whether the next piece is an update that takes over a millisecond, or the first one, of unknown duration."""
         return self.stepper.pending_updates > 0 and not 0.0 < self._seconds_of_update <= _LONG
 
     def work(self) -> None:
-        """Do one piece of it: an update, or storing one transition, or taking the next step or end of an episode.
+        """Do one piece: an update, storing one transition, or taking the next step or end of an episode.
 
-        Whatever goes wrong is the ``failure`` of this agent, and no other one's.
+        Any error becomes the ``failure`` of this agent, and affects no other.
         """
         try:
             self._work()
@@ -97,20 +97,20 @@ class AcceptedSteps:
             self._take(*self._pending.popleft())
 
     def reset(self) -> None:
-        """Forget what was to be done, and the failure: the state is about to be loaded."""
+        """Drop pending work and the failure, before a state is loaded."""
         self._pending.clear()
         self._rows.clear()
         self._steps_pending, self.failure, self.facts = 0, None, None
         self.stepper.pending_updates = 0
 
     def finish(self, gets_on: Callable[[], None]) -> None:
-        """Do all of it; ``gets_on`` is called after each piece."""
+        """Do all pending work; calls ``gets_on`` after each piece."""
         while self.has_work:
             self.work()
             gets_on()
 
     def seconds_owed(self) -> float:
-        """How long the updates take that are due or will be, by the time that the last ones took."""
+        """Estimated seconds of the due and coming updates, by the duration of the last ones."""
         schedule = self.stepper.schedule
         waiting = self._steps_pending + len(self._rows)
         now = self.stepper.counters.global_timestep
@@ -133,7 +133,7 @@ class AcceptedSteps:
         self._seconds_of_update += 0.1 * (took - self._seconds_of_update) if self._seconds_of_update else took
 
     def _take(self, name: str, step: Mapping[str, Any] | None, now: float) -> None:
-        """All before it is applied: what is computed here depends on that."""
+        """Take a step or the end of an episode; everything before is applied, which computations here depend on."""
         if step is None:
             if name in self.streams.by_name:
                 self._end(self.streams.use(name), now)
@@ -161,17 +161,17 @@ class AcceptedSteps:
             streams.finish(stream, now, terminated=row["terminated"])
 
     def _make_room(self, now: float) -> None:
-        """Before another environment comes."""
+        """Close the least recently used environment before another one comes."""
         streams = self.streams
         if len(streams) == MOST:
             oldest = streams.unused_longest()
             self._end(oldest, now)
             streams.close(oldest.name)
-        if self.gathers and len(streams) == 1:  # its steps were stored as they came
+        if self.gathers and len(streams) == 1:  # its steps were stored as they arrived
             self._rows.append(_CUT)
 
     def _end(self, stream: Stream, now: float) -> None:
-        """The running episode of an environment ends with its last step, truncated."""
+        """End an environment's running episode with its last step, truncated."""
         if stream.rows:
             stream.rows[-1]["truncated"] = True
             self._flush(stream, cut=True)
@@ -187,7 +187,7 @@ class AcceptedSteps:
             self._rows.append(_CUT)
 
     def progress(self, accepted: int) -> dict[str, Any]:
-        """Counters and mean return, as ``info`` has them; ``accepted``: how many steps were."""
+        """Counters and mean return for ``info``; ``accepted``: number of accepted steps."""
         return {
             "counters": {
                 "global_timestep": accepted,
@@ -200,10 +200,10 @@ class AcceptedSteps:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
-        """The streams, when there is nothing left to do; the stepper has a state of its own.
+        """State of the streams, when nothing is left to do; the stepper has its own state.
 
         Raises:
-            RuntimeError: there is.
+            RuntimeError: something is left to do.
         """
         if self.has_work:
             raise RuntimeError("a hosted agent is saved when everything that it accepted has been applied")
@@ -212,12 +212,12 @@ class AcceptedSteps:
         return {"streams": self.streams.state_dict(), "facts": told}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.streams.load_state_dict(state["streams"])
         self.tell(state["facts"])
 
     def tell(self, told: Mapping[str, float] | None) -> None:
-        """Loss and metrics of the last update; None if there was none."""
+        """Set loss and metrics of the last update; None if there was none."""
         self.facts = None
         if told is not None:
             self.facts = UpdateFacts(told["loss"], {name: value for name, value in told.items() if name != "loss"})

@@ -1,4 +1,4 @@
-"""HostedAgent: acts, keeps what it is told before it says so, and learns from it. Without HTTP; for one thread."""
+"""HostedAgent: acts, persists steps before acknowledging, and learns from them. Without HTTP; for one thread."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from .state_upload import Arrived
 from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
-"""Of updates: with more, steps are refused until some of them are done."""
+"""Seconds of pending updates above which steps are refused until some are done."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What a request is answered. ``replayed``: it was accepted before, and this is that answer again."""
+    """Answer to a request. ``replayed``: the request was accepted before, and this repeats its answer."""
 
     value: Any
     replayed: bool = False
 
 
 class HostedAgent(DurableAgent):
-    """One agent of a service: a :class:`~axonrl.serving.hosting.durable.DurableAgent` that is asked by requests.
+    """One agent of a service: a :class:`~axonrl.serving.hosting.durable.DurableAgent` with requests.
 
-    Requests come in the order in which the agent is to see them. One that changes something may be acknowledged after
-    :meth:`sync`.
+    Requests must come in the order in which the agent is to see them. A request that changes something may be
+    acknowledged after :meth:`sync`.
 
     Args:
-        recipe: as of a DurableAgent.
-        stepper_of: likewise.
-        folder: likewise.
-        state: likewise.
-        gets_on: likewise.
+        recipe: as for a DurableAgent.
+        stepper_of: as for a DurableAgent.
+        folder: as for a DurableAgent.
+        state: as for a DurableAgent.
+        gets_on: as for a DurableAgent.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class HostedAgent(DurableAgent):
         super().__init__(recipe, stepper_of, folder, state, gets_on)
         self._bodies = Bodies(*map(spaces.from_json, (recipe.observation, recipe.action)))
         self.updating = False
-        """Does an update run in another thread?"""
+        """Whether an update runs in another thread."""
         self._begin_acting(stepper_of)
 
     def _begin_acting(self, stepper_of: StepperOf) -> None:
-        """A relaxed agent acts by a copy of its policy, which has the weights before an update while that runs."""
+        """Give a relaxed agent a copy of its policy, which keeps the weights before an update while that runs."""
         self._actor = stepper_of(self.recipe, False) if self.relaxed else self._stepper
         self._actor_step: int | None = None
-        """The ``global_step`` of its weights; None if they are others."""
+        """The ``global_step`` of its weights; None if they are stale."""
         self._acting = PendingActions(self._actor, self._bodies.actions, self.recipe.noise)
         self.bring_up_to_date()
 
     def bring_up_to_date(self) -> None:
-        """Act with the weights of now."""
+        """Act with the current weights from now on."""
         if self._actor is self._stepper:
             return
         now = self._stepper.counters
@@ -94,7 +94,7 @@ class HostedAgent(DurableAgent):
         return Reply({"action": written[0]} if request.single else {"actions": written})
 
     def info(self) -> Reply:
-        """What the service adds to an agent's row: counters, status, mean return."""
+        """Counters, status and mean return, which the service adds to an agent's row."""
         return Reply(
             {
                 "status": "ready" if self.failure is None else "failed",
@@ -123,11 +123,11 @@ class HostedAgent(DurableAgent):
     # -- requests that change something -------------------------------------------------------------------------------
 
     def step(self, body: bytes, key: str | None, *, several: bool = False) -> Reply:
-        """``{"accepted": n, "seq": ...}``; to be acknowledged after :meth:`sync`."""
+        """``{"accepted": n, "seq": ...}``; may be acknowledged after :meth:`sync`."""
         return self._once(body, key, lambda: self._steps(body, several))
 
     def end_episode(self, body: bytes, key: str | None) -> Reply:
-        """``{}``; likewise."""
+        """``{}``; may be acknowledged after :meth:`sync`."""
         return self._once(body, key, lambda: (END_EPISODE, (self._bodies.end_episode(body),), ()))
 
     def _once(self, body: bytes, key: str | None, read: Callable[[], tuple[int, tuple[str, ...], Any]]) -> Reply:
@@ -161,7 +161,7 @@ class HostedAgent(DurableAgent):
 
     def _transition(self, step: Step) -> Mapping[str, Any]:
         taken = self._acting.taken(step.environment, step.observation, step.action)
-        if taken is None:  # what the policy says of it is computed when the steps before are applied
+        if taken is None:  # the policy's outputs are computed once earlier steps are applied
             self._acting.check(step.observation, step.action, place((*step.where, "action")))
             taken = step.action, {}
         action, recorded = taken
@@ -179,7 +179,7 @@ class HostedAgent(DurableAgent):
         """The six fields of its state, or one safetensors file; ``has_obs``: with ``obs_size`` for ``state_size``.
 
         Raises:
-            RefusedError: ``agent_failed``: an update has failed, and the weights are those of an earlier time.
+            RefusedError: ``agent_failed``: an update has failed, and the weights are older.
         """
         self.finish()
         if self._learning.failure is not None:
@@ -193,7 +193,7 @@ class HostedAgent(DurableAgent):
 
         Args:
             body: JSON with the six fields, or a safetensors file.
-            is_file: is it a file?
+            is_file: whether it is a file.
             stepper_of: as for :meth:`open`.
         """
         recipe, learning, seq = self.check_state(body, stepper_of, is_file=is_file)
@@ -202,16 +202,16 @@ class HostedAgent(DurableAgent):
         self._use(recipe, learning)
         self._begin_acting(stepper_of)
         self._folder.forget_episodes()
-        self._seq = seq  # keys stay: a step that is repeated now was accepted before
+        self._seq = seq  # keys stay: a repeated step was accepted before
         self.save()
-        self.save()  # of the two checkpoints that are kept, none is of the agent before
+        self.save()  # neither of the two checkpoints that are kept is the previous agent's
         self._folder.describe(recipe, self._stepper)
         return Reply(self.info().value)
 
     def check_state(
         self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False
     ) -> tuple[Recipe, AcceptedSteps, int]:
-        """As for :meth:`put_state`, but that nothing changes: recipe, learning and accepted steps of the state."""
+        """Check a state like :meth:`put_state`, without a change; returns its recipe, learning and accepted steps."""
         arrived = Arrived(from_file(body) if is_file else from_fields(body), self.recipe)
         try:
             recipe = make_recipe(self.recipe.model, arrived.hyperparameters)
@@ -226,10 +226,10 @@ class HostedAgent(DurableAgent):
         return recipe, learning, seq
 
     def patch(self, learning: bool | None, *, recover: bool) -> Reply:
-        """Switch learning on or off; let a failed agent go on.
+        """Switch learning on or off; let a failed agent continue.
 
         Returns:
-            ``{"lost": n}``: records that are set aside, and not applied any more.
+            ``{"lost": n}``: records that are set aside, and never applied.
         """
         self.finish()
         lost = 0
@@ -242,24 +242,24 @@ class HostedAgent(DurableAgent):
         return Reply({"lost": lost})
 
     def work(self) -> None:
-        """As of every durable agent."""
+        """Apply a piece; see :meth:`DurableAgent.work`."""
         super().work()
         if self.failure is not None:  # then it has the weights of the newest checkpoint
             self._actor_step = None
 
     @property
     def relaxed(self) -> bool:
-        """May it act, and accept steps, before all that it accepted is applied, with the last finished weights?"""
+        """Whether it may act, with the last finished weights, and accept steps before all accepted ones are applied."""
         return self.recipe.config.get("freshness") == "relaxed"
 
     @property
     def memory(self) -> Any:
-        """What it learns from."""
+        """The memory that it learns from."""
         return self._stepper.memory
 
 
 def to_bytes(value: Any) -> bytes:
-    """JSON, without spaces; null where a number is not finite."""
+    """JSON without spaces; null for numbers that are not finite."""
     return to_json(value, inf_nan_mode="null")
 
 

@@ -1,4 +1,4 @@
-"""The folder of a hosted agent: an ordinary run folder, and the journal beside its checkpoints."""
+"""The folder of a hosted agent: an ordinary run folder, with a journal beside its checkpoints."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from .streams import Streams
 JOURNAL: Final = "journal"
 CHECKPOINTS: Final = "checkpoints"
 SERVICE: Final = "service"
-"""The key of a checkpoint under which is what a service adds to it."""
+"""Key of the service's part of a checkpoint."""
 _KEPT: Final = 2
-"""Checkpoints."""
+"""Number of checkpoints kept."""
 
 
 class Folder:
     """The folder of one agent, while this process is its only writer.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
         epoch: see :class:`~axonrl.serving.hosting.journal.Journal`.
     """
 
@@ -55,13 +55,13 @@ class Folder:
         self._store = CheckpointStore(path, _KEPT, lock_name(epoch))
         self._lock = contextlib.ExitStack()
         self._resting = 0
-        """Bytes of the files that are not written to just now: all but the journal's newest one."""
+        """Bytes of the files that are not being written: all but the journal's newest."""
 
     def lock(self) -> None:
-        """Be the only writer; ``unavailable`` if another process is: one whose gateway has ended, and that ends too.
+        """Become the only writer.
 
         Raises:
-            RefusedError: that.
+            RefusedError: ``unavailable``: another process still is; its gateway has ended, and it will end, too.
             OutdatedError: a later epoch has the folder.
         """
         make_folders(self.path)
@@ -72,7 +72,7 @@ class Folder:
             raise RefusedError("unavailable", str(error), retry_after=1) from error
 
     def close(self) -> None:
-        """Leave it to others."""
+        """Release the folder."""
         self.journal.close()
         self._lock.close()
 
@@ -95,22 +95,22 @@ class Folder:
         self.weigh()
 
     def use(self, stepper: Stepper) -> None:
-        """Note which compiled program the agent uses."""
+        """Record the compiled program that the agent uses."""
         programs.use(_program(stepper).directory, self.path)
 
     def save(self, learning: AcceptedSteps, number: int, extra: State, about: Mapping[str, Any]) -> None:
         """Write a checkpoint of everything up to the record of this number, and trim the journal.
 
         Args:
-            learning: to which nothing is left to do.
-            number: of the last record.
-            extra: what is saved beside.
-            about: what is to be known of it while it is not in memory: see :mod:`.unloaded_agents`.
+            learning: the agent's learning, with nothing left to do.
+            number: number of the last record.
+            extra: further state.
+            about: facts to be known while the agent is not in memory: see :mod:`.unloaded_agents`.
 
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
             CheckpointError: it cannot be written; the earlier ones and the journal stay.
-            OutdatedError: another process has taken the agent over.
+            OutdatedError: another process has taken over the agent.
         """
         self.fence.check()
         stepper = learning.stepper
@@ -129,9 +129,9 @@ class Folder:
             self.weigh()
 
     def _write_episodes(self, streams: Streams) -> None:
-        """Add to ``episodes.csv`` what it lacks, before the checkpoint that counts it.
+        """Add missing episodes to ``episodes.csv``, before the checkpoint that counts them.
 
-        So a replay may bring rows once more. Those of a history that an agent has left, as after damage, go.
+        So a replay may produce rows twice. Rows of a history that the agent has left, as after damage, are removed.
         """
         path, new = self.path / history.EPISODES, streams.unwritten
         try:
@@ -148,20 +148,20 @@ class Folder:
         new.clear()
 
     def forget_episodes(self) -> None:
-        """The agent is another one from here on."""
+        """Drop the history: the agent becomes another one."""
         (self.path / history.EPISODES).unlink(missing_ok=True)
 
     def _trim(self) -> None:
-        """Remove what neither checkpoint needs: the journal goes back to the older one, whichever process wrote it."""
+        """Remove journal files that neither checkpoint needs; the older one counts, whichever process wrote it."""
         numbers = [self._store.about(index)[0].get("number", 0) for index in self._store.kept()]
         if len(numbers) == _KEPT:
             self.journal.trim(min(numbers) + 1)
 
     def open(self) -> State | None:
-        """The newest checkpoint that is whole; None if there is none.
+        """The newest intact checkpoint; None if there are no checkpoints.
 
         Raises:
-            CheckpointError: none of them is.
+            CheckpointError: all of them are damaged.
         """
         found = self._store.open()
         if found is None:
@@ -175,17 +175,17 @@ class Folder:
         raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
 
     def weigh(self) -> None:
-        """Find out how many bytes there are, when the journal writes to no file."""
+        """Measure the bytes, while no journal file is open."""
         self._resting = nbytes_of(self.path, self._store)
 
     @property
     def nbytes(self) -> int:
-        """Of all its files, without looking at them."""
+        """Bytes of all its files, without a system call."""
         return self._resting + self.journal.length
 
 
 def nbytes_of(path: Path, store: CheckpointStore) -> int:
-    """Bytes of an agent's files. Those of checkpoints are known from their manifests: 0 for one that is damaged."""
+    """Bytes of an agent's files; checkpoints' from their manifests, 0 for a damaged one."""
     total = 0
     for index in store.kept():
         with contextlib.suppress(CheckpointError, OSError):
@@ -197,26 +197,26 @@ def nbytes_of(path: Path, store: CheckpointStore) -> int:
 
 
 def is_void(journal: Journal, part: Mapping[str, Any]) -> bool:
-    """Was a checkpoint saved by a process from which the agent had been taken, with records that nobody else has?"""
+    """Whether a checkpoint was saved after another process took over the agent, with records that only it has."""
     epoch = part.get("epoch", 0)
     taken = journal.taken_over_at(epoch) if epoch else None
     return taken is not None and part["number"] >= taken
 
 
 def service_part(state: State) -> dict[str, Any]:
-    """What a checkpoint holds of the service: ``number`` of its last record, and what was saved as ``extra``."""
+    """The service's part of a checkpoint: ``number`` of its last record, and ``extra``."""
     part: dict[str, Any] = state[SERVICE]
     return part
 
 
 def bring_back(state: State, learning: AcceptedSteps) -> None:
-    """Give a checkpoint's state to a stepper of its recipe, and to what drives it."""
+    """Restore a checkpoint's state into learning with a stepper of its recipe."""
     _training_state(learning.stepper).load_state_dict(state)
     learning.load_state_dict(service_part(state))
 
 
 def transition_specs_of(stepper: Stepper) -> Mapping[str, SpecTree]:
-    """What a transition of a hosted agent consists of."""
+    """Specs of a hosted agent's transitions."""
     program = _program(stepper)
     observation, action = map(spaces.from_json, program.spaces)
     predict = program.predict
@@ -232,6 +232,6 @@ def _program(stepper: Stepper) -> CompiledProgram:
 
 
 def _training_state(stepper: Stepper) -> TrainingState:
-    """The stepper as a checkpoint has it, without running episodes: the service has its own."""
+    """The stepper's state for a checkpoint, without running episodes, which the service stores itself."""
     action = spaces.action_spec(spaces.from_json(_program(stepper).spaces[1]))
     return TrainingState(stepper, Episodes(stepper.lanes, action, 0))

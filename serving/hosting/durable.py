@@ -1,4 +1,4 @@
-"""An agent as it lasts: a journal has what it accepts, checkpoints what it makes of that, and both bring it back."""
+"""A crash-safe agent: a journal holds what it accepts, checkpoints hold its state, and both together restore it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _Agent = TypeVar("_Agent", bound="DurableAgent")
 
 
 class DurableAgent:
-    """Accepts records, applies them, saves what it becomes, and comes back after a crash. Knows no requests.
+    """Accepts records, applies them, saves its state, and recovers after a crash. Independent of requests.
 
-    A record is appended to the journal, and may be acknowledged after :meth:`sync`. What was accepted is applied by
-    :meth:`work`, a piece at a time; whoever asks for something that depends on it calls :meth:`finish` before.
+    A record is appended to the journal, and may be acknowledged after :meth:`sync`. :meth:`work` applies accepted
+    records a piece at a time; call :meth:`finish` before using anything that depends on them.
 
     Args:
-        recipe: what it was created with.
-        stepper_of: makes the stepper of a recipe; are its initial weights to be those of the seed?
-        folder: locked by this process.
-        state: the checkpoint that it goes on from, with what its journal has after it; None for a new agent, of which a
+        recipe: recipe of its creation.
+        stepper_of: makes the stepper of a recipe; its second argument: whether initial weights must be the seed's.
+        folder: folder, locked by this process.
+        state: the checkpoint to continue from, together with the journal after it; None for a new agent, for which a
             first checkpoint is written.
-        gets_on: called after each piece of what it applies at once, as when its journal is replayed.
+        gets_on: called after each piece of long work, such as a replay of the journal.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class DurableAgent:
         self._seq = 0
         self._number = 0
         self._saved = 0
-        """The number of the last record in the newest checkpoint."""
+        """Number of the last record in the newest checkpoint."""
         self._saved_seq = 0
         self._saved_at = time.monotonic()
         self._learns = True
         self._damage: str | None = None
         self._damaged: int | None = None
-        """How many records cannot be applied."""
+        """Number of records that cannot be applied."""
         self._unsynced = False
         if state is None:
             folder.describe(recipe, stepper)
@@ -87,18 +87,18 @@ class DurableAgent:
         epoch: int = 0,
         gets_on: Callable[[], None] = lambda: None,
     ) -> _Agent:
-        """The agent of a folder, as it was: its newest checkpoint, and its journal from there on.
+        """Open the agent of a folder: its newest checkpoint, and the journal from there on.
 
         Args:
-            path: the folder; locked from now on, until :meth:`close`.
-            stepper_of: makes the stepper of a recipe; are its initial weights to be those of the seed?
-            recipe: of an agent that is created now; None for one that exists.
-            epoch: how often it was taken over.
-            gets_on: called again and again while this takes long.
+            path: the folder; locked until :meth:`close`.
+            stepper_of: makes the stepper of a recipe; its second argument: whether initial weights must be the seed's.
+            recipe: recipe of a new agent; None for an existing one.
+            epoch: number of times that it was taken over.
+            gets_on: called repeatedly while this takes long.
 
         Raises:
             RefusedError: ``unavailable``: another process has the folder.
-            CheckpointError: no checkpoint of it is whole.
+            CheckpointError: all its checkpoints are damaged.
             ValueError: there is no compiled program.
         """
         folder = Folder(path, epoch)
@@ -115,7 +115,7 @@ class DurableAgent:
             raise
 
     def _restore(self, state: State) -> None:
-        """Bring back a checkpoint, and what the journal has from there on."""
+        """Restore a checkpoint, and replay the journal from there on."""
         part = service_part(state)
         bring_back(state, self._learning)
         self._number = self._saved = int(part["number"])
@@ -132,7 +132,7 @@ class DurableAgent:
             self._damage, self._damaged = str(error), error.lost
 
     def _begin(self) -> None:
-        """Where others can see the folder: what somebody else still writes does not count from here on."""
+        """In a shared folder, mark the point from which other processes' records are void."""
         if self.epoch and self.failure is None:
             self._folder.journal.begin(self._number + 1)
 
@@ -146,7 +146,7 @@ class DurableAgent:
         return record
 
     def _recover(self) -> int:
-        """Go on from what is whole: before a damaged record, or from the checkpoint before updates failed."""
+        """Continue from intact state: before a damaged record, or from the checkpoint before updates failed."""
         if self._damaged is not None:
             lost = self._damaged
             self._set_rest_aside()
@@ -162,55 +162,55 @@ class DurableAgent:
         return lost
 
     def _set_rest_aside(self) -> None:
-        """Read no more what the journal has behind the last record that was applied: damage, or what followed it."""
+        """Set aside the journal after the last applied record: damage, or records after a failure."""
         self._folder.journal.set_aside(self._number + 1)
         self._damage = self._damaged = None
 
-    # -- what was accepted --------------------------------------------------------------------------------------------
+    # -- accepted records --------------------------------------------------------------------------------------------
 
     @property
     def failure(self) -> str | None:
-        """Why it takes no steps; None if it does."""
+        """Why it refuses steps; None if it takes them."""
         return self._damage or self._learning.failure
 
     @property
     def has_work(self) -> bool:
-        """Was anything accepted that is not applied yet?"""
+        """Whether anything accepted is not applied yet."""
         return self._learning.has_work
 
     @property
     def next_is_update(self) -> bool:
-        """Would :meth:`work` run an update?"""
+        """Whether :meth:`work` would run an update."""
         return self._learning.next_is_update
 
     @property
     def next_is_long(self) -> bool:
-        """Would :meth:`work` run an update that others should not wait for?"""
+        """Whether :meth:`work` would run an update too long for others to wait."""
         return self._learning.next_is_long
 
     def work(self) -> None:
-        """Apply a piece of it; also in another thread, while nobody else uses the agent."""
+        """Apply a piece; also in another thread, while nothing else uses the agent."""
         self._learning.work()
         if self._learning.failure is not None:
             self._act_as_saved()
 
     def finish(self) -> None:
-        """Apply all of it."""
+        """Apply all accepted records."""
         while self.has_work:
             self.work()
             self._gets_on()
 
     def _act_as_saved(self) -> None:
-        """Updates have failed: act with the weights of the newest checkpoint, which are finite."""
+        """Act with the weights of the newest checkpoint, which are finite, after failed updates."""
         state = None
-        with contextlib.suppress(CheckpointError):  # then with those that there are, if they are finite
+        with contextlib.suppress(CheckpointError):  # then keep the current ones, if they are finite
             state = self._folder.open()
         if state is not None:
             self._stepper.set_weights(state["weights"])
 
     def _append(self, record: Record) -> None:
         content = self._codec.encode(record)
-        if len(content) > LARGEST:  # it could not be read again
+        if len(content) > LARGEST:  # it could not be read back
             what = f"the steps take {len(content):,} bytes in the journal, of which a request may have {LARGEST:,}"
             raise RefusedError("body_too_large", f"{what}: send fewer at once")
         try:
@@ -226,28 +226,28 @@ class DurableAgent:
         self._keys.add(record, self._seq)
         self._learning.accept(record)
 
-    # -- what is kept -------------------------------------------------------------------------------------------------
+    # -- persistence -------------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
-        """How often it was taken over, when this process did; 0 where no other can."""
+        """Number of takeovers, this process's included; 0 if no other process can take over."""
         return self._folder.fence.epoch
 
     @property
     def unsynced(self) -> bool:
-        """Was anything accepted that may not be on the disk yet?"""
+        """Whether anything accepted may not be on the disk yet."""
         return self._unsynced
 
     def sync(self) -> None:
-        """Everything that was accepted before this began is on the disk, and nobody has taken the agent over.
+        """Force to the disk everything accepted before this call, and check that nobody has taken over the agent.
 
-        It may run in a thread of its own, while the agent acts, accepts and applies, but is neither saved nor closed.
+        It may run in a separate thread while the agent acts, accepts and applies, but is neither saved nor closed.
 
         Raises:
-            OSError: that is not known, and then it must be opened again.
-            OutdatedError: somebody has, and what was accepted must not be acknowledged.
+            OSError: the state on the disk is unknown, and the agent must be reopened.
+            OutdatedError: another process has taken over, and accepted records must not be acknowledged.
         """
-        self._unsynced = False  # before: what is appended meanwhile sets it again, when it has been written
+        self._unsynced = False  # before: later appends set it again
         try:
             self._folder.journal.sync()
             self._folder.fence.check()
@@ -256,7 +256,7 @@ class DurableAgent:
             raise
 
     def due_for_saving(self, steps: int, seconds: float) -> bool:
-        """Were so many steps accepted since the newest checkpoint, or any of them that long ago?"""
+        """Whether ``steps`` were accepted since the newest checkpoint, or any step over ``seconds`` ago."""
         if self._number == self._saved or self.failure is not None:
             return False
         return self._seq - self._saved_seq >= steps or time.monotonic() - self._saved_at >= seconds
@@ -266,7 +266,7 @@ class DurableAgent:
 
         Raises:
             CheckpointError: it cannot be written; nothing is lost.
-            OutdatedError: another process has taken it over.
+            OutdatedError: another process has taken over.
         """
         self.finish()
         if self.failure is not None:
@@ -287,20 +287,20 @@ class DurableAgent:
         self._unsynced = False
 
     def close(self) -> None:
-        """Save what is new, and leave the folder to others."""
+        """Save changes, and release the folder."""
         try:
             if self._number != self._saved:
                 self.save()
         except (CheckpointError, OutdatedError):
-            pass  # the journal has it; or another process has the agent
+            pass  # the journal has everything; or another process has the agent
         finally:
             self._folder.close()
 
     def abandon(self, *, drop_unsynced: bool = False) -> None:
-        """Leave the folder to others without saving: nobody knows what is on the disk.
+        """Release the folder without saving, as the state on the disk is unknown.
 
         Args:
-            drop_unsynced: remove what was appended since the last :meth:`sync` that worked; nobody was told of it.
+            drop_unsynced: remove records appended since the last successful :meth:`sync`; none was acknowledged.
         """
         if drop_unsynced:
             self._folder.journal.drop_unsynced()

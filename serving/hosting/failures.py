@@ -1,4 +1,4 @@
-"""What a hosted agent answers when it refuses something."""
+"""Refusals of a hosted agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUS: Final = {
     "unavailable": 503,
     "storage_full": 507,
 }
-"""The code of a failure, and the HTTP status that it has."""
+"""Code of a failure to its HTTP status."""
 
 
 class RefusedError(Exception):
@@ -33,8 +33,8 @@ class RefusedError(Exception):
     Args:
         code: one of ``STATUS``.
         detail: what is wrong, for people.
-        errors: each place that is wrong, and what is wrong there.
-        retry_after: seconds after which the request may be repeated; None if that is of no use.
+        errors: each invalid place, and what is wrong there.
+        retry_after: seconds after which the request may be repeated; None if that is useless.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class RefusedError(Exception):
         return STATUS[self.code]
 
     def to_json(self) -> dict[str, Any]:
-        """What is answered."""
+        """The answer's body."""
         errors = [{"where": where, "what": what} for where, what in self.errors]
         return {"code": self.code, "detail": self.detail, "errors": errors}
 
 
 def invalid(where: str, what: str) -> RefusedError:
-    """A value that is not allowed, and where it stands in the request."""
+    """The refusal of an invalid value, with its place in the request."""
     return RefusedError("invalid_value", f"{where}: {what}", [(where, what)])
 
 
 def of_checkpoint(error: CheckpointError) -> RefusedError:
-    """Why a checkpoint cannot be written or read."""
+    """The refusal for a checkpoint that cannot be written or read."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
         return RefusedError("storage_full", "there is no space left to save the agent", retry_after=1)

@@ -1,9 +1,9 @@
-"""Which process may write to an agent's folder, where several see it: the one with the highest epoch.
+"""Fencing: of several processes that see an agent's folder, only the one with the highest epoch may write.
 
-Whoever takes an agent over first puts a file ``epochs/<epoch>`` into its folder, and reads the folder only then. Who
-wrote something looks for a higher epoch before acknowledging it: if there is none, what was written came before the
-other one began to read, which so has it; if there is one, it is not acknowledged. So it does not matter for how long a
-process was stopped, or between which two instructions, or what its clock says.
+A process that takes over an agent first puts a file ``epochs/<epoch>`` into its folder, and only then reads the folder.
+A writer looks for a higher epoch before acknowledging: if there is none, its write came before the other process began
+to read, which therefore has it; if there is one, it does not acknowledge. So it does not matter for how long a process
+was stopped, at which instruction, or what its clock says.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FOLDER: Final = "epochs"
 
 
 class OutdatedError(Exception):
-    """Another process has taken over this agent since: nothing may be written any more."""
+    """Another process has taken over this agent: nothing may be written any more."""
 
 
 class Fence:
@@ -27,7 +27,7 @@ class Fence:
 
     Args:
         path: the agent's folder.
-        epoch: this process's; 0 where no other process can see the folder, and then nothing is written or read here.
+        epoch: this process's epoch; 0 if no other process can see the folder: then nothing is written or read here.
     """
 
     def __init__(self, path: Path, epoch: int) -> None:
@@ -35,7 +35,7 @@ class Fence:
         self._folder = path / _FOLDER
 
     def put(self) -> None:
-        """Take the folder over, before anything in it is read.
+        """Take over the folder, before anything in it is read.
 
         Raises:
             OutdatedError: a later epoch has it.
@@ -53,7 +53,7 @@ class Fence:
                 (self._folder.parent / lock_name(epoch)).unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Nobody has taken it over since; OutdatedError if somebody has, or the folder is gone."""
+        """Raise OutdatedError if another process has taken over the folder, or the folder is gone."""
         if self.epoch and max(self._epochs(), default=-1) != self.epoch:
             raise OutdatedError(f"another server has taken over {self._folder.parent}, in which this one has written")
 
@@ -64,5 +64,5 @@ class Fence:
 
 
 def lock_name(epoch: int) -> str:
-    """The lock of an epoch: one that a process holds which is believed dead keeps no later one out."""
+    """The lock file of an epoch: a lock held by a process believed dead does not block later epochs."""
     return f"lock-{epoch}" if epoch else "lock"

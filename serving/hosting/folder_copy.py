@@ -1,4 +1,4 @@
-"""A copy of a hosted agent's folder, made while a server uses it."""
+"""Copy a hosted agent's folder while a server uses it."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ class MovedError(Exception):
 
 
 def copy_agent(source: Path, target: Path) -> bool:
-    """Copy an agent, so that everything is there that it had accepted when this began.
+    """Copy an agent, with everything that it had accepted when this began.
 
-    Checkpoints come first, then the journal: that has everything since the older of two checkpoints, so it goes on from
-    any copied one that the server still keeps afterwards. If it keeps none any more, all is copied again.
+    Checkpoints are copied first, then the journal, which has everything since the older of two checkpoints: so it
+    continues any copied checkpoint that the server still keeps afterwards. If it keeps none of them, all is copied
+    again.
 
     Args:
-        source: its folder.
+        source: the agent's folder.
         target: a new folder.
 
     Returns:
         False if there is no such folder (any more).
 
     Raises:
-        MovedError: it changed all the time.
-        OSError: it cannot be copied.
+        MovedError: the folder kept changing.
+        OSError: the folder cannot be copied.
     """
     for _ in range(_TRIES):
         shutil.rmtree(target, ignore_errors=True)
@@ -54,14 +55,14 @@ def copy_agent(source: Path, target: Path) -> bool:
 
 
 def _copied(source: Path, target: Path) -> list[str]:
-    """Copy once; the names of the checkpoints."""
+    """Copy once; returns the names of the checkpoints."""
     make_folders(target)
     checkpoints = files_of(source)[0]
     for name in checkpoints:
         link_tree(source / CHECKPOINTS / name, target / CHECKPOINTS / name)
     make_folders(target / JOURNAL)
     for name in files_of(source)[1]:
-        with contextlib.suppress(FileNotFoundError):  # trimmed: older than all that is kept
+        with contextlib.suppress(FileNotFoundError):  # trimmed: older than all checkpoints
             shutil.copyfile(source / JOURNAL / name, target / JOURNAL / name)
     for name in _FILES:
         with contextlib.suppress(FileNotFoundError):
@@ -70,11 +71,11 @@ def _copied(source: Path, target: Path) -> list[str]:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Copy a folder whose files never change: by links, where source and target are on the same disk.
+    """Copy a folder whose files never change, by links if source and target are on the same disk.
 
     Raises:
-        FileNotFoundError: it is gone, or was removed meanwhile.
-        OSError: it cannot be copied.
+        FileNotFoundError: the folder is gone, or was removed meanwhile.
+        OSError: the folder cannot be copied.
     """
     for folder, _, names in os.walk(source, onerror=_fail):
         there = target / Path(folder).relative_to(source)

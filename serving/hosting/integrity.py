@@ -1,4 +1,4 @@
-"""Is the folder of a hosted agent whole? Read without changing anything, also while a server uses it."""
+"""Check the folder of a hosted agent for damage, read-only, even while a server uses it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .agent_store import CHECKPOINTS, JOURNAL, SERVICE, service_part
 from .journal import DamagedJournalError, Journal
 
 _TRIES: Final = 10
-"""A server writes checkpoints and removes older files meanwhile: then it is read again."""
+"""Attempts: if a server changes files meanwhile, they are read again."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Damage:
-    """What cannot be read.
+    """A damaged file or checkpoint.
 
     Args:
-        path: a file, or the folder of a checkpoint.
-        offset: where in the file, in bytes; None where it is damaged as a whole.
-        what: is wrong.
+        path: the file, or the folder of a checkpoint.
+        offset: offset in the file, in bytes; None if it is damaged as a whole.
+        what: what is wrong.
     """
 
     path: Path
@@ -37,10 +37,10 @@ def check(path: Path) -> list[Damage]:
     """Read every checkpoint and the journal of an agent.
 
     Args:
-        path: its folder.
+        path: the agent's folder.
 
     Returns:
-        What is damaged; none for a folder that is whole.
+            All damage; empty for an intact folder.
     """
     found: list[Damage] = []
     for _ in range(_TRIES):
@@ -95,7 +95,7 @@ def _damages(path: Path) -> list[Damage]:
 
 
 def _number(store: CheckpointStore, index: int) -> int | str:
-    """The number of the last record in a checkpoint; or what is wrong with it."""
+    """Number of the last record in a checkpoint, or what is wrong with it."""
     try:
         state = store.read(index)
         if SERVICE not in state:

@@ -1,4 +1,4 @@
-"""Journal: what an agent accepted since its older checkpoint, in files that are only ever appended to."""
+"""Journal: an agent's accepted records since its older checkpoint, in append-only files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ASIDE: Final = ".damaged"
 
 
 class DamagedJournalError(Exception):
-    """A record that was acknowledged cannot be read.
+    """An acknowledged record cannot be read.
 
     Args:
         path: the file.
-        offset: where the record begins in it, in bytes.
-        lost: how many records there are from there on, as far as they can be counted.
+        offset: offset of the record in it, in bytes.
+        lost: number of records from there on, as far as they can be counted.
     """
 
     def __init__(self, path: Path, offset: int, lost: int) -> None:
@@ -36,13 +36,13 @@ class DamagedJournalError(Exception):
 class Journal:
     """The records of one agent, in files that each begin with a number: ``<20 digits>.log``, or ``...-<epoch>.log``.
 
-    What :meth:`append` returned from and :meth:`sync` after it is on the disk. A record that was cut short when the
-    machine stopped was never acknowledged, and is removed; any other damage is an error.
+    A record is on the disk once :meth:`append` and a later :meth:`sync` have returned. A record that was cut short when
+    the machine stopped was never acknowledged, and is removed; any other damage is an error.
 
     Args:
-        folder: of this agent's journal; created when it is needed.
-        epoch: how often this agent was taken over; a journal that a later one has written to is left alone. 0 where
-            no other process can see it.
+        folder: folder of this agent's journal; created when needed.
+        epoch: number of times that this agent was taken over; a journal that a later epoch has written to is not
+            touched. 0 if no other process can see it.
     """
 
     def __init__(self, folder: Path, epoch: int = 0) -> None:
@@ -50,17 +50,17 @@ class Journal:
         self.epoch = epoch
         self._file: int | None = None
         self.length = 0
-        """Bytes of the newest file."""
+        """Length of the newest file, in bytes."""
         self._synced = 0
-        """Those of them that are known to be on the disk."""
+        """Bytes of it that are known to be on the disk."""
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def append(self, number: int, content: bytes) -> None:
-        """Write a record behind the others; it may still be lost until :meth:`sync`.
+        """Append a record; it may be lost until :meth:`sync`.
 
         Raises:
-            OSError: it cannot be written; the journal is as it was before.
+            OSError: it cannot be written; the journal is unchanged.
             OutdatedError: a later epoch has written here.
         """
         if self._file is None:
@@ -76,7 +76,7 @@ class Journal:
         self.length += len(record)
 
     def sync(self) -> None:
-        """Force what was appended to the disk; OSError if that fails, and then nobody knows what is there.
+        """Force appended records to the disk; after an OSError the state there is unknown.
 
         Another thread may append meanwhile, but not close the file.
         """
@@ -86,17 +86,17 @@ class Journal:
             self._synced = length
 
     def drop_unsynced(self) -> None:
-        """After a :meth:`sync` that failed: shorten the newest file to what is known to be on the disk.
+        """Truncate the newest file to the part that is known to be on the disk, after a failed :meth:`sync`.
 
-        The system may have dropped what it could not write, and still show it to readers: a record that is read back
-        now may be gone after the next power cut.
+        The system may have dropped pages that it could not write, and still show them to readers: a record that is read
+        back now may be gone after the next power cut.
         """
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._synced)
 
     def start_segment(self) -> None:
-        """Close the newest file: the next record begins another one."""
+        """Close the newest file; the next record begins another."""
         if self._file is not None:
             os.close(self._file)
         self._file, self.length, self._synced = None, 0, 0
@@ -111,12 +111,12 @@ class Journal:
                 segment.path.unlink(missing_ok=True)
 
     def set_aside(self, number: int) -> int:
-        """Keep the records from ``number`` on under other names, where nothing reads them any more.
+        """Move the records from ``number`` on to other names, where nothing reads them.
 
-        Whatever stops it halfway, no record is gone: files are copied before they are shortened.
+        No record is lost if this is interrupted: files are copied before they are truncated.
 
         Returns:
-            How many readable records they were.
+            Number of readable records moved.
         """
         self.start_segment()
         aside = 0
@@ -138,7 +138,7 @@ class Journal:
         return aside
 
     def begin(self, number: int) -> None:
-        """Begin a file with this record; its name has the epoch, so that no two processes write to the same one.
+        """Begin a file with this record; its name includes the epoch, so that no two processes write to one file.
 
         Raises:
             OSError: it cannot be written.
@@ -164,19 +164,19 @@ class Journal:
         self._file, self.length, self._synced = file, BEGIN, 0
 
     def taken_over_at(self, epoch: int) -> int | None:
-        """The number of the first record that a later epoch than this one may have written; None if there is none."""
+        """Number of the first record that a later epoch may have written; None if there is none."""
         return next((segment.first for segment in self._valid() if segment.epoch > epoch), None)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, number: int, *, mend: bool = True) -> Iterator[tuple[int, bytes]]:
-        """The records from ``number`` on, in order: number and content of each.
+        """Read the records from ``number`` on, in order: number and content of each.
 
-        A record at the end that was cut short is removed from its file; without ``mend`` it is only left out. So is
-        what a process wrote after a later epoch had begun: that was never acknowledged.
+        A torn record at the end is removed from its file, or only skipped without ``mend``. Records written after a
+        later epoch had begun, which were never acknowledged, are also skipped.
 
         Raises:
-            DamagedJournalError: when the records before the damaged one have been yielded.
+            DamagedJournalError: after the records before the damaged one have been yielded.
         """
         segments = self._valid()
         expected = number if segments and segments[0].first > number else None
@@ -201,7 +201,7 @@ class Journal:
             expected = segment.first + len(found)
 
     def damage_at(self, number: int) -> DamagedJournalError:
-        """The error for a record that can be read, and yet is none of this agent's: its file, and where it begins."""
+        """The error for a readable record that is not this agent's: its file and offset."""
         journal = [(segment, read_records(segment.path, segment.first)[0]) for segment in self._valid()]
         segment, found = next((segment, found) for segment, found in journal if any(at == number for at, _ in found))
         before = sum(RECORD_BYTES + len(content) for at, content in found if at < number)
@@ -209,7 +209,7 @@ class Journal:
         return DamagedJournalError(segment.path, BEGIN + before, lost)
 
     def _valid(self) -> list[Segment]:
-        """Without those that a process began from which the agent had been taken."""
+        """Segments, without those begun by a process after it had lost the agent."""
         valid: list[Segment] = []
         for segment in segments_of(self.folder):
             if not valid or segment.epoch >= valid[-1].epoch:
@@ -218,7 +218,7 @@ class Journal:
 
 
 def _write(file: int | None, content: bytes) -> None:
-    """Write all of it; a short write is an error like any other."""
+    """Write all bytes; a short write is an error."""
     if file is None:
         raise OSError("the journal is not open")
     view = memoryview(content)
@@ -232,7 +232,7 @@ def _sync_file(path: Path) -> None:
 
 
 def _free_name(path: Path) -> Path:
-    """A name for a file that is set aside."""
+    """An unused name for a file that is set aside."""
     number = 1
     while (free := path.with_name(f"{path.name}{_ASIDE}-{number}")).exists():
         number += 1

@@ -1,4 +1,4 @@
-"""Idempotency keys: which requests an agent has accepted, so that none is applied twice."""
+"""Idempotency keys of accepted requests, so that none is applied twice."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...core.protocols import State
 from .records import NO_KEY, Record
 
 REMEMBERED: Final = 100_000
-"""Steps whose keys are remembered."""
+"""Number of steps whose keys are remembered."""
 
 
 class Accepted(NamedTuple):
-    """A request that was accepted: the digest of its body, its steps, and the number of the last one."""
+    """An accepted request: digest of its body, number of its steps, and number of the last one."""
 
     body: bytes
     steps: int
@@ -25,23 +25,23 @@ class Accepted(NamedTuple):
 
 
 def digest(content: bytes) -> bytes:
-    """16 bytes that stand for a key, or for a body."""
+    """Digest of a key or a body, 16 bytes."""
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
 class Keys:
-    """The keys of the last requests that were accepted."""
+    """The keys of the last accepted requests."""
 
     def __init__(self) -> None:
         self._by_key: collections.OrderedDict[bytes, Accepted] = collections.OrderedDict()
         self._steps = 0
 
     def find(self, key: bytes) -> Accepted | None:
-        """What was accepted with a key; None if nothing was, or it is too long ago."""
+        """The request accepted with a key; None if there was none, or it is too old."""
         return self._by_key.get(key)
 
     def add(self, record: Record, seq: int) -> None:
-        """Remember a record's key, and forget the oldest."""
+        """Remember a record's key, and drop the oldest."""
         if record.key == NO_KEY:
             return
         count = len(record.steps)
@@ -52,7 +52,7 @@ class Keys:
             self._steps -= max(oldest.steps, 1)
 
     def state_dict(self) -> State:
-        """All of them, for a checkpoint."""
+        """All keys, for a checkpoint."""
         values = self._by_key.values()
         return {
             "keys": _as_array(list(self._by_key)),
@@ -62,7 +62,7 @@ class Keys:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self._by_key.clear()
         counts, seqs = state["counts"].tolist(), state["seqs"].tolist()
         for k, key in enumerate(state["keys"]):

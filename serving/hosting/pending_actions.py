@@ -1,4 +1,4 @@
-"""How a hosted agent acts, and what it remembers of that until the step comes back."""
+"""Acting of a hosted agent, and what it remembers of each act until the step comes back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ EPSILON: Final = "epsilon"
 GAUSSIAN: Final = "gaussian"
 DRAWN: Final = "drawn"
 _REMEMBERED: Final = 64
-"""Environments whose last act is remembered."""
+"""Number of environments whose last act is remembered."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Act:
-    """The last act in an environment: what it saw and sent, and what is to be stored if that was done."""
+    """The last act in an environment: observation, action sent, and values to store if it was taken."""
 
     saw: bytes
     sent: bytes
@@ -32,13 +32,13 @@ class _Act:
 
 
 class PendingActions:
-    """Acts with the weights of a stepper. Nothing that learning depends on changes.
+    """Acts with a stepper's weights, without any effect on learning.
 
     Args:
-        stepper: of one lane, without a recurrent state.
-        actions: of its space.
-        noise: what ``noise`` of an act means: ``"epsilon"``, the probability of a random action; ``"gaussian"``, a
-            standard deviation in half-ranges; ``"drawn"``, nothing, since actions are drawn from the policy.
+        stepper: stepper of one lane, without a recurrent state.
+        actions: actions of its space.
+        noise: meaning of an act's ``noise``: ``"epsilon"``, the probability of a random action; ``"gaussian"``, a
+            standard deviation in half-ranges; ``"drawn"``, none, as actions are drawn from the policy.
     """
 
     def __init__(self, stepper: Stepper, actions: Actions, noise: str) -> None:
@@ -54,12 +54,12 @@ class PendingActions:
     def act(
         self, observations: Sequence[ArrayTree], environments: Sequence[str], noise: float, explore: bool | None
     ) -> Array:
-        """Actions [N, ...] as clients are to take them.
+        """Actions [N, ...] for clients to take.
 
         Args:
-            observations: N of them.
-            environments: whose they are.
-            noise: 0 .. 1, of the kind of this agent.
+            observations: N observations.
+            environments: their environments.
+            noise: 0 .. 1, of this agent's kind.
             explore: None for ``noise``; True for the behaviour policy; False for greedy actions.
         """
         batch = stacked(observations)
@@ -78,7 +78,7 @@ class PendingActions:
     def _chosen(
         self, batch: ArrayTree, size: int, noise: float, explore: bool | None
     ) -> tuple[Array, Mapping[str, Any] | None]:
-        """Actions [N, ...], and what was recorded with them; None where no behaviour policy chose them."""
+        """Actions [N, ...], and the values recorded with them; None if no behaviour policy chose them."""
         stepper = self._stepper
         if explore or (explore is None and self._kind == DRAWN):
             if size == 1:
@@ -100,10 +100,10 @@ class PendingActions:
         return greedy + np.float32(noise) * self._half * drawn, None
 
     def taken(self, environment: str, observation: ArrayTree, action: Array) -> tuple[Array, Mapping[str, Any]] | None:
-        """The action to store, and what was recorded with it, if this is what the environment's last act sent.
+        """The action to store, and the values recorded with it, if the environment's last act sent this action.
 
         Returns:
-            None where it must be computed anew, with the weights of now.
+            None if they must be computed anew, with the current weights.
         """
         if not self._names:
             return action, {}
@@ -113,7 +113,7 @@ class PendingActions:
         return None
 
     def check(self, observation: ArrayTree, action: Array, where: str) -> None:
-        """Refuse an action whose probability in the policy of now is 0, or cannot be told: RefusedError."""
+        """Raise RefusedError for an action whose probability under the current policy is 0 or unknown."""
         try:
             recorded_anew(self._stepper, observation, action)
         except ValueError as error:
@@ -121,16 +121,16 @@ class PendingActions:
 
 
 def recorded_anew(stepper: Stepper, observation: ArrayTree, action: Array) -> dict[str, Any]:
-    """What an act would have recorded had the policy of now taken this action.
+    """Values that an act would have recorded if the current policy had taken this action.
 
     Raises:
-        ValueError: the action's probability is 0, or cannot be told.
+        ValueError: the action's probability is 0 or unknown.
     """
     return {name: value[0] for name, value in recorded_for(stepper, stacked([observation]), action[None]).items()}
 
 
 def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[str, Array]:
-    """As :func:`recorded_anew`, of observations [N, ...] and actions [N, ...]."""
+    """:func:`recorded_anew` for observations [N, ...] and actions [N, ...]."""
     predictions, _ = stepper.executor.act(observations)
     exploration: Any = stepper.exploration
     found: dict[str, Array] = {}
@@ -146,7 +146,7 @@ def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[st
 
 
 def stacked(observations: Sequence[ArrayTree]) -> Any:
-    """Observations as a batch [N, ...]."""
+    """Stack observations into a batch [N, ...]."""
     first = observations[0]
     if isinstance(first, Mapping):
         parts: Any = observations
@@ -157,7 +157,7 @@ def stacked(observations: Sequence[ArrayTree]) -> Any:
 
 
 def as_bytes(observation: Any) -> bytes:
-    """An observation's content, to compare it with another one."""
+    """An observation's content, for comparison."""
     if isinstance(observation, Mapping):
         return b"".join(observation[name].tobytes() for name in sorted(observation))
     content: bytes = observation.tobytes()

@@ -1,4 +1,4 @@
-"""The stepper of a recipe, from its compiled program. Loads no TensorFlow."""
+"""Make a recipe's stepper from its compiled program. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .programs import ProgramMissingError, program_of
 
 
 def discard_weights(recipe: Recipe, programs: Path) -> None:
-    """Remove the initial weights of a recipe's seed: the agent has a state of its own, and nobody else the seed.
+    """Remove the initial weights of a recipe's seed, which no other agent has, once the agent has a state of its own.
 
-    Those of the seed that the program was compiled with stay: agents that exist are opened with them at first.
+    The weights of the seed that the program was compiled with stay: existing agents are opened with them at first.
     """
     program = program_of(recipe, programs)
     if recipe.seed != program.seed:
@@ -22,16 +22,17 @@ def discard_weights(recipe: Recipe, programs: Path) -> None:
 
 
 def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
-    """A stepper of one lane, as it is at timestep zero.
+    """A stepper of one lane at timestep zero.
 
     Args:
-        recipe: of the agent.
+        recipe: the agent's recipe.
         programs: the folder of compiled programs.
-        fresh: are its weights to be the initial ones of the recipe's seed? Else they are any, and are to be replaced.
+        fresh: whether its weights must be the initial ones of the recipe's seed; otherwise they are arbitrary, to be
+            replaced.
 
     Raises:
-        ProgramMissingError: it must be built first.
-        ValueError: it is damaged.
+        ProgramMissingError: the program must be built first.
+        ValueError: the program is damaged.
     """
     program = program_of(recipe, programs)
     if fresh and not program.weights_path(recipe.seed).exists():

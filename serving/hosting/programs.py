@@ -1,8 +1,9 @@
-"""Compiled programs on the disk: which one serves a recipe, which agents use it, and when it goes.
+"""Compiled programs on the disk: which one serves a recipe, which agents use it, and when it is removed.
 
-Each is in a folder of the digest of the recipe that it was built for. An agent's folder has a link ``program-<digest>``
-to the empty file ``<programs>/<digest>.users``, whose links so say how many agents use a program: whatever removes an
-agent's folder ends its use. One that is removed too early is built again when it is asked for.
+Each is in a folder named by the digest of the recipe that it was built for. An agent's folder has a hard link
+``program-<digest>`` to the empty file ``<programs>/<digest>.users``, whose link count is the number of agents that use
+the program: whatever removes an agent's folder ends its use. A program that is removed too early is built again on
+demand.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ...policies.compiled import CompiledProgram
 from ..catalogue.recipes import Recipe
 
 PROGRAMS: Final = "programs"
-"""The folder of all of them, in that of a service."""
+"""Their folder within a service's folder."""
 _USES: Final = "program-"
 _USERS: Final = ".users"
 _REMOVED: Final = ".removed-"
 _UNDER_WAY: Final = 20.0
-"""Seconds for which one that was just built, or used, is not removed: an agent is about to be opened with it."""
+"""Seconds for which a program that was just built or used is not removed: an agent may be about to open it."""
 
 
 class ProgramMissingError(Exception):
-    """There is no compiled program for a recipe, or no initial weights for its seed: the builder makes both.
+    """There is no compiled program for a recipe, or no initial weights for its seed; the builder makes both.
 
     Args:
         recipe: the recipe.
@@ -41,28 +42,28 @@ class ProgramMissingError(Exception):
 
 
 def program_of(recipe: Recipe, programs: Path) -> CompiledProgram:
-    """The compiled program that serves a recipe: its own, or another one that leaves open in what the two differ.
+    """The compiled program that serves a recipe: its own, or another one with their differences as inputs.
 
     Args:
-        recipe: of an agent.
+        recipe: an agent's recipe.
         programs: the folder of compiled programs.
 
     Raises:
         ProgramMissingError: there is none.
-        ValueError: its own is damaged.
+        ValueError: the recipe's own program is damaged.
     """
     if (programs / recipe.digest / compiled.FILE).exists():
         return compiled.read(programs / recipe.digest)
     for path in sorted(programs.glob(f"{recipe.family}-*/{compiled.FILE}")):
-        with contextlib.suppress(ValueError):  # damaged, or another value makes another program
+        with contextlib.suppress(ValueError):  # damaged, or the value is not an input
             return compiled.read(path.parent).with_params(recipe.params)
     raise ProgramMissingError(recipe)
 
 
 def use(program: Path, agent: Path) -> None:
-    """Note in an agent's folder that it uses the program of this folder, and no other.
+    """Record in an agent's folder that it uses the program in this folder, and no other.
 
-    What cannot be noted, as on a full disk, makes the program seem unused, which costs no more than building it again.
+    If this fails, as on a full disk, the program seems unused, which at worst means building it again.
     """
     users, link = _users(program), agent / f"{_USES}{program.name}"
     with contextlib.suppress(OSError):
@@ -73,12 +74,12 @@ def use(program: Path, agent: Path) -> None:
         users.touch(0o600)
         try:
             link.hardlink_to(users)
-        except OSError:  # a disk without links, or more of them than it takes: it is counted at least
+        except OSError:  # a disk without links, or too many of them: at least count it
             link.touch(0o600)
 
 
 def used_by(agent: Path) -> str | None:
-    """The name of the program that an agent of this folder uses; None: it has not been opened."""
+    """Name of the program that the agent in this folder uses; None if it has not been opened."""
     try:
         names = os.listdir(agent)  # noqa: PTH208 - names are all that is wanted
     except FileNotFoundError:
@@ -87,22 +88,22 @@ def used_by(agent: Path) -> str | None:
 
 
 def nbytes_for(agents: Iterable[Path], programs: Path) -> int:
-    """Bytes of the programs that the agents of these folders use, each of them once."""
+    """Bytes of the programs used by the agents in these folders, each counted once."""
     return sum(_nbytes(programs / name) for name in {used_by(agent) for agent in agents} if name is not None)
 
 
 def remove_unused(programs: Path, seconds: float, most: int) -> None:
-    """Remove programs that no agent has used for so long; above so many bytes of unused ones, those unused longest.
+    """Remove programs that have been unused for some time, and the longest unused ones above a limit of bytes.
 
     Args:
         programs: the folder of compiled programs.
-        seconds: that.
-        most: bytes.
+        seconds: time without use.
+        most: maximum bytes of unused programs.
 
     Raises:
-        OSError: one cannot be removed.
+        OSError: a program cannot be removed.
     """
-    for path in programs.glob(f"{_REMOVED}*"):  # of a process that was stopped meanwhile
+    for path in programs.glob(f"{_REMOVED}*"):  # left by a process that was stopped
         shutil.rmtree(path)
     now, unused = time.time(), []
     for path in programs.glob(f"[!.]*/{compiled.FILE}"):
@@ -121,7 +122,7 @@ def remove_unused(programs: Path, seconds: float, most: int) -> None:
 
 
 def _remove(program: Path) -> None:
-    """Remove one with what is noted beside it; it is renamed first, so that it is there whole or not at all."""
+    """Remove a program and its records; renamed first, so that it is complete or gone."""
     gone = program.with_name(f"{_REMOVED}{program.name}")
     program.rename(gone)
     _users(program).unlink(missing_ok=True)
@@ -137,6 +138,6 @@ def _users(program: Path) -> Path:
 def _nbytes(program: Path) -> int:
     total = 0
     for path in program.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # initial weights that somebody has just used
+        with contextlib.suppress(FileNotFoundError):  # initial weights that were just claimed
             total += path.stat().st_size
     return total

@@ -1,4 +1,4 @@
-"""Records: what a journal keeps of each request that changed an agent."""
+"""Records: a journal's entries, one for each request that changed an agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ...memories.columns import FLAGS
 STEPS: Final = 0
 END_EPISODE: Final = 1
 NO_KEY: Final = b"\0" * 16
-"""Instead of a digest, where a request has no idempotency key."""
+"""Digest of a request without an idempotency key."""
 _HEAD: Final = struct.Struct("<BQd16s16sHHH")
-"""Kind, number, time, digests of key and body, bytes of the environments' names, steps, and how many times 65,536 bytes
-more the names have: the two bytes of that were 0 before, and belonged to the number of steps."""
+"""Kind, number, time, digests of key and body, bytes of the environments' names modulo 65,536, steps, and the quotient
+of those bytes."""
 _FLAG: Final = np.dtype([("reward", "<f8"), ("flags", "u1"), ("environment", "<u2")])
 _TERMINATED: Final = 1
 _TRUNCATED: Final = 2
@@ -27,11 +27,11 @@ _UNRECORDED: Final = 4
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One request that was accepted: steps, all or nothing, or the end of an episode.
+    """One accepted request: steps, all or nothing, or the end of an episode.
 
-    ``number`` counts the records of an agent from 1. ``steps`` are transitions as a memory of one lane stores them,
-    but that rewards are Python's floats; ``environments`` has the name of each one's. Where a step lacks what an act
-    records (log-probabilities, values), that follows from the steps before it: it is computed when they are applied.
+    ``number`` counts an agent's records from 1. ``steps`` are transitions in the form of a memory of one lane, with
+    rewards as Python floats; ``environments`` has the name of each step's environment. If a step lacks the values that
+    an act records (log-probabilities, values), they depend on earlier steps and are computed when those are applied.
     """
 
     kind: int
@@ -44,11 +44,11 @@ class Record:
 
 
 class Codec:
-    """Records as bytes and back, for the transitions of one agent.
+    """Encodes and decodes records for the transitions of one agent.
 
     Args:
-        specs: of a transition, as memories are built with them.
-        recorded: the names of what an act records; a step has all of them, or none.
+        specs: specs of a transition, as for ``Memory.build``.
+        recorded: names of the values that an act records; a step has all of them, or none.
     """
 
     def __init__(self, specs: Mapping[str, SpecTree], recorded: Sequence[str] = ()) -> None:
@@ -86,7 +86,7 @@ class Codec:
         return b"".join(parts)
 
     def decode(self, content: bytes) -> Record:
-        """The record of these bytes.
+        """The record from these bytes.
 
         Raises:
             ValueError: they are not a record of this agent.
@@ -121,7 +121,7 @@ class Codec:
 
 
 def steps_in(content: bytes) -> int:
-    """How many steps a record has, by its head alone; ``ValueError`` if it is none."""
+    """Number of steps of a record, from its head alone; ``ValueError`` if it is not a record."""
     if len(content) < _HEAD.size:
         raise ValueError("a record is too short")
     return int(_HEAD.unpack_from(content)[-2])

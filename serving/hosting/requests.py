@@ -1,4 +1,4 @@
-"""The bodies of requests, as arrays: what a client sent is read and checked here, before anything changes."""
+"""Request bodies as arrays: read and checked before anything changes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .failures import RefusedError, invalid
 from .values import Actions, Reader, Where, boolean, fields, number, place, reward
 
 MOST_AT_ONCE: Final = 1_000
-"""Steps, or observations, of one request."""
+"""Maximum number of steps, or observations, of one request."""
 DEFAULT_ENVIRONMENT: Final = "default"
 _STATES: Final = ("state", "obs")
 _NEXT_STATES: Final = ("next_state", "next_obs")
 _COLUMNS: Final = ("observation", "next_observation")
 _LONGEST_NAME: Final = 128
 _OF_STEP: Final = 32
-"""More values than a step has fields, objects around them, and commas or brackets in its environment's name."""
+"""Bound on a step's fields, objects, and commas or brackets in its environment's name."""
 
 
 class Step(NamedTuple):
-    """A step as a client reported it."""
+    """A step reported by a client."""
 
     environment: str
     observation: ArrayTree
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 
 class ActRequest(NamedTuple):
-    """What an act was asked for. ``single``: the answer is one action."""
+    """Arguments of an act. ``single``: the answer is one action."""
 
     observations: list[ArrayTree]
     environments: list[str]
@@ -51,7 +51,7 @@ class ActRequest(NamedTuple):
 
 
 def parsed(body: bytes) -> Any:
-    """The JSON value of a body; RefusedError if it is none, or has NaN or infinity, or is nested too deeply."""
+    """Parse a body as JSON; RefusedError if it is not JSON, has NaN or infinity, or is nested too deeply."""
     try:
         return from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
@@ -63,7 +63,7 @@ class Bodies:
 
     Args:
         observation: the space of its observations.
-        action: of its actions.
+        action: the space of its actions.
     """
 
     def __init__(self, observation: AnySpace, action: AnySpace) -> None:
@@ -71,7 +71,7 @@ class Bodies:
         self._reader = Reader(observation)
 
     def integer_limits(self) -> dict[str, tuple[Any, Any]]:
-        """The lowest and the highest value of what a transition holds as integers, by column."""
+        """Lowest and highest values of a transition's integer columns."""
         found = self._reader.limits()
         limits = {f"{key}:{name}" if name else key: pair for key in _COLUMNS for name, pair in found.items()}
         if self.actions.discrete:
@@ -121,7 +121,7 @@ class Bodies:
         return [self._step(one, ("steps", k), befores[k], afters[k]) for k, one in enumerate(many)]
 
     def _column(self, many: list[Any], names: tuple[str, str]) -> Sequence[Any]:
-        """An observation of each step, read at once; None for each where they must be read one by one."""
+        """The observations of all steps, read at once; None for each if they must be read one by one."""
         nothing: Sequence[Any] = [None] * len(many)
         if not all(type(one) is dict for one in many):
             return nothing
@@ -134,7 +134,7 @@ class Bodies:
         return _environment(value.get("environment"), ("environment",))
 
     def _step(self, value: Any, where: Where, before: Any = None, after: Any = None) -> Step:
-        """A step; its observations may have been read before."""
+        """Read a step; its observations may have been read before."""
         state, following = _name_of(value, _STATES), _name_of(value, _NEXT_STATES)
         needed = (state, "action", "reward", following, "done")
         value = fields(value, where, needed, ("truncated", "environment"))
@@ -152,18 +152,18 @@ class Bodies:
 
 
 def values_in(body: bytes) -> int:
-    """Commas and opening brackets: JSON has no more values than that and one; those in texts count too."""
+    """Number of commas and opening brackets, an upper bound of JSON values less one; it also counts those in texts."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def most_values(config: Mapping[str, Any]) -> tuple[int, int]:
-    """How many values of JSON the body of a step has, and that of a batch of steps or observations, at most.
+    """Maximum number of JSON values in the body of a step, and of a batch of steps or observations.
 
     Args:
-        config: sizes of an agent, as its recipe has them.
+        config: sizes of an agent, from its recipe.
 
     Returns:
-        Numbers, texts, lists and objects, and some more: who counts commas and brackets counts those in names too.
+        Numbers, texts, lists and objects, and some more, as counts of commas and brackets include those in names.
     """
     space, _ = sizes.observation(config)
     size = config["action_size"]
@@ -180,7 +180,7 @@ def _of_space(space: AnySpace) -> int:
 
 
 def _of_shape(shape: tuple[int, ...]) -> int:
-    """Lists, and the numbers in them."""
+    """Number of lists, and of numbers in them."""
     counts = list(itertools.accumulate(shape, operator.mul, initial=1))
     return sum(counts)
 
@@ -191,7 +191,7 @@ def noise_of(value: Any) -> float:
 
 
 def _name_of(value: Any, names: tuple[str, str]) -> str:
-    """Under which of two names a field is given."""
+    """The one of two names under which a field is given."""
     return names[1] if type(value) is dict and names[1] in value and names[0] not in value else names[0]
 
 
@@ -200,7 +200,7 @@ def _environment(name: Any, where: Where) -> str:
 
 
 def environment_name(name: Any, where: Where) -> str:
-    """The name of an environment, if it is one."""
+    """Check the name of an environment."""
     if type(name) is not str or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
         what = f"must be a name of 1 to {_LONGEST_NAME} printable characters, got {shortened(name)}"
         raise invalid(place(where), what)

@@ -1,4 +1,4 @@
-"""A run that axonrl trained becomes the folder of a hosted agent."""
+"""Turn a run trained by axonrl into the folder of a hosted agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .keys import Keys
 from .program_stepper import open_stepper
 
 _UNCHANGING: Final = ("statistics", "cluster")
-"""Parts of a checkpoint that a hosted agent does not have, and why it cannot do without them."""
+"""Parts of a checkpoint that a hosted agent does not support, and cannot ignore."""
 _WHY: Final = {
     "statistics": "its environment's wrappers learn statistics (of observations or rewards), which no service has",
     "cluster": "it was trained by several processes",
@@ -26,7 +26,7 @@ def read(run: Path) -> State:
     """The newest whole checkpoint of a run that can be hosted.
 
     Raises:
-        CheckpointError: there is none, or a service cannot go on with it; says why.
+        CheckpointError: there is none, or a service cannot continue it; says why.
     """
     found = CheckpointStore(run).open()
     if found is None:
@@ -41,20 +41,20 @@ def read(run: Path) -> State:
 
 
 def write(path: Path, recipe: Recipe, programs: Path, state: State) -> int:
-    """Write the folder of an agent that stands where a run stood: weights, memory, counters, generators.
+    """Write the folder of an agent in the state of a run: weights, memory, counters, generators.
 
     Args:
         path: the agent's folder.
-        recipe: its program has been built.
+        recipe: the agent's recipe, with its program built.
         programs: the folder of all programs.
-        state: what :func:`read` returned.
+        state: result of :func:`read`.
 
     Returns:
-        How many transitions are in the memory.
+        Number of transitions in the memory.
 
     Raises:
-        ValueError: the state is of another model or memory than the recipe.
-        CheckpointError: it cannot be written.
+        ValueError: the state is for another model or memory than the recipe's.
+        CheckpointError: the folder cannot be written.
     """
     stepper = open_stepper(recipe, programs)
     stepper.load_state_dict(state)
@@ -69,7 +69,7 @@ def write(path: Path, recipe: Recipe, programs: Path, state: State) -> int:
         folder.use(stepper)
         accepted = Keys().state_dict()
         extra = {"recipe": recipe.to_json(), "seq": counters.global_timestep, "learns": True, "accepted": accepted}
-        while learning.has_work:  # an update may have been due when the run was saved
+        while learning.has_work:  # an update may be due in the saved run
             learning.work()
         folder.save(learning, 0, extra, learning.progress(counters.global_timestep))
     finally:

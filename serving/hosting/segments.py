@@ -1,4 +1,4 @@
-"""One file of a journal: its name, its head, and the records in it, each with sums that tell damage from a torn end."""
+"""One file of a journal: name, head, and records with checksums that distinguish damage from a torn end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _HEAD: Final = struct.Struct("<III")
 """Length of the content, CRC-32 of these four bytes, CRC-32 of the content."""
 _NAME: Final = re.compile(r"(\d{20})(?:-(\d{1,19}))?\.log", re.ASCII)
 LARGEST: Final = 1 << 30
-"""Bytes of a record's content at most."""
+"""Maximum bytes of a record's content."""
 BEGIN: Final = len(_MAGIC) + 8
-"""Where the first record begins, in bytes."""
+"""Offset of the first record, in bytes."""
 RECORD_BYTES: Final = _HEAD.size
-"""What a record has beside its content."""
+"""Bytes of a record beside its content."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Segment:
     """One file.
 
     Args:
-        path: of it.
-        first: the number of its first record.
-        epoch: of the process that wrote it.
+        path: path of the file.
+        first: number of its first record.
+        epoch: epoch of the process that wrote it.
     """
 
     path: Path
@@ -39,12 +39,12 @@ class Segment:
 
 @dataclasses.dataclass(frozen=True)
 class Damage:
-    """What is wrong in a file.
+    """Damage in a file.
 
     Args:
-        offset: where, in bytes.
-        torn: was it cut short when the machine stopped? Then nobody was told of it.
-        lost: how many records there are from there on, as far as they can be counted.
+        offset: its offset, in bytes.
+        torn: whether a record was cut short when the machine stopped, and was therefore never acknowledged.
+        lost: number of records from there on, as far as they can be counted.
     """
 
     offset: int
@@ -53,7 +53,7 @@ class Damage:
 
 
 def segments_of(folder: Path) -> list[Segment]:
-    """The files of a journal in order; none where there is no folder."""
+    """The files of a journal in order; none if there is no folder."""
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
     except FileNotFoundError:
@@ -69,18 +69,18 @@ def path_of(folder: Path, first: int, epoch: int) -> Path:
 
 
 def head_of(epoch: int) -> bytes:
-    """What a file begins with: ``BEGIN`` bytes."""
+    """The head of a file, ``BEGIN`` bytes."""
     return _MAGIC + epoch.to_bytes(8, "little")
 
 
 def framed(content: bytes) -> bytes:
-    """A record as it stands in a file."""
+    """A record with its head, as stored in a file."""
     length = len(content).to_bytes(4, "little")
     return _HEAD.pack(len(content), zlib.crc32(length), zlib.crc32(content)) + content
 
 
 def read_records(path: Path, first: int) -> tuple[list[tuple[int, bytes]], Damage | None]:
-    """The readable records of a file, number and content of each, and what is wrong after them."""
+    """The readable records of a file, number and content of each, and the damage after them."""
     content = path.read_bytes()
     if len(content) < BEGIN or not content.startswith(_MAGIC):
         return [], Damage(0, torn=len(content) < BEGIN or not any(content), lost=0)
@@ -96,7 +96,7 @@ def read_records(path: Path, first: int) -> tuple[list[tuple[int, bytes]], Damag
 
 
 def _record_at(content: bytes, offset: int) -> bytes | None:
-    """The content of the record that begins here; None if there is no whole one."""
+    """The content of the record that begins here; None if it is incomplete or damaged."""
     if offset + _HEAD.size > len(content):
         return None
     length, length_sum, content_sum = _HEAD.unpack_from(content, offset)
@@ -108,10 +108,10 @@ def _record_at(content: bytes, offset: int) -> bytes | None:
 
 
 def _damage(content: bytes, offset: int) -> Damage:
-    """What is wrong at an offset: a record that was cut short, which nobody was told of, or anything else.
+    """Classify the damage at an offset: a torn record, which was never acknowledged, or anything else.
 
-    A length that is whole, with fewer bytes behind it than it says, was cut short. So was a head that is not whole, and
-    a file that had grown before its content arrived, which is zeros.
+    Torn are an intact length with fewer bytes after it than it says, an incomplete head, and zeros, from a file that
+    had grown before its content arrived.
     """
     rest = content[offset:]
     if len(rest) < _HEAD.size or not any(rest):

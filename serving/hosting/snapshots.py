@@ -1,4 +1,4 @@
-"""The state of an agent as it travels: JSON and safetensors, never pickle."""
+"""An agent's state for transfer: JSON and safetensors, never pickle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .values import fields
 
 
 class State(NamedTuple):
-    """The state of an agent, as bytes: what the six fields have, before base64."""
+    """An agent's state as bytes: the contents of the six fields, before base64."""
 
     model: Any
     state_size: Any
@@ -44,9 +44,9 @@ ENVIRONMENT: Final = ("environment", "running", "episode_return", "length", "wai
 
 
 def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> State:
-    """The state of an agent to which nothing is left to do."""
+    """The state of an agent with nothing left to do."""
     stepper, streams = learning.stepper, learning.streams
-    memory: Any = stepper.memory  # the catalogue has axonrl's own
+    memory: Any = stepper.memory  # the catalogue has only axonrl's own
     transitions, sampler = memory.contents()
     waiting = [row for stream in streams.by_name.values() for row in stream.rows]
     facts = learning.facts
@@ -75,18 +75,18 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers as JSON has them: null where one is not finite."""
+    """Numbers for JSON: null if not finite."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def to_fields(state: State, *, has_obs: bool = False) -> dict[str, Any]:
-    """The six fields; with ``obs_size`` in the place of ``state_size`` if the agent was created so."""
+    """The six fields; with ``obs_size`` instead of ``state_size`` if the agent was created with it."""
     values = (*state[:3], *map(_base64, state[3:]))
     return dict(zip(_WITH_OBS if has_obs else FIELDS, values, strict=True))
 
 
 def from_fields(body: bytes) -> State:
-    """A state from JSON with the six fields, under either name of the second; RefusedError if it is none."""
+    """A state from JSON with the six fields, under either name of the second; RefusedError if invalid."""
     found = parsed(body)
     names = _WITH_OBS if type(found) is dict and _WITH_OBS[1] in found and FIELDS[1] not in found else FIELDS
     value = fields(found, (), names)
@@ -102,7 +102,7 @@ def to_file(state: State) -> bytes:
 
 
 def from_file(content: bytes) -> State:
-    """A state from such a file; RefusedError if it is none."""
+    """A state from such a file; RefusedError if invalid."""
     parts, about = parted(content, "body", (_NETWORK, _BUFFER))
     try:
         described = parsed(about.encode())

@@ -1,4 +1,4 @@
-"""What a state that a client sent makes of its agent: acts and updates on the largest numbers that it brings."""
+"""Trial of a client's state: acts and updates with its largest numbers."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from ...memories.columns import FLAGS, map_tree
 from .failures import RefusedError, invalid
 
 _ADDED: Final = ("discount", "weight")
-"""What memories add to the rows."""
+"""Keys that memories add to the rows."""
 
 Columns: TypeAlias = Mapping[str, Any]
-"""Rows [T, ...] by column; those of a Dict's parts below the column."""
+"""Rows [T, ...] by column, nested for the parts of a Dict."""
 Limits: TypeAlias = Mapping[str, tuple[Any, Any]]
-"""The lowest and the highest value of columns that hold integers."""
+"""Lowest and highest values of integer columns."""
 
 
 def try_updates(stepper: Stepper, sources: Sequence[Columns], limits: Limits) -> None:
-    """Act and update with the weights and counters of now, and put the weights back.
+    """Act and update with the current weights and counters, and restore the weights.
 
     Args:
-        stepper: in no use yet.
-        sources: the rows that the state brings: of the memory, and those that wait.
-        limits: of their columns.
+        stepper: stepper that is not in use yet.
+        sources: the state's rows: the memory's, and waiting ones.
+        limits: limits of their columns.
 
     Raises:
-        RefusedError: an action, a loss or a weight is not finite then.
+        RefusedError: an action, a loss or a weight is not finite.
     """
-    executor: Any = stepper.executor  # a Learner: agents of a service have compiled programs
+    executor: Any = stepper.executor  # a Learner: hosted agents have compiled programs
     memory: Any = stepper.memory
     train, weights, rng = executor.program.train, stepper.weights(), np.random.default_rng(0)
     counters = {"global_step": stepper.counters.global_step, "global_timestep": stepper.counters.global_timestep}
     batches = [*_batches(train.batch, sources, limits, float(memory.discount))]
     try:
-        for batch in [*batches, batches[-1]]:  # what an update does to the variables shows in the next
+        for batch in [*batches, batches[-1]]:  # an update's effect on the variables shows in the next
             stepper.act(map_tree(functools.partial(_first, axes=batch["terminated"].ndim), batch["observation"]))
             draws = [request.draw(rng) for request in train.noise]
             loss = executor.train(batch, {**counters, "progress": 0.0}, draws).scalars[0]
@@ -55,7 +55,7 @@ def try_updates(stepper: Stepper, sources: Sequence[Columns], limits: Limits) ->
 
 
 def rows_of(columns: Any, which: Any) -> Any:
-    """These rows of all columns."""
+    """Select these rows of all columns."""
     if isinstance(columns, Mapping):
         return {name: rows_of(part, which) for name, part in columns.items()}
     return columns[which]
@@ -71,7 +71,7 @@ def column_of(columns: Columns, name: str) -> Array:
 def _batches(
     specs: Mapping[str, Any], sources: Sequence[Columns], limits: Limits, discount: float
 ) -> Iterator[dict[str, Any]]:
-    """Of each row that holds a largest number a batch, as a sampler may draw it; of a made-up row if there are none."""
+    """A possible batch of each row that holds a largest number; of a made-up row if there are none."""
     stored = {key: spec for key, spec in specs.items() if key not in _ADDED}
 
     def filled(spec: Any, name: str, row: Columns | None) -> Any:
@@ -88,7 +88,7 @@ def _batches(
 
 
 def _first(array: Array, axes: int) -> Array:
-    """The first row of a batch, of the only lane: [1, ...]."""
+    """First row of a batch, of the only lane: [1, ...]."""
     row: Array = array.reshape(-1, *array.shape[axes:])[:1]
     return row
 
@@ -104,7 +104,7 @@ def _largest(sources: Sequence[Columns]) -> Sequence[Columns | None]:
 
 
 def _made_up(spec: ArraySpec, name: str, limits: Limits) -> Array:
-    """A value that the column may have: of masks all that are legal, of actions the first."""
+    """A valid value of a column: a mask that allows all, the first action."""
     key = name.partition(":")[0]
     low, high = limits.get(name, (0, spec.dtype.kind == "b" and key not in FLAGS))
     return np.asarray(low if key == "action" else high, spec.dtype)

@@ -1,4 +1,4 @@
-"""A state that a client sent: read, checked field by field, and put into an agent that has just been made."""
+"""Read a client's state, check it field by field, and load it into a new agent."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from .tensors import decoded
 from .values import Where, fields, place
 
 _MOST: Final = 1 << 48
-"""Of whatever is counted: at 1,000 a second, that takes 8,900 years."""
+"""Maximum of any counter: at 1,000 a second, it takes 8,900 years."""
 _NOT_NEGATIVE: Final = ("velocity", "accumulator", "_norm", "accumulated_grad", "accumulated_delta_var")
-"""Ends of names of what Keras' optimizers sum squares or sizes in, whose root is taken."""
+"""Suffixes of Keras' optimizer variables that sum squares or sizes, and whose root is taken."""
 _MOST_MEAN: Final = 8.0
-"""Of Adam and its like: 7.3 by Cauchy and Schwarz, with beta_1 = 0.9 and beta_2 = 0.999."""
+"""Maximum of mean over root mean square in Adam and its like: 7.3 by Cauchy-Schwarz for betas 0.9 and 0.999."""
 _ROUNDED: Final = 1e-15
-"""The square of a gradient that is smaller may be 0 in float32."""
+"""Size below which the square of a gradient may be 0 in float32."""
 _MOST_RECORDED: Final = 1e18
-"""Of what is recorded with an action: float32 holds its square."""
+"""Maximum of values recorded with an action: float32 holds its square."""
 _LOG_PROB: Final = "log_prob"
 _AT_ONCE: Final = 1000
 _APART: Final = 40.0
-"""How far a log-probability may be below that of the policy of now: float32 holds the square of the ratio."""
+"""Maximum distance of a log-probability below the current policy's: float32 holds the square of the ratio."""
 _MOST_METRICS: Final = 100
 
 _MOST_VALUES: Final = 2 * MAX_NUMBERS + 200 * MOST + 10_000
-"""Bounds of a space as lists, and what is told of each environment, with names that have commas."""
+"""Maximum of JSON values: bounds of a space as lists, and the data of each environment, with commas in names."""
 
 
 class Arrived:
-    """A state that a client sent, read and checked, but for what must be compared with the agent's arrays.
+    """A client's state, read and checked, except for comparisons with the agent's arrays.
 
     Args:
-        state: as it came.
-        recipe: of the agent that it is for.
+        state: the state received.
+        recipe: recipe of the agent that it is for.
 
     Raises:
-        RefusedError: it is another model's or of other sizes, or its configuration is invalid.
+        RefusedError: the state is for another model or other sizes, or its configuration is invalid.
     """
 
     def __init__(self, state: State, recipe: Recipe) -> None:
@@ -67,22 +67,22 @@ class Arrived:
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """Those of the agent that the state is of."""
+        """Hyperparameters of the state's agent."""
         found: dict[str, Any] = self.config["hyperparameters"]
         return found
 
     def load(
         self, learning: AcceptedSteps, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]]
     ) -> int:
-        """Put it into an agent that has just been made, and is thrown away if this is refused.
+        """Load the state into a new agent, which is discarded if this is refused.
 
         Args:
-            learning: of a new stepper.
-            specs: of a transition.
-            limits: lowest and highest value of the columns that hold integers.
+            learning: learning with a new stepper.
+            specs: specs of a transition.
+            limits: lowest and highest values of integer columns.
 
         Returns:
-            How many steps it had accepted.
+            Number of steps that the state's agent had accepted.
 
         Raises:
             RefusedError: an array does not fit, or a value is not allowed.
@@ -113,9 +113,9 @@ class Arrived:
     def _transitions(
         self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]], gathers: bool
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the memory is to hold, and the steps that wait, as columns."""
+        """Columns of the memory's content, and of the waiting steps."""
         memory: Any = stepper.memory
-        size = int(memory.size) - bool(memory.is_rollout)  # a full rollout has been learned from
+        size = int(memory.size) - bool(memory.is_rollout)  # a full rollout is consumed at once
         stored = dict(specs)
         _, sampler = memory.contents()
         if set(self.config["sampler"]) != set(sampler):
@@ -159,7 +159,7 @@ class Arrived:
 
 
 def _config(content: bytes) -> dict[str, Any]:
-    """The JSON of a state, with every value of its kind."""
+    """Parse the JSON of a state, with every value of its type."""
     where = "encoded_config"
     if values_in(content) > _MOST_VALUES:
         what = f"may have {_MOST_VALUES:,} values, by its commas and brackets"
@@ -223,7 +223,7 @@ def _check_sampler(value: Mapping[str, Any]) -> None:
 
 
 def _check_weights(weights: Mapping[str, Array]) -> None:
-    """Counts and sums of squares are not negative; a mean of gradients is not far from the root of that of squares."""
+    """Refuse negative counts and sums of squares, and means of gradients far from the root of the mean of squares."""
     for name, array in weights.items():
         counts = array.dtype.kind in "iu"
         if (counts or name.endswith(_NOT_NEGATIVE) or "adafactor/" in name) and bool((array < 0).any()):
@@ -238,7 +238,7 @@ def _check_weights(weights: Mapping[str, Array]) -> None:
 
 
 def _check_recorded(stepper: Stepper, columns: Columns) -> None:
-    """What was recorded with actions of the policy, which learns from them before it is another one."""
+    """Check the values recorded with actions of the policy, which learns from them unchanged."""
     if not stepper.behaviour.recorded:
         return
     for begin in range(0, len(columns["reward"]), _AT_ONCE):

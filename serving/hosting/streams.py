@@ -1,4 +1,4 @@
-"""The environments that feed one agent: their running episodes, and steps that wait to be stored side by side."""
+"""The environments that feed one agent: their running episodes, and steps that wait to be stored together."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ...core.protocols import State
 from ...run_dir import history
 
 FRAGMENT: Final = 32
-"""Steps of one environment that are stored together at most, where several environments feed one agent."""
+"""Maximum number of one environment's steps that are stored together, where several environments feed one agent."""
 MOST: Final = 64
-"""Environments of an agent; the one that was unused longest is closed."""
+"""Maximum number of environments of an agent; the least recently used one is closed."""
 KEPT: Final = 10_000
-"""Episodes that are remembered."""
+"""Number of episodes that are remembered."""
 
 
 @dataclasses.dataclass
 class Stream:
     """One environment's running episode. ``rows`` wait to be stored; ``running`` is False until its first step.
 
-    ``began`` is when that came; None where the agent was opened, or took another one's state, since then.
+    ``began`` is the time of that step; None if the agent was opened, or took another agent's state, since then.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Episode:
     time: float
 
     def to_json(self) -> dict[str, Any]:
-        """As it is answered."""
+        """JSON form for answers."""
         return dataclasses.asdict(self)
 
 
@@ -60,15 +60,15 @@ class Streams:
         self.episodes: collections.deque[Episode] = collections.deque(maxlen=KEPT)
         self.finished = 0
         self.steps = 0
-        """Of all environments."""
+        """Steps of all environments."""
         self.unwritten: list[history.Episode] = []
-        """Finished episodes that ``episodes.csv`` may not have yet."""
+        """Finished episodes that ``episodes.csv`` may lack."""
 
     def __len__(self) -> int:
         return len(self.by_name)
 
     def use(self, name: str) -> Stream:
-        """The stream of this environment, which is now the one used last."""
+        """The stream of this environment, which becomes the most recently used."""
         if name in self.by_name:
             self.by_name.move_to_end(name)
         else:
@@ -76,7 +76,7 @@ class Streams:
         return self.by_name[name]
 
     def unused_longest(self) -> Stream:
-        """The one to be closed."""
+        """The least recently used stream."""
         return next(iter(self.by_name.values()))
 
     def close(self, name: str) -> None:
@@ -84,7 +84,7 @@ class Streams:
         del self.by_name[name]
 
     def count(self, stream: Stream, reward: float, time: float) -> None:
-        """A step of a stream."""
+        """Count a step of a stream."""
         if not stream.running:
             stream.running, stream.began = True, time
         self.steps += 1
@@ -92,7 +92,7 @@ class Streams:
         stream.length += 1
 
     def finish(self, stream: Stream, time: float, *, terminated: bool) -> None:
-        """Its episode has ended."""
+        """End a stream's episode."""
         self.finished += 1
         self.episodes.append(
             Episode(self.finished, stream.returned, stream.length, terminated, not terminated, stream.name, time)
@@ -103,7 +103,7 @@ class Streams:
         stream.running, stream.returned, stream.length, stream.began = False, 0.0, 0, None
 
     def mean_return(self) -> float | None:
-        """Of the last 100 episodes; None if there is none."""
+        """Mean return of the last 100 episodes; None if there are none."""
         newest = [episode.episode_return for episode in list(self.episodes)[-100:]]
         return float(np.mean(newest)) if newest else None
 
@@ -127,7 +127,7 @@ class Streams:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.finished = state["finished"]
         self.unwritten.clear()
         self.by_name.clear()

@@ -1,4 +1,4 @@
-"""Arrays as safetensors from strangers: the header is compared with what there should be before anything is read."""
+"""Untrusted safetensors: the header is compared with the expected arrays before anything is read."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def encoded(arrays: Mapping[str, Array]) -> bytes:
 def decoded(
     content: bytes, where: str, groups: Sequence[tuple[Mapping[str, ArraySpec], int | None]]
 ) -> dict[str, Array]:
-    """The arrays of a safetensors file, which are views of it.
+    """The arrays of a safetensors file, as views of it.
 
     Args:
         content: the file.
         where: its place in the request, for errors.
-        groups: the arrays that there must be, and None if they are exactly so; else each array of the group has one
-            axis more in front, of the same length for all of them, which is at most this number.
+        groups: expected arrays, each group with None if the shapes are exact; else with the maximum length of an
+            additional first axis, which is the same for all arrays of the group.
 
     Raises:
-        RefusedError: ``unsafe_state`` if it is not a whole safetensors file, ``state_mismatch`` if it holds other
+        RefusedError: ``unsafe_state`` if it is not a complete safetensors file, ``state_mismatch`` if it holds other
             arrays, ``invalid_value`` if a number is NaN or infinite.
     """
     header, begin = _header(content, where)
@@ -83,7 +83,7 @@ def decoded(
 
 
 def joined(files: Mapping[str, bytes], about: str) -> bytes:
-    """One safetensors file of several, whose arrays get a prefix each; ``about`` is in its metadata."""
+    """Join several safetensors files into one, with a prefix for each file's arrays; ``about`` is in the metadata."""
     header: dict[str, Any] = {"__metadata__": {_ABOUT: about}}
     pieces, total = [], 0
     for prefix, content in files.items():
@@ -99,8 +99,7 @@ def joined(files: Mapping[str, bytes], about: str) -> bytes:
 def parted(content: bytes, where: str, prefixes: Sequence[str]) -> tuple[dict[str, bytes], str]:
     """The inverse of :func:`joined`: a file for each prefix, and ``about``.
 
-    What the files hold is not checked yet, but that their arrays are the content, each byte of it once: so no more is
-    copied than what came.
+    Checks only that their arrays cover the content, each byte once, so that no more is copied than was received.
 
     Raises:
         RefusedError: it is not such a file.

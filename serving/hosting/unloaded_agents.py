@@ -1,7 +1,7 @@
-"""What is known of an agent that is not in memory, without opening it: what its newest checkpoint says in its manifest.
+"""Facts about an agent that is not in memory, from the manifest of its newest checkpoint, without opening it.
 
-After a kill -9 the journal has steps that no checkpoint has. They were acknowledged, so they are counted; which updates
-and episodes follow from them is known when the agent is opened.
+After a kill -9 the journal has steps that no checkpoint has. They were acknowledged, so they are counted; the resulting
+updates and episodes are known only once the agent is opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .segments import BEGIN, segments_of
 
 
 def known(path: Path) -> dict[str, Any]:
-    """A part of what ``info`` answers of an agent in memory.
+    """Part of the answer of ``info`` for an agent in memory.
 
     Args:
         path: the agent's folder.
@@ -39,7 +39,7 @@ def known(path: Path) -> dict[str, Any]:
 
 
 def _newest(store: CheckpointStore, journal: Journal) -> dict[str, Any] | None:
-    """What the newest checkpoint that counts says; None if it says nothing."""
+    """The facts of the newest valid checkpoint; None if it has none."""
     for index in reversed(store.kept()):
         about, _ = store.about(index)
         if "number" not in about:
@@ -50,7 +50,7 @@ def _newest(store: CheckpointStore, journal: Journal) -> dict[str, Any] | None:
 
 
 def _counted(about: dict[str, Any], journal: Journal) -> dict[str, Any]:
-    """With the steps in the journal that came after the checkpoint."""
+    """Add the journal's steps after the checkpoint."""
     found = {name: about[name] for name in ("counters", "episode_return_mean")}
     later = [one for one in segments_of(journal.folder) if one.first > about["number"]]
     if not any(one.path.stat().st_size > BEGIN for one in later):

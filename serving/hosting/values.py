@@ -1,4 +1,4 @@
-"""Values of requests: JSON in, arrays out, and the other way round; what is wrong is named by its place."""
+"""Values of requests: JSON to arrays and back; errors name the place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...environments.spaces import AnySpace, Leaf
 from .failures import RefusedError, invalid
 
 Where: TypeAlias = tuple[Any, ...]
-"""The way to a value in a request: names, and indices of lists."""
+"""Path to a value in a request: names, and indices of lists."""
 
 _NUMBERS: Final = {int, float}
 _WITH_BOOLS: Final = {int, float, bool}
@@ -24,7 +24,7 @@ _SHORT: Final = 64
 
 
 def place(where: Where) -> str:
-    """A way as people write it: ``step_data.state[3]``."""
+    """Format a path: ``step_data.state[3]``."""
     text = ""
     for part in where:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -45,12 +45,12 @@ class Reader:
         self._limits = [spaces.limits(leaf.space) for leaf in self._leaves]
 
     def limits(self) -> dict[str, tuple[Any, Any]]:
-        """The lowest and the highest value of those parts that have limits, by flat name."""
+        """Lowest and highest values of the parts with limits, by flat name."""
         pairs = zip(self._leaves, self._limits, strict=True)
         return {leaf.name: limits for leaf, limits in pairs if limits is not None}
 
     def read(self, value: Any, where: Where) -> ArrayTree:
-        """One observation, as memories and models have it; RefusedError names the place that is wrong."""
+        """Read one observation in the form of memories and models; RefusedError names the invalid place."""
         if not self._composite:
             return self._leaf(0, value, where)
         found: dict[str, tuple[Any, Where]] = {}
@@ -58,7 +58,7 @@ class Reader:
         return {leaf.name: self._leaf(k, *found[leaf.name]) for k, leaf in enumerate(self._leaves)}
 
     def together(self, values: Sequence[Any]) -> Array | None:
-        """Observations [N, D] at once, where each has D floats without limits; None if any has not, or is wrong."""
+        """Read observations [N, D] at once, if each has D floats without limits; None if any differs or is invalid."""
         spec = self._leaves[0].spec
         if self._composite or self._limits[0] is not None or len(spec.shape) != 1 or spec.dtype.kind != "f":
             return None
@@ -85,7 +85,7 @@ class Reader:
 
 
 class Actions:
-    """Reads the actions that a client took, and writes those that an agent chose.
+    """Reads actions taken by a client, and writes actions chosen by an agent.
 
     Args:
         space: Discrete, or a Box of floats with bounds.
@@ -120,7 +120,7 @@ class Actions:
         return np.array(value, np.int32)
 
     def sent(self, actions: Array) -> Array:
-        """Actions [N, ...] as a client is to take them: within the bounds."""
+        """Actions [N, ...] for clients, clipped to the bounds."""
         if self.discrete:
             return actions
         clipped: Array = np.clip(actions, self.low, self.high)
@@ -132,7 +132,7 @@ class Actions:
 
 
 def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
-    """A list of numbers, nested as the shape is, as an array of the leaf's dtype; or a number where the shape is ()."""
+    """Read a list of numbers, nested like the shape, or a number for the shape (), as an array of the leaf's dtype."""
     spec = leaf.spec
     _check_shape(value, spec.shape, where, _WITH_BOOLS if spec.dtype.kind == "b" else _NUMBERS)
     if spec.dtype == np.float32 and len(spec.shape) == 1 and _are_few(value):
@@ -155,33 +155,33 @@ def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
 
 
 def _are_few(value: list[Any]) -> bool:
-    """Few numbers, all in float32's range; NumPy would take longer to see that. JSON that was read has no NaN."""
+    """Whether these are few numbers, all in float32's range, which NumPy checks more slowly. Parsed JSON has no NaN."""
     return 0 < len(value) <= _SHORT and min(value) >= -FLOAT32_MAX and max(value) <= FLOAT32_MAX
 
 
 def boolean(value: Any, where: Where) -> bool:
-    """True or false."""
+    """Check a boolean."""
     if type(value) is not bool:
         raise invalid(place(where), f"must be true or false, got {shortened(value)}")
     return value
 
 
 def number(value: Any, where: Where, low: float, high: float) -> float:
-    """A number in a range."""
+    """Check a number in a range."""
     if type(value) not in _NUMBERS or not low <= value <= high:
         raise invalid(place(where), f"must be a number in {low:g} .. {high:g}, got {shortened(value)}")
     return float(value)
 
 
 def reward(value: Any, where: Where) -> float:
-    """A number that float32 holds."""
+    """Check a number that float32 holds."""
     if type(value) not in _NUMBERS or not abs(value) <= FLOAT32_MAX:
         raise invalid(place(where), f"must be a finite number in float32's range, got {shortened(value)}")
     return float(value)
 
 
 def fields(value: Any, where: Where, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """An object with these fields and no others."""
+    """Check an object with these fields and no others."""
     if type(value) is not dict:
         raise invalid(place(where), f"must be an object, got {shortened(value)}")
     missing = [name for name in needed if name not in value]
@@ -195,7 +195,7 @@ def fields(value: Any, where: Where, needed: tuple[str, ...], optional: tuple[st
 
 
 def _flatten(space: AnySpace, value: Any, name: str, where: Where, found: dict[str, tuple[Any, Where]]) -> None:
-    """The leaves of a value of a Dict or of a Tuple, by their flat names."""
+    """Collect the leaves of a Dict's or a Tuple's value by flat name."""
     inner = spaces.parts(space)
     if not inner:
         found[name] = value, where
@@ -228,6 +228,6 @@ def _check_shape(value: Any, shape: tuple[int, ...], where: Where, kinds: set[ty
 
 
 def _first(wrong: Array, where: Where) -> str:
-    """The place of the first number that is wrong."""
+    """The place of the first invalid number."""
     index = np.unravel_index(int(np.flatnonzero(wrong)[0]), wrong.shape) if wrong.ndim else ()
     return place((*where, *map(int, index)))

@@ -1,1 +1,1 @@
-"""Processes: workers that host agents, the builder that compiles programs, and how the gateway speaks to them."""
+"""Processes: workers that host agents, the builder that compiles programs, and the gateway's messages with them."""

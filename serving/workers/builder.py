@@ -1,6 +1,6 @@
-"""The builder: a process that compiles programs, and ends when it has had nothing to do for a while.
+"""The builder: a process that compiles programs, and ends after a while without work.
 
-It is started as ``python -m axonrl.serving.workers.builder DESCRIPTOR PROGRAMS``, with a Unix socket that it inherits.
+It is started as ``python -m axonrl.serving.workers.builder DESCRIPTOR PROGRAMS``, with an inherited Unix socket.
 
 =========== ============================ ==============================================================================
 ``do``      body                         what
@@ -10,7 +10,7 @@ It is started as ``python -m axonrl.serving.workers.builder DESCRIPTOR PROGRAMS`
 ``refill``  ``{"digest": ...}``          spare seeds alone
 =========== ============================ ==============================================================================
 
-Answers are ``{"digest", "built", "seconds"}``, or a failure, as those of workers.
+Answers are ``{"digest", "built", "seconds"}``, or a failure in the form of workers.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Builder:
     """Answers one request after the other.
 
     Args:
-        connection: to the gateway.
+        connection: socket to the gateway.
         programs: the folder of all programs.
-        idle_seconds: after so long without work it ends.
+        idle_seconds: time without work after which it ends.
     """
 
     def __init__(self, connection: socket.socket, programs: Path, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -53,10 +53,10 @@ class Builder:
         self._programs = programs
         self._idle_seconds = idle_seconds
         self._spares: dict[str, int] = {}
-        """Digests of programs that want spare seeds, and how many."""
+        """Digests of programs that need spare seeds, and how many."""
 
     def run(self) -> None:
-        """Serve until the gateway is gone, or there was no work for a while."""
+        """Serve until the gateway is gone, or there has been no work for a while."""
         while True:
             if wait_for([self._connection], 0 if self._spares else self._idle_seconds):
                 frame = read(self._connection)
@@ -82,7 +82,7 @@ class Builder:
                     raise ArgumentError(f"do must be build or refill, got {other!r}", "do", other)
             self._spares[body["digest"]] = int(frame.head.get("spares", program_builder.SPARES))
             status = 200
-        except Exception as error:  # TensorFlow raises errors of its own; none may end the builder
+        except Exception as error:  # TensorFlow raises its own errors; none may end the builder
             status, body = program_builder.failure(recipe, error)
         return encode({"id": frame.head.get("id"), "status": status}, json.dumps(body).encode())
 
@@ -92,7 +92,7 @@ class Builder:
         return {"digest": digest, "built": built, "seconds": round(time.monotonic() - began, 3)}
 
     def _make_spares(self) -> None:
-        """Some for one program; then whoever waits comes first."""
+        """Make some for one program; then waiting requests come first."""
         digest, wanted = next(iter(self._spares.items()))
         try:
             done = program_builder.add_spares(self._programs, digest, wanted)
@@ -104,7 +104,7 @@ class Builder:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it."""
+    """Run the builder."""
     parser = argparse.ArgumentParser(prog="axonrl.serving.workers.builder")
     parser.add_argument("descriptor", type=int)
     parser.add_argument("programs", type=Path)
@@ -112,8 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--log-level", default="info")
     given = parser.parse_args(arguments)
     logs.configure_child(given.log_level)
-    os.environ[VARIABLE] = ""  # nothing of a service is kept outside of its folder
-    load_tensorflow()  # now, and not once a recipe is here: it takes as long as compiling a small one
+    os.environ[VARIABLE] = ""  # a service keeps nothing outside its folder
+    load_tensorflow()  # now, not when a recipe arrives: it takes as long as compiling a small one
     with socket.socket(fileno=given.descriptor) as connection:
         connection.setblocking(True)
         Builder(connection, given.programs, given.idle_seconds).run()

@@ -1,4 +1,4 @@
-"""A child process of the gateway, at the other end of a socket: what it was asked, and what it answered."""
+"""A child process of the gateway, at the other end of a socket, with its requests and answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Child(asyncio.Protocol):
     """One child process.
 
     Args:
-        name: for messages.
-        number: of a worker; None for another child.
+        name: name for messages.
+        number: number of a worker; None for another child.
     """
 
     def __init__(self, name: str, number: int | None = None) -> None:
@@ -31,7 +31,7 @@ class Child(asyncio.Protocol):
         self.waiting: dict[int, asyncio.Future[tuple[Head, bytes]]] = {}
         self.gone = asyncio.Event()
         self.heard = 0
-        """Frames that came: answers and beats."""
+        """Number of frames received: answers and heartbeats."""
         self._answered = 0
         self._held = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -55,7 +55,7 @@ class Child(asyncio.Protocol):
                 future.set_result((head, body))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Called by the loop: all that waits will not be answered."""
+        """Called by the loop: fails all waiting requests."""
         self.gone.set()
         for future in self.waiting.values():
             if not future.done():
@@ -63,7 +63,7 @@ class Child(asyncio.Protocol):
         self.waiting.clear()
 
     async def ask(self, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
-        """Send a frame and wait for the one that answers it; ConnectionError, TimeoutError."""
+        """Send a frame and wait for its answer; ConnectionError, TimeoutError."""
         if self._transport is None or self.gone.is_set():
             raise ConnectionError(f"{self.name} is gone")
         self._numbers += 1
@@ -84,23 +84,23 @@ class Child(asyncio.Protocol):
 
     @property
     def owes(self) -> int:
-        """Requests that it has not answered, also those that nobody waits for any more."""
+        """Number of unanswered requests, including abandoned ones."""
         return self._numbers - self._answered
 
     def close(self) -> None:
-        """The child sees that nobody is there any more, and ends."""
+        """Close the connection, which makes the child end."""
         if self._transport is not None:
             self._transport.close()
 
 
 async def start(name: str, module: str, arguments: Iterable[str], number: int | None = None) -> Child:
-    """A child process that runs a module, at the other end of a socket."""
+    """Start a child process that runs a module, at the other end of a socket."""
     ours, theirs = socket.socketpair()
     child = Child(name, number)
     with theirs:
         descriptor = theirs.fileno()
         command = [sys.executable, "-m", "axonrl.serving.workers.parent_death", str(descriptor), module, *arguments]
-        # A session of its own: Ctrl-C in a terminal is meant for the gateway.
+        # A separate session: Ctrl-C in a terminal is for the gateway only.
         child.process = subprocess.Popen(
             command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         )

@@ -1,4 +1,4 @@
-"""What a worker counts, for metrics."""
+"""Counters of a worker, for metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @dataclasses.dataclass
 class Tally:
-    """Counts since the worker began; names that end in ``_total`` only grow."""
+    """Counts since the worker's start; names that end in ``_total`` only grow."""
 
     loaded_agents: int = 0
     updates_total: int = 0
@@ -21,7 +21,7 @@ class Tally:
 
     @contextmanager
     def syncing(self) -> Iterator[None]:
-        """While a journal is forced to the disk."""
+        """Context in which a journal is forced to the disk."""
         began = time.perf_counter()
         yield
         self.journal_syncs_total += 1

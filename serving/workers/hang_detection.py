@@ -1,9 +1,8 @@
-"""Whether a worker hangs: its process is there, but it gets nowhere.
+"""Detects hung workers, whose process exists but makes no progress.
 
-A worker answers, and between answers it beats once a second: from its only loop, and within what takes long there (a
-journal that is replayed, agents that are saved one after another). So a beat says that it gets on. A thread that beats
-would say only that the process runs, and go on beating beside a loop that is stuck. Updates that take long run in a
-thread of the worker, beside the loop, and so do not keep it from beating.
+Between answers a worker sends a heartbeat once a second: from its only loop, and from long operations there (replaying
+a journal, saving agents). So a heartbeat proves progress; one from a thread would only prove that the process runs, and
+continue beside a stuck loop. Long updates run in a separate thread, and do not delay heartbeats.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from typing import Final
 from .child import Child
 
 CHECKS: Final = 10
-"""In the time after which a child is given up."""
+"""Number of checks within the time after which a child is given up."""
 START_SECONDS: Final = 60.0
-"""That a child may take at least until it is heard of for the first time: it must load what it needs."""
+"""Minimum seconds allowed until a child's first frame, as it must load its modules."""
 logger = logging.getLogger("axonrl.serving")
 
 
 async def watched(child: Child, seconds: float) -> int:
-    """Wait until a child has ended, and kill it when it hangs.
+    """Wait until a child has ended, and kill it if it hangs.
 
-    It hangs if it has requests to answer and nothing came of it for so many checks in turn. They are counted, and no
-    clock is asked: while the gateway itself was stopped, or the machine asleep, no check was made.
+    It hangs if it has unanswered requests and sent nothing during :data:`CHECKS` checks in a row. Checks are counted
+    instead of reading a clock: while the gateway itself is stopped, or the machine asleep, none happen.
 
     Args:
         child: a worker.
-        seconds: after which it hangs.
+        seconds: time without progress that counts as hanging.
 
     Returns:
-        How often it was killed: 0 where it ended by itself.
+        Number of kills: 0 if it ended by itself.
     """
     interval = seconds / CHECKS
     heard, silent, killed = 0, 0, 0

@@ -1,4 +1,4 @@
-"""Frames between a gateway and its processes, as bytes; and how to read one from a socket.
+"""Frames between a gateway and its processes, as bytes, and their reading from sockets.
 
 A frame is a u32, the length of what follows; a u16, the length of the head; the head, JSON in UTF-8; and the body, raw
 bytes. Numbers are little-endian.
@@ -17,14 +17,14 @@ Head: TypeAlias = dict[str, Any]
 
 MAX_HEAD: Final = 2**16 - 1
 MAX_BODY: Final = 2**30
-"""An agent may have a memory of 512 MiB, which are a third more in base64."""
+"""Maximum bytes of a body: an agent's memory of 512 MiB takes a third more in base64."""
 _LENGTH: Final = struct.Struct("<I")
 _HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")
 
 
 BEAT: Final = 0
-"""The ``id`` of a frame that answers nothing: whoever sent it gets on."""
+"""The ``id`` of a heartbeat, which answers nothing."""
 
 
 class Frame(NamedTuple):
@@ -35,14 +35,14 @@ class Frame(NamedTuple):
 
 
 class FrameError(ValueError):
-    """What was received is no frame: the connection cannot be used any more."""
+    """The data received is not a frame: the connection is unusable."""
 
 
 def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") -> bytes:
-    """A frame as bytes.
+    """Encode a frame.
 
     Raises:
-        ValueError: the head is no JSON, or one of both is too long.
+        ValueError: the head is not JSON, or head or body is too long.
     """
     encoded = to_json(head, inf_nan_mode="null")
     if len(encoded) > MAX_HEAD or len(body) > MAX_BODY:
@@ -54,10 +54,10 @@ def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") 
 
 
 def decode(content: bytes | bytearray | memoryview) -> Frame:
-    """The frame of what follows its length.
+    """Decode a frame from the bytes after its length.
 
     Raises:
-        FrameError: it is none.
+        FrameError: it is not a frame.
     """
     with memoryview(content) as view:
         return _decode(view, 0, len(view))
@@ -73,7 +73,7 @@ def _decode(view: memoryview, start: int, end: int) -> Frame:
         raise FrameError(f"a frame of {end - start:,} bytes cannot have a head of {size:,}")
     try:
         head = from_json(bytes(view[begins:ends]), allow_inf_nan=False)
-    except ValueError as error:  # that of UTF-8 too
+    except ValueError as error:  # UTF-8's, too
         raise FrameError(f"the head of a frame is no JSON: {error}") from error
     if not isinstance(head, dict):
         raise FrameError(f"the head of a frame must be an object, got {type(head).__name__}")
@@ -81,10 +81,10 @@ def _decode(view: memoryview, start: int, end: int) -> Frame:
 
 
 def cut(buffer: bytearray) -> list[Frame]:
-    """Take the whole frames from the front of what was received so far; what is not whole yet stays.
+    """Take the complete frames from the front of a buffer; an incomplete one stays.
 
     Raises:
-        FrameError: what is there is no frame. The buffer has lost those before it.
+        FrameError: the data is not a frame. Frames before it are already removed.
     """
     frames, start = list[Frame](), 0
     try:
@@ -106,13 +106,13 @@ def cut(buffer: bytearray) -> list[Frame]:
 
 
 class Frames:
-    """Cuts a stream into frames; it holds what is not whole yet."""
+    """Cuts a stream into frames, and buffers an incomplete one."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def feed(self, content: bytes) -> Iterator[Frame]:
-        """The frames that are whole with these bytes; FrameError if what comes is none."""
+        """The frames completed by these bytes; FrameError if the data is not a frame."""
         self._held += content
         yield from cut(self._held)
 
@@ -121,8 +121,8 @@ def read(connection: socket.socket) -> Frame | None:
     """The next frame of a blocking socket; None at its end, between two frames.
 
     Raises:
-        FrameError: it ends within a frame, or what comes is none.
-        OSError: as of the socket.
+        FrameError: it ends within a frame, or the data is not a frame.
+        OSError: the socket's errors.
     """
     length = _received(connection, _LENGTH.size)
     if length is None:
@@ -141,7 +141,7 @@ def _check_size(size: int) -> None:
 
 
 def _received(connection: socket.socket, size: int) -> bytes | None:
-    """So many bytes; None where the connection has ended before the first one."""
+    """Read ``size`` bytes; None if the connection ends before the first."""
     received = bytearray()
     while len(received) < size:
         part = connection.recv(min(size - len(received), 1 << 20))

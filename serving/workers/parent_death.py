@@ -1,7 +1,7 @@
-"""A process that the gateway started ends with it, whatever ended that.
+"""Make a child process end with the gateway, however that ends.
 
-``python -m axonrl.serving.workers.parent_death DESCRIPTOR MODULE ...`` sees to that, and then runs the module with the
-other arguments, descriptor first: what the module imports takes time, in which the gateway may be killed.
+``python -m axonrl.serving.workers.parent_death DESCRIPTOR MODULE ...`` arranges this, and then runs the module with the
+other arguments, descriptor first: the module's imports take time, during which the gateway may be killed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def end_with_gateway(connection: socket.socket) -> bool:
-    """On Linux, be killed when the gateway is; elsewhere a process sees the closed socket once it looks there.
+    """On Linux, let the kernel kill this process with the gateway; elsewhere it sees the closed socket on a read.
 
-    Converting a program takes seconds in which no socket is looked at, and so may bringing agents back. Nothing that
-    was acknowledged is lost.
+    Converting a program takes seconds without a read, and so may loading agents. No acknowledged step is lost.
 
     Args:
-        connection: to the gateway.
+        connection: socket to the gateway.
 
     Returns:
-        Is it there? It may have ended before it was asked for.
+        Whether the gateway still exists; it may have ended before this call.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -39,7 +38,7 @@ def end_with_gateway(connection: socket.socket) -> bool:
 
 
 def hung_up(connection: socket.socket) -> bool:
-    """Is the other end closed? Also where there is still something to be read."""
+    """Whether the other end is closed, even if there is still data to read."""
     poll = select.poll()
     poll.register(connection, select.POLLHUP)
     return bool(poll.poll(0))
@@ -48,9 +47,9 @@ def hung_up(connection: socket.socket) -> bool:
 def wait_for(
     reads: Sequence[socket.socket], seconds: float, writes: Sequence[socket.socket] = ()
 ) -> list[socket.socket]:
-    """Wait until there is something to be read (or room for what is to be written); returns what can be read from.
+    """Wait until a socket is readable (or writable, for ``writes``); returns the readable ones.
 
-    ``select.select`` takes no descriptor above 1,023, which a gateway with many connections may hand over.
+    ``select.select`` takes no descriptor above 1,023, which a gateway with many connections may pass on.
     """
     poll = select.poll()
     for one in reads:
@@ -63,7 +62,7 @@ def main() -> None:
     """Run the command line."""
     descriptor, module = sys.argv[1:3]
     connection = socket.socket(fileno=int(descriptor))
-    os.umask(0o077)  # what agents have learned is for nobody else
+    os.umask(0o077)  # agents' files are private
     if end_with_gateway(connection):
         connection.detach()
         sys.argv = [module, descriptor, *sys.argv[3:]]

@@ -1,4 +1,4 @@
-"""The pool: workers as child processes, which of them has which agent, and asking them."""
+"""The pool: workers as child processes, the assignment of agents to them, and requests."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .messages import Head
 from .settings import WorkerSettings
 
 _ASK_SECONDS: Final = 10.0
-"""After which the gateway gives up; the request may still be carried out."""
+"""Timeout of the gateway; the request may still be carried out."""
 _SLOW_SECONDS: Final = 120.0
 _SLOW: Final = {"open", "get_state", "put_state", "patch", "remove", "close"}
 
 _COUNT_SECONDS: Final = 5.0
 _TIDY_SECONDS: Final = 20.0
 _MOST_WAITING: Final = 1_000
-"""Requests of one agent."""
+"""Maximum number of waiting requests per agent."""
 _LARGE: Final = 2**16
-"""Bytes of a body, beyond which a worker is given one at a time: others' requests wait behind no more than that."""
+"""Size in bytes above which a worker gets bodies one at a time, so that other requests wait behind only one."""
 _OF_STOP: Final = 0.8
-"""Of the time for an end in good order: for saving. The rest is for the processes to end."""
+"""Share of the shutdown time for saving; the rest is for the processes to end."""
 _RESTART_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LONG_LIFE_SECONDS: Final = 10.0
@@ -43,26 +43,26 @@ logger = logging.getLogger("axonrl.serving")
 
 @dataclasses.dataclass(frozen=True)
 class WorkerResponse:
-    """What came back: an HTTP status, and a body of JSON (or of bytes, where that was asked for)."""
+    """A worker's answer: an HTTP status, and a body of JSON (or bytes, if requested)."""
 
     status: int
     body: bytes
     replayed: bool = False
     retry_after: int | None = None
     outdated: bool = False
-    """Another server may have the agent: whether this one does must be asked anew."""
+    """Whether another server may have the agent, so that the lease must be checked again."""
 
 
 class Pool:
-    """Workers, and the builder that makes what they need.
+    """Workers, and the builder that compiles their programs.
 
     Args:
         data: the service's folder.
         workers: number of worker processes.
-        settings: of each worker.
-        hung_seconds: a worker that has requests to answer and gives no sign of life for so long is killed.
-        program_seconds: a compiled program that no agent uses is removed after so long.
-        program_bytes: of such programs that are kept until then.
+        settings: settings of each worker.
+        hung_seconds: time without a sign of life after which a worker with unanswered requests is killed.
+        program_seconds: time after which an unused compiled program is removed.
+        program_bytes: maximum bytes of unused programs kept until then.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class Pool:
         self._hung_seconds = hung_seconds
         self._program_seconds, self._program_bytes = program_seconds, program_bytes
         self._hung = 0
-        """Workers that were killed."""
+        """Number of killed workers."""
         self._names = [f"worker {k + 1}" for k in range(workers)]
         self._children: dict[str, Child] = {}
         self._home: dict[str, str] = {}
         self._large = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
-        """By worker: held while a large body is on its way, or being read."""
+        """By worker: held while a large body is in transfer."""
         self._waiting: collections.Counter[str] = collections.Counter()
         self._short_lives: collections.Counter[str] = collections.Counter()
         self._tallies: dict[str, dict[str, float]] = {}
@@ -94,7 +94,7 @@ class Pool:
         self._stopping = False
 
     async def start(self) -> None:
-        """Start the workers; and the builder, where there is no program yet, for which the first agent will wait."""
+        """Start the workers; and the builder if there is no program yet, which the first agent will need."""
         for name in self._names:
             await self._start_worker(name)
         if not any((self._data / PROGRAMS).glob("[!.]*")):
@@ -105,7 +105,7 @@ class Pool:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self, seconds: float) -> None:
-        """Every agent is saved, then the workers end; those that take longer than this are killed."""
+        """Save every agent, then end the workers; kill those that take longer than ``seconds``."""
         self._stopping, end = True, time.monotonic() + seconds
         children = [child for child in self._children.values() if not child.gone.is_set()]
         asked = [child.ask({"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
@@ -113,7 +113,7 @@ class Pool:
         for child in children:
             child.close()
         if self._builder is not None and self._builder.process is not None:
-            self._builder.process.terminate()  # what it writes is there whole or not at all, and nobody waits any more
+            self._builder.process.terminate()  # its writes are atomic, and nobody waits any more
         for child in [*self._children.values(), *([self._builder] if self._builder else [])]:
             await ended(child.process, max(end - time.monotonic(), 0.0))
         for task in self._tasks:
@@ -128,7 +128,7 @@ class Pool:
         return found
 
     def gauges(self) -> dict[str, float]:
-        """Metrics: requests that wait for workers, workers that are there, and the sums of what they count."""
+        """Metrics: waiting requests, running workers, and the sums of their counters."""
         there = sum(not child.gone.is_set() for child in self._children.values())
         found = {"waiting_requests": float(sum(self._waiting.values())), "workers": float(there)}
         found["hung_workers_total"] = float(self._hung)
@@ -138,7 +138,7 @@ class Pool:
         return found
 
     async def _count(self) -> None:
-        """Ask every worker what it has counted, again and again. One that is busy is asked later."""
+        """Poll every worker's counters. A busy one is asked later."""
         while not self._stopping:
             for name, child in list(self._children.items()):
                 with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
@@ -147,7 +147,7 @@ class Pool:
             await asyncio.sleep(_COUNT_SECONDS)
 
     async def _tidy(self) -> None:
-        """Remove programs that no agent uses, again and again; none is built meanwhile."""
+        """Periodically remove unused programs; none is built meanwhile."""
         while not self._stopping:
             await asyncio.sleep(_TIDY_SECONDS)
             try:
@@ -158,21 +158,22 @@ class Pool:
                 logger.exception("programs that no agent uses cannot be removed")
 
     def trouble(self) -> str:
-        """What is wrong; empty: nothing."""
+        """Describe what is wrong; empty: nothing."""
         gone = [name for name, child in self._children.items() if child.gone.is_set()]
         return f"{', '.join(gone)} being started again" if gone else ""
 
-    # -- asking -------------------------------------------------------------------------------------------------------
+    # -- requests
+    # -------------------------------------------------------------------------------------------------------
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
-        """What the worker of an agent answers. Trouble with a worker is an answer as well: 503.
+        """Send a request to an agent's worker. A failure of the worker is an answer, too: 503.
 
         Args:
             agent: its id.
             do: see :mod:`axonrl.serving.workers.worker`.
-            body: as the client sent it.
-            **head: what else the request has; ``any_seed`` to open a new agent with whatever seed is at hand,
-                which nobody else will ask for.
+            body: the client's body.
+            **head: further fields of the request; ``any_seed`` opens a new agent with any available seed, which no
+                other agent will get.
         """
         if self._waiting[agent] >= _MOST_WAITING:
             return _unavailable("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent")
@@ -207,7 +208,7 @@ class Pool:
         return self._children[home].ask(head, body, seconds)
 
     async def _ask_large(self, home: str, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
-        """As for any body, when it is the turn of this one; TimeoutError if that takes too long."""
+        """Send a large body in its turn; TimeoutError if that takes too long."""
         turn = self._large[home]
         await asyncio.wait_for(turn.acquire(), seconds)
         try:
@@ -216,7 +217,7 @@ class Pool:
             turn.release()
 
     def _with_spare_seed(self, body: bytes) -> bytes:
-        """A recipe with a seed whose initial weights are there already, if there is one."""
+        """The recipe with a spare seed, whose initial weights exist, if there is one."""
         recipe = Recipe.from_json(json.loads(body))
         programs = self._data / PROGRAMS
         try:
@@ -245,7 +246,7 @@ class Pool:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, name: str, child: Child) -> None:
-        """Start a worker again when it dies, or was killed because it hung."""
+        """Restart a worker that dies, or that is killed because it hangs."""
         self._hung += await watched(child, self._hung_seconds)
         if self._stopping:
             return
@@ -256,7 +257,7 @@ class Pool:
             await asyncio.sleep(_RESTART_SECONDS)
 
     def _pause(self, name: str, lived: float) -> float:
-        """Seconds before a worker is started again: none, but if it ends again and again, as on a disk that is full."""
+        """Seconds before a worker is restarted: none, unless it ends repeatedly, as with a full disk."""
         self._short_lives[name] = self._short_lives[name] + 1 if lived < _LONG_LIFE_SECONDS else 0
         lives = self._short_lives[name]
         return min(_RESTART_SECONDS * 2 ** (lives - 1), _LONGEST_PAUSE_SECONDS) if lives > 1 else 0.0
@@ -270,12 +271,12 @@ class Pool:
         return True
 
     async def build(self, recipe: bytes) -> WorkerResponse | None:
-        """Have the builder make what a recipe needs; None when it is there, else why it cannot be."""
+        """Make the builder compile a recipe's program; None when it exists, else the failure."""
         async with self._building:
             try:
                 try:
                     head, content = await self._ask_builder(recipe)
-                except ConnectionError:  # it may just have ended because it had nothing to do
+                except ConnectionError:  # it may just have ended for lack of work
                     head, content = await self._ask_builder(recipe)
             except (OSError, asyncio.TimeoutError):
                 logger.exception("the builder has failed")
@@ -307,5 +308,5 @@ def _unavailable(code: str, detail: str) -> WorkerResponse:
 
 
 def default_workers() -> int:
-    """Processors less one, at least one."""
+    """Number of processors minus one, at least one."""
     return max(len(os.sched_getaffinity(0)) - 1, 1)

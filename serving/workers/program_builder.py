@@ -1,4 +1,4 @@
-"""Building: the compiled program of a recipe, and initial weights for seeds. Loads TensorFlow when it is called."""
+"""Build the compiled program of a recipe, and initial weights for seeds. Loads TensorFlow when called."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from . import seed_pool
 
 SPARES: Final = 32
 _SPARE_BYTES: Final = 64 * 2**20
-"""Of the weights of all spare seeds: large networks have fewer."""
+"""Maximum bytes of the weights of all spare seeds: large networks have fewer."""
 _OTHERS: Final = 32
-"""Initial weights that stay beside those of spare seeds and of the program's own, within as many bytes."""
+"""Number of initial weights kept beside spare seeds' and the program's own, within the same limit of bytes."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger("axonrl.serving")
 
 
 def build(recipe: Recipe, programs: Path) -> tuple[bool, str]:
-    """Have the program of a recipe, with the initial weights of its seed.
+    """Build the program of a recipe, with the initial weights of its seed, if it is missing.
 
     Args:
-        recipe: of an agent.
+        recipe: an agent's recipe.
         programs: the folder of all programs.
 
     Returns:
-        Was it compiled now? And the name of its folder: the recipe's digest, or that of another one that it serves too.
+        Whether it was compiled now, and the name of its folder: the digest of this recipe, or of another that it
+        serves.
 
     Raises:
         ValueError: the model cannot be compiled, or a parameter is invalid.
@@ -55,16 +56,16 @@ def build(recipe: Recipe, programs: Path) -> tuple[bool, str]:
 
 
 def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int = 8) -> bool:
-    """Write initial weights for some more spare seeds, and remove those of other seeds that are too many.
+    """Write initial weights for more spare seeds, and remove surplus ones of other seeds.
 
     Args:
         programs: the folder of all programs.
-        digest: of the program.
-        wanted: spare seeds that there shall be.
-        at_once: at most so many are made in this call.
+        digest: digest of the program.
+        wanted: wanted number of spare seeds.
+        at_once: maximum made in this call.
 
     Returns:
-        Are there enough now?
+        Whether there are enough now.
 
     Raises:
         ValueError: the program is damaged.
@@ -87,13 +88,13 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
 
 
 def _at_most(wanted: int, program: CompiledProgram) -> int:
-    """So many initial weights, fewer where they are large."""
+    """Number of initial weights to keep: ``wanted``, or fewer if they are large."""
     size = program.weights_path(program.seed).stat().st_size
     return min(wanted, max(1, _SPARE_BYTES // size))
 
 
 def _remove_old_weights(program: CompiledProgram, unused: Collection[int]) -> None:
-    """Of seeds that agents were given, or asked for: all but the newest. One that is wanted again is made again."""
+    """Remove all but the newest weights of seeds that agents got or asked for. They are made again on demand."""
     found = []
     for seed in program.seeds():
         if seed != program.seed and seed not in unused:
@@ -127,7 +128,7 @@ def _body(code: str, detail: str, where: str | None = None) -> dict[str, Any]:
 
 
 def _existing(recipe: Recipe, programs: Path) -> CompiledProgram | None:
-    """The program that serves a recipe; None if there is none, or it is damaged."""
+    """The program that serves a recipe; None if there is none, or if it is damaged."""
     try:
         program = program_of(recipe, programs)
         program.program()
@@ -146,7 +147,7 @@ def _compile(recipe: Recipe, directory: Path) -> None:
     arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
     memory = registry.find("memory", recipe.memory["kind"])(**arguments)
     where = spaces.from_json(recipe.observation), spaces.from_json(recipe.action)
-    # Size is no reason for TensorFlow here: there would be a process of it for each agent.
+    # LiteRT for any size: with TensorFlow each agent would need a process of its own.
     config = RunConfig(seed=recipe.seed, runtime="litert")
     with tempfile.TemporaryDirectory() as folder, only_keras_ops():
         agent = Agent(recipe.model_fn, memory, folder, config, recipe.params)

@@ -1,4 +1,4 @@
-"""One request of one agent, and the frame that answers it: what the agent says, or why it says nothing."""
+"""Carry out one request of one agent; the answering frame has the agent's answer or the failure."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ logger = logging.getLogger("axonrl.serving")
 
 
 class Answering:
-    """Carries requests out. Whatever goes wrong is the answer to one request, and no failure of the worker.
+    """Carries out requests. Any error becomes the answer to one request, not a failure of the worker.
 
     Args:
-        agents: of the worker.
+        agents: the worker's agents.
     """
 
     def __init__(self, agents: Slots) -> None:
         self._agents = agents
 
     def answer(self, name: str, slot: Slot, head: Head, body: bytes) -> bytes:
-        """Carry a request out; returns the frame that answers it."""
+        """Carry out a request; returns the answering frame."""
         try:
             if time.time() > head.get("deadline", float("inf")):
                 raise RefusedError("unavailable", "the request waited too long, and was not begun", retry_after=1)
@@ -101,11 +101,11 @@ _ASKED: Final[Mapping[str, Callable[[HostedAgent, Head, bytes], Reply]]] = {
     "episodes": lambda agent, head, body: agent.episodes(head.get("after", 0), head.get("limit", 100)),
     "patch": lambda agent, head, body: agent.patch(head.get("learning"), recover=bool(head.get("recover"))),
 }
-"""What an agent is asked, but for its state."""
+"""Requests of an agent, except transfers of its state."""
 
 
 def not_kept(content: bytes) -> bytes:
-    """In place of an answer to a step that may not be on the disk."""
+    """The answer to a step that may not be on the disk."""
     ((head, _),) = cut(bytearray(content))
     return _refusal(
         head, RefusedError("unavailable", "the step could not be kept on the disk", retry_after=1), outdated=True

@@ -1,6 +1,6 @@
-"""Spare seeds: those whose initial weights a builder wrote before an agent with them was wanted.
+"""Spare seeds, whose initial weights a builder wrote in advance.
 
-For each there is an empty file, ``<programs>/<digest>.spares/<seed>``; whoever removes it has the seed.
+Each has an empty file, ``<programs>/<digest>.spares/<seed>``; the process that removes it owns the seed.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ def _folder(programs: Path, digest: str) -> Path:
 
 
 def claim(programs: Path, digest: str) -> int | None:
-    """A seed that nobody else gets; None if there is none."""
+    """Claim a seed exclusively; None if there is none."""
     for path in _files(programs, digest):
         try:
             path.unlink()
-        except FileNotFoundError:  # another one was faster
+        except FileNotFoundError:  # another process was faster
             continue
         return int(path.name)
     return None
 
 
 def count(programs: Path, digest: str) -> int:
-    """How many there are."""
+    """Number of spare seeds."""
     return len(_files(programs, digest))
 
 
 def seeds(programs: Path, digest: str) -> set[int]:
-    """All of them."""
+    """All spare seeds."""
     return {int(path.name) for path in _files(programs, digest)}
 
 
 def add(programs: Path, digest: str, seed: int) -> None:
-    """One more, whose weights are there."""
+    """Add a seed whose weights exist."""
     folder = _folder(programs, digest)
     make_folders(folder)
     (folder / str(seed)).touch()

@@ -1,4 +1,4 @@
-"""How workers keep their agents."""
+"""Settings of workers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class WorkerSettings:
-    """What a worker is started with.
+    """Settings of a worker.
 
     Args:
         data: the service's folder.
-        syncs: is what was accepted forced to the disk before it is acknowledged? Else once a second.
-        idle_seconds: an agent that nobody asked for so long is put away; the next request brings it back.
-        memory: bytes of a worker above which the agents that were unused longest are put away; 0 for no limit.
+        syncs: whether accepted records are forced to the disk before they are acknowledged; otherwise once a second.
+        idle_seconds: time without requests after which an agent is unloaded; the next request loads it.
+        memory: bytes of a worker above which the least recently used agents are unloaded; 0 for no limit.
         checkpoint_steps: steps after which a checkpoint is written.
-        checkpoint_seconds: seconds after which one is written, where anything has changed.
-        log_level: from which on lines are logged.
+        checkpoint_seconds: seconds after which one is written if anything has changed.
+        log_level: lowest level that is logged.
     """
 
     data: str = ""

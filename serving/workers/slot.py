@@ -1,4 +1,4 @@
-"""A slot of a worker: an agent's requests, the agent itself, and what runs of it in other threads."""
+"""A slot of a worker: an agent's requests, the agent itself, and its work in other threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .messages import Head
 
 ACT: Final = "act"
 KEEPS_ORDER: Final = ("step", "steps", "end_episode")
-"""Requests that need not wait until what was accepted before is applied."""
+"""Requests that need not wait until accepted records are applied."""
 
 
 @dataclasses.dataclass
@@ -25,39 +25,39 @@ class Slot:
     used: float = 0.0
     is_ready: bool = False
     update: Future[None] | None = None
-    """An update that runs in the other thread. Nobody touches the agent meanwhile, but a relaxed one goes on acting."""
+    """An update in the other thread. Meanwhile nothing uses the agent, except that a relaxed one continues to act."""
     sync: Future[None] | None = None
-    """A sync that runs in a thread of its own. Meanwhile the agent acts and accepts; it is neither saved nor closed."""
+    """A sync in a separate thread. Meanwhile the agent acts and accepts, but is neither saved nor closed."""
     syncing: list[bytes] = dataclasses.field(default_factory=list)
-    """Answers that wait for it."""
+    """Answers that wait for this sync."""
     waiting: list[bytes] = dataclasses.field(default_factory=list)
-    """Answers that wait for the one after it."""
+    """Answers that wait for the next sync."""
 
     @property
     def next(self) -> str:
-        """What it is asked next; empty: nothing."""
+        """The next request; empty: none."""
         return str(self.queue[0][0]["do"]) if self.queue else ""
 
     @property
     def rests(self) -> bool:
-        """Is nothing of it under way?"""
+        """Whether nothing is in progress."""
         return not self.queue and not self.waiting and self.update is None and self.sync is None
 
     @property
     def may_answer(self) -> bool:
-        """May its next request be answered, although an update or a sync may run in another thread?"""
+        """Whether its next request may be answered, considering an update or a sync in another thread."""
         if self.next not in (ACT, *KEEPS_ORDER):
             return bool(self.queue) and self.update is None and self.sync is None and not self.waiting
         return self.update is None or (self.agent is not None and self.agent.relaxed)
 
     @property
     def may_work(self) -> bool:
-        """Is there something to be applied, and nobody at it?"""
+        """Whether there is something to apply, and no thread is applying it."""
         return self.update is None and self.agent is not None and self.agent.has_work
 
     @property
     def may_act(self) -> bool:
-        """Could it act, without anything that takes longer?"""
+        """Whether it can act at once, without longer work."""
         if self.agent is None or self.next != ACT:
             return False
         return self.agent.relaxed or not self.agent.has_work

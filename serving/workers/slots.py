@@ -1,4 +1,4 @@
-"""Slots: the agents of a worker, which are opened when they are asked for and put away when nobody uses them."""
+"""Slots: the agents of a worker, loaded on demand and unloaded when unused."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ logger = logging.getLogger("axonrl.serving")
 
 
 class Slots:
-    """Opens agents, saves them, and keeps within the memory that the worker may have.
+    """Loads and saves agents, within the worker's limit of memory.
 
     Args:
-        settings: how agents are kept.
-        tally: counts what is done.
-        beat: called now and then while something takes long: the worker gets on.
+        settings: the worker's settings.
+        tally: counters.
+        beat: sends a heartbeat; called during long operations.
         wake: called in another thread when a sync is done: :meth:`finish_syncs`.
     """
 
@@ -49,24 +49,24 @@ class Slots:
         self._wake = wake
         self._syncs = ThreadPoolExecutor(1, "sync")
         self._to_sync: dict[str, Slot] = {}
-        """Those with answers that wait for a sync."""
+        """Slots with answers that wait for a sync."""
         self._in_sync: dict[str, Slot] = {}
         self.told: list[tuple[bytes, bool]] = []
-        """Answers that may be sent, and whether what they tell of is kept."""
+        """Answers ready to be sent, and whether their content is persisted."""
         self._folder = Path(settings.data)
         self.by_name: collections.OrderedDict[str, Slot] = collections.OrderedDict()
-        """The agent that was unused longest comes first."""
+        """Slots by name, the least recently used first."""
 
     def loaded(self) -> int:
-        """How many agents are in memory."""
+        """Number of agents in memory."""
         return sum(slot.agent is not None for slot in self.by_name.values())
 
     def busy(self) -> bool:
-        """Does anything run in another thread, or is it to?"""
+        """Whether anything runs in another thread, or is about to."""
         return bool(self._to_sync or self._in_sync) or any(slot.update is not None for slot in self.by_name.values())
 
     def shut_down(self) -> None:
-        """Begin nothing any more."""
+        """Start nothing new."""
         self._syncs.shutdown(wait=False, cancel_futures=True)
 
     # -- one agent ----------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class Slots:
             RefusedError: there is no such agent, or another process has it.
             ProgramMissingError: its program must be built first.
             OutdatedError: another server has it.
-            CheckpointError: no checkpoint of it is whole.
+            CheckpointError: all its checkpoints are damaged.
         """
         self._tally.openings_total += 1
         self._beat()
@@ -91,7 +91,7 @@ class Slots:
         return agent
 
     def folder_of(self, name: str) -> Path:
-        """Where an agent's files are."""
+        """Folder of an agent's files."""
         return self._folder / AGENTS / name
 
     def stepper_of(self, recipe: Recipe, fresh: bool) -> Stepper:
@@ -99,7 +99,7 @@ class Slots:
         return open_stepper(recipe, self._folder / PROGRAMS, fresh)
 
     def follow(self, slot: Slot, head: Head) -> None:
-        """An agent that another server has had since must be read again; what was sent before that is outdated."""
+        """Reload an agent that another server has had since; earlier requests are outdated."""
         if slot.agent is None or slot.agent.epoch == head.get("epoch", 0):
             return
         if slot.agent.epoch > head.get("epoch", 0):
@@ -107,12 +107,12 @@ class Slots:
         self.lose(slot)
 
     def lose(self, slot: Slot) -> None:
-        """Nothing of the agent is saved here: another server has it, or what is in memory is not to be trusted."""
+        """Drop an agent without saving: another server has it, or its memory cannot be trusted."""
         self._settle(slot)
         self._abandon(slot, drop_unsynced=False)
 
     def _abandon(self, slot: Slot, *, drop_unsynced: bool) -> None:
-        """What waits for a sync is not acknowledged: there will be none."""
+        """Drop an agent; answers that wait for a sync are not acknowledged."""
         if slot.agent is not None:
             slot.agent.abandon(drop_unsynced=drop_unsynced)
             slot.agent = None
@@ -120,12 +120,12 @@ class Slots:
         slot.waiting.clear()
 
     def reopen(self, slot: Slot) -> None:
-        """The next request opens the agent again: it is what its checkpoint and journal say, and not half changed."""
+        """Make the next request reload the agent from checkpoint and journal, so that no change is partial."""
         self._sync_now(slot)
         self.lose(slot)
 
     def put_away(self, name: str, slot: Slot) -> None:
-        """Save an agent, and have it in memory no more."""
+        """Save and unload an agent."""
         if slot.waiting or slot.sync is not None:
             self._sync_now(slot)
         agent, slot.agent = slot.agent, None
@@ -136,11 +136,11 @@ class Slots:
         self._beat()
         try:
             agent.close()
-        except Exception:  # of one agent, which may not be the end of the others
+        except Exception:  # one agent's error must not affect the others
             logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def remove(self, name: str, slot: Slot) -> None:
-        """Remove its folder, which is renamed first, so that it is there whole or not at all."""
+        """Remove an agent's folder, renamed first, so that it is complete or gone."""
         self.lose(slot)
         path = self.folder_of(name)
         gone = path.with_name(f".removed-{name}")
@@ -148,15 +148,15 @@ class Slots:
             path.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    # -- what is on the disk ------------------------------------------------------------------------------------------
+    # -- persistence ------------------------------------------------------------------------------------------
 
     def tell(self, slot: Slot, content: bytes, *, waits: bool) -> None:
-        """Hand an answer over: at once, or when all is on the disk that it may tell of.
+        """Deliver an answer: at once, or once all that it may reveal is on the disk.
 
         Args:
-            slot: of the agent.
+            slot: the agent's slot.
             content: the answer.
-            waits: may it tell of what the agent has accepted?
+            waits: whether it may reveal accepted records.
         """
         is_unsynced = slot.agent is not None and slot.agent.unsynced
         if waits and self._settings.syncs and (is_unsynced or slot.waiting or slot.sync is not None):
@@ -166,20 +166,20 @@ class Slots:
             self.told.append((content, True))
 
     def begin_syncs(self) -> None:
-        """Force to the disk what answers wait for, in a thread of its own, an agent at a time."""
+        """Start syncs that answers wait for, in a separate thread, an agent at a time."""
         for name, slot in list(self._to_sync.items()):
             if slot.sync is None:
                 del self._to_sync[name]
                 self._begin_sync(slot)
 
     def begin_all_syncs(self) -> None:
-        """Likewise, whatever was accepted."""
+        """Start syncs of all agents with accepted records."""
         for slot in self.by_name.values():
             if slot.sync is None:
                 self._begin_sync(slot)
 
     def finish_syncs(self) -> list[Slot]:
-        """Draw the consequences of syncs that are done; returns whose."""
+        """Process completed syncs; returns their slots."""
         done = [slot for slot in self._in_sync.values() if slot.sync is not None and slot.sync.done()]
         for slot in done:
             self._settle(slot)
@@ -199,7 +199,7 @@ class Slots:
             agent.sync()
 
     def _settle(self, slot: Slot) -> None:
-        """Wait for a sync under way. Where it failed, the agent is in memory no more, and what waits is not kept."""
+        """Wait for a running sync. If it failed, the agent is unloaded, and waiting answers become failures."""
         if slot.sync is None:
             return
         self._beat()
@@ -207,14 +207,14 @@ class Slots:
         del self._in_sync[slot.name]
         self.told += [(content, error is None) for content in slot.syncing]
         slot.syncing = []
-        if slot.agent is not None and not slot.agent.unsynced:  # what came while it ran is there as well
+        if slot.agent is not None and not slot.agent.unsynced:  # later records are on the disk as well
             self.told += [(content, error is None) for content in slot.waiting]
             slot.waiting.clear()
         SERVING.agent = slot.name
         match error:
             case None:
                 pass
-            case OutdatedError():  # the other server may have read what is in the file: it stays
+            case OutdatedError():  # the other server may have read the file: it stays
                 logger.warning("a request is not acknowledged: %s", error)
                 self._abandon(slot, drop_unsynced=False)
             case OSError():
@@ -225,13 +225,13 @@ class Slots:
                 raise error
 
     def _sync_now(self, slot: Slot) -> None:
-        """Wait until what was accepted is on the disk; where that fails, as :meth:`_settle`."""
+        """Wait until accepted records are on the disk; on failure like :meth:`_settle`."""
         self._settle(slot)
         if slot.agent is not None and slot.agent.unsynced:
             self._begin_sync(slot)
             self._settle(slot)
 
-    # -- all of them --------------------------------------------------------------------------------------------------
+    # -- all agents --------------------------------------------------------------------------------------------------
 
     def put_all_away(self) -> None:
         """Save every agent."""
@@ -239,13 +239,13 @@ class Slots:
             self.put_away(name, slot)
 
     def abandon_all(self) -> None:
-        """Leave every folder without saving, but for agents whose update still runs."""
+        """Release every folder without saving, except for agents with a running update."""
         for slot in self.by_name.values():
             if slot.update is None:
                 self.lose(slot)
 
     def keep_house(self, now: float) -> None:
-        """Checkpoints that are due, agents that nobody uses, and the limit of memory."""
+        """Write due checkpoints, unload unused agents, and enforce the limit of memory."""
         settings = self._settings
         for name, slot in list(self.by_name.items()):
             agent = slot.agent
@@ -270,7 +270,7 @@ class Slots:
             logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def _put_away_oldest(self) -> None:
-        """The agents that were unused longest, a quarter of those in memory, but never the only one."""
+        """Unload the least recently used quarter of the agents in memory, but never the only one."""
         slots = self.by_name.items()
         loaded = [(name, slot) for name, slot in slots if slot.agent is not None and slot.rests]
         for name, slot in loaded[: len(loaded) // 4 or (len(loaded) > 1)]:

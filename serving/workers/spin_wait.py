@@ -1,9 +1,8 @@
-"""Looking again and again for what comes soon, before sleeping until it is there.
+"""Spin briefly before a blocking wait.
 
-A process that sleeps takes 30 to 50 microseconds to wake, and whoever wakes it pays for a part of that: an act crosses
-from the gateway to a worker and back, and takes only 30 itself. So both look for a moment; but only where the last wait
-was that short, so that slow environments and large networks cost nothing more. Each look lets others have the processor
-who want it.
+A sleeping process takes 30 to 50 microseconds to wake, and the waker pays for a part of that: an act crosses from the
+gateway to a worker and back, and itself takes only 30. So both spin for a moment, but only if the last wait was that
+short: slow environments and large networks pay nothing. Each iteration yields the processor to others.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 LOOK_SECONDS: Final = 0.0003
-"""A client that acts in a loop asks again within this; a small network answers within it."""
+"""Duration of a spin: a client that acts in a loop asks again within it; a small network answers within it."""
 Found = TypeVar("Found")
 
 
 def look(found: Callable[[], Found]) -> Found:
-    """What is found first, or at last nothing (what ``found`` says then)."""
+    """Poll until something is found, or time is up; returns the last result."""
     end = time.monotonic() + LOOK_SECONDS
     while not (there := found()) and time.monotonic() < end:
         os.sched_yield()
@@ -31,7 +30,7 @@ class LoopLooks:
     """Keeps an event loop from sleeping for a moment.
 
     Args:
-        wanted: shall it go on?
+        wanted: returns whether to continue.
     """
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
@@ -40,7 +39,7 @@ class LoopLooks:
         self._runs = False
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look from now on; a moment that has begun starts anew."""
+        """Start to spin, or restart the duration."""
         self._end = time.monotonic() + LOOK_SECONDS
         if not self._runs:
             self._runs = True

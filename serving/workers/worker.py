@@ -1,8 +1,8 @@
 """A worker: a process of one thread that hosts many agents. Loads no TensorFlow.
 
-Agents are served in turn: one request each, and short updates between. Acts come first: they are looked for after each
-step, and between the updates of a turn. What was accepted is forced to the disk in a thread of its own, before it is
-acknowledged; long updates have another one.
+Agents are served in turn: one request each, with short updates between. Acts come first: they are polled after each
+step, and between the updates of a turn. Accepted records are forced to the disk in a separate thread before they are
+acknowledged; long updates have another thread.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from .slots import AGENTS, Slots
 from .spin_wait import LOOK_SECONDS, look
 
 _TURN_SECONDS: Final = 0.002
-"""How long an agent may apply what it accepted before it is another one's turn; an update is never cut."""
+"""Seconds that an agent may apply records before the next agent's turn; an update is never interrupted."""
 _STEPS_AT_ONCE: Final = 64
-"""Requests to step that one turn takes: they are forced to the disk together."""
+"""Number of step requests per turn: they are forced to the disk together."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 1.0
 _BEAT: Final = encode({"id": BEAT})
 _NICE: Final = 10
-"""Of the thread of long updates: a tenth of a processor that both want. With less, it would keep the interpreter's lock
-for long where the machine is full."""
+"""Niceness of the thread of long updates: a tenth of a contended processor. With less, it would hold the interpreter's
+lock for long on a busy machine."""
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -53,8 +53,8 @@ class Worker:
     """Hosts agents for the gateway at the other end of a socket.
 
     Args:
-        connection: to the gateway.
-        settings: how it keeps them.
+        connection: socket to the gateway.
+        settings: the worker's settings.
     """
 
     def __init__(self, connection: socket.socket, settings: WorkerSettings) -> None:
@@ -67,18 +67,18 @@ class Worker:
         self._answering = Answering(self._agents)
         self._ready: collections.deque[Slot] = collections.deque()
         self._acting: collections.deque[Slot] = collections.deque()
-        """Those of the ready ones that can act at once."""
+        """Ready slots that can act at once."""
         self._out = bytearray()
         self._gateway_is_gone = False
         self._was_quick = False
-        """Was the last request there within a moment?"""
+        """Whether the last request arrived within a spin."""
         self._stopping: Head | None = None
         self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
         self._housekept = self._synced = self._beaten = time.monotonic()
 
     def run(self) -> None:
-        """Serve until the gateway is gone, or says that this is the end."""
+        """Serve until the gateway is gone, or tells the worker to stop."""
         try:
             self._serve_all()
         finally:
@@ -89,7 +89,7 @@ class Worker:
 
     def _serve_all(self) -> None:
         self._connection.setblocking(False)
-        self._out += _BEAT  # it has begun
+        self._out += _BEAT  # the worker has started
         while not self._gateway_is_gone:
             self._receive(0.0 if self._ready or self._acting else _HOUSEKEEPING_SECONDS)
             self._act()
@@ -147,13 +147,13 @@ class Worker:
         return wait_for(both, seconds, writes=[self._connection] if self._out else [])
 
     def _make_ready(self, slot: Slot) -> None:
-        """It is its turn, if there is anything that it may do."""
+        """Queue a slot for a turn, if it has anything to do."""
         if not slot.is_ready and (slot.may_answer or slot.may_work):
             slot.is_ready = True
             (self._acting if slot.may_act else self._ready).append(slot)
 
     def _act(self) -> None:
-        """Those act that can, one request each. Who has other work has a turn for it before the next one."""
+        """Answer one act of each slot that can. A slot with other work gets a turn before its next act."""
         for _ in range(len(self._acting)):
             slot = self._begin(self._acting)
             self._serve(slot)
@@ -164,7 +164,7 @@ class Worker:
                 self._make_ready(slot)
 
     def _let_act(self) -> None:
-        """Let others act that have come to ask for it, while something else takes its time."""
+        """Answer new acts of other agents during long work."""
         self._receive(0.0)
         if self._acting:
             serving = SERVING.agent
@@ -173,7 +173,7 @@ class Worker:
             SERVING.agent = serving
 
     def _hand_over(self) -> None:
-        """Send the answers that may be sent, and force to the disk what the others tell of."""
+        """Send ready answers, and start the syncs that the others wait for."""
         if self._settings.syncs:
             self._agents.begin_syncs()
         elif time.monotonic() - self._synced >= _HOUSEKEEPING_SECONDS:
@@ -196,7 +196,7 @@ class Worker:
             del self._out[:sent]
 
     def _beat(self) -> None:
-        """Once a second, from what gets on: see :mod:`.hang_detection`."""
+        """Send a heartbeat once a second; see :mod:`.hang_detection`."""
         now = time.monotonic()
         if now - self._beaten >= _BEAT_SECONDS:
             self._beaten = now
@@ -204,7 +204,7 @@ class Worker:
             self._send()
 
     def _stop(self, head: Head) -> None:
-        """Save every agent, say so, and end."""
+        """Save every agent, report it, and end."""
         self._agents.put_all_away()
         self._hand_over()
         self._connection.setblocking(True)
@@ -214,17 +214,17 @@ class Worker:
     # -- agents -------------------------------------------------------------------------------------------------------
 
     def _begin(self, ready: collections.deque[Slot]) -> Slot:
-        """Whose turn it is."""
+        """Take the slot whose turn it is."""
         slot = ready.popleft()
         SERVING.agent = slot.name
         slot.is_ready = False
-        if not slot.queue or slot.queue[0][0].get("wake") is not False:  # who looks at a list uses no agent of it
+        if not slot.queue or slot.queue[0][0].get("wake") is not False:  # listing an agent is not using it
             slot.used = time.monotonic()
             self._slots.move_to_end(slot.name)
         return slot
 
     def _turn(self) -> None:
-        """One request of an agent (or several steps), and some of what it accepted."""
+        """Serve one request of an agent (or several steps), and apply some of its records."""
         slot = self._begin(self._ready)
         self._serve(slot)
         agent = slot.agent
@@ -243,11 +243,11 @@ class Worker:
         self._make_ready(slot)
 
     def _wake(self, _: object) -> None:
-        with contextlib.suppress(OSError):  # the gateway is gone, and so is everything here
+        with contextlib.suppress(OSError):  # the gateway is gone
             self._wakes.send(b".")
 
     def _finish_updates(self) -> None:
-        """Go on with the agents whose updates in the other thread are done."""
+        """Resume the agents whose updates in the other thread are done."""
         for name, slot in self._slots.items():
             if slot.update is None or not slot.update.done():
                 continue
@@ -278,7 +278,7 @@ class Worker:
                 return
 
     def _keep_house(self) -> None:
-        """Once a second: see :meth:`.Slots.keep_house`."""
+        """Call :meth:`.Slots.keep_house` once a second."""
         now = time.monotonic()
         if now - self._housekept < _HOUSEKEEPING_SECONDS:
             return
@@ -288,7 +288,7 @@ class Worker:
 
 
 def _give_way() -> None:
-    """Let this thread wait for the one that answers where they want the same processor; on Linux threads have that."""
+    """Lower this thread's priority below the answering one's; on Linux threads have their own."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         with contextlib.suppress(OSError):
@@ -302,7 +302,7 @@ def _update(name: str, agent: HostedAgent) -> None:
 
 def main() -> int:
     """``python -m axonrl.serving.workers.worker FD SETTINGS NUMBER``: what the pool starts."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process in good order
+    for number in (signal.SIGINT, signal.SIGTERM):  # for the gateway, which ends this process in an orderly way
         signal.signal(number, signal.SIG_IGN)
     settings = WorkerSettings(**json.loads(sys.argv[2]))
     logs.configure_child(settings.log_level, int(sys.argv[3]))

@@ -1,1 +1,1 @@
-"""How the database of one version becomes that of the next."""
+"""Migrations of the database from one version to the next."""

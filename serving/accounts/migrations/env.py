@@ -1,4 +1,4 @@
-"""Alembic runs this: it migrates on the connection that ``schema.upgrade`` gives, in its one transaction."""
+"""Entry point of Alembic: migrates on the connection of ``schema.upgrade``, in its single transaction."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""The web page: its files, and its login. All else it asks of the interface, with a cookie that only reads."""
+"""The web page: its files and its login. All else it gets from the interface, with a read-only cookie."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Nothing from elsewhere, no scripts inside of HTML, and no text that becomes HTML."""
+"""No content from elsewhere, no inline scripts, and no text that becomes HTML."""
 _HEADERS: Final = [
     (b"content-security-policy", _POLICY.encode()),
     (b"referrer-policy", b"no-referrer"),
@@ -41,9 +41,9 @@ _HEADERS: Final = [
 
 
 class Page:
-    """An ASGI application behind the edge, which says in the scope who asks, but for the login.
+    """An ASGI application behind the edge, which puts the caller into the scope, except for the login.
 
-    The page's files are read once: a service that is upgraded while it runs goes on with its own.
+    The page's files are read once: a running service that is upgraded keeps its own.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Page:
 
 
 async def _log_in(scope: Scope, receive: Receive) -> str:
-    """A new cookie's value, for a name and a password; the login from before ends."""
+    """A new cookie's value, for a name and a password; ends the previous login."""
     call: Call = scope[KEY]
     if not is_own(scope):
         raise ProblemError("invalid_request", "only the page of this service itself may log in here")
@@ -86,7 +86,7 @@ async def _log_in(scope: Scope, receive: Receive) -> str:
 
 
 async def _log_out(scope: Scope, receive: Receive) -> str:
-    """No cookie; its login has ended."""
+    """End the login; returns no cookie."""
     head = Head(scope["headers"])
     head.check_type((JSON_TYPE, FORM_TYPE))
     await _body(scope, receive, head, scope[KEY].gateway)
@@ -103,13 +103,13 @@ async def _body(scope: Scope, receive: Receive, head: Head, gateway: Gateway) ->
 
 
 def _session(scope: Scope) -> bytes:
-    """Who is logged in, null for nobody: what the page asks first, where a 401 would be an error in its console."""
+    """The user who is logged in, or null. The page asks this first, where a 401 would be an error in its console."""
     known = _known(scope)
     return json.dumps({"user": None if known is None else known.grant.user}).encode()
 
 
 def _known(scope: Scope) -> Call | None:
-    """As :func:`_logged_in`; None if nobody is."""
+    """Result of :func:`_logged_in`; None if nobody is logged in."""
     try:
         return _logged_in(scope)
     except ProblemError as problem:
@@ -119,7 +119,7 @@ def _known(scope: Scope) -> Call | None:
 
 
 def _logged_in(scope: Scope) -> Call:
-    """The call with what its cookie allows; raises as ``Tokens.web`` does."""
+    """The call with its cookie's permissions; raises like ``Tokens.web``."""
     call: Call = scope[KEY]
     cookie = cookie_of(scope)
     if cookie is None:

@@ -1,1 +1,1 @@
-"""One module a revision: ``v0001``, ``v0002``, ..."""
+"""One module per revision: ``v0001``, ``v0002``, ..."""

@@ -1,4 +1,4 @@
-"""The first schema. Never changed: what follows is in modules of its own."""
+"""The first schema. Never changed; later changes have their own modules."""
 
 import datetime as dt
 
