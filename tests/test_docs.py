@@ -217,6 +217,27 @@ def test_tests_that_a_page_names_are_there() -> None:
     assert missing == []
 
 
+def test_files_that_are_named_are_there() -> None:
+    """In what contributors read: a path is from the root, or from the folder that the text speaks of."""
+    paths = [*package_files(), *(path for room in ("docs", "tests") for path in (ROOT / room).rglob("*.py"))]
+    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in paths]
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+    texts += [text for page, text in PAGES.items() if page.startswith("decisions/")]
+    named = set(re.findall(r"`([\w/]+/\w+\.py)`", "".join(texts))) - {"models/name.py", "tests/models/test_name.py"}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
+def test_architecture_and_decisions_are_short() -> None:
+    decisions = {page: text for page, text in PAGES.items() if re.fullmatch(r"decisions/\d{4}-[\w-]+\.md", page)}
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split()) <= 1_500
+    assert len(decisions) <= 25
+    for page, text in decisions.items():
+        assert len(text.split()) <= 300, page
+        assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequence"], page
+        assert f"({page.partition('/')[2]})" in PAGES["decisions/index.md"], page
+
+
 def test_the_citation_is_of_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == axonrl.__version__
@@ -249,7 +270,7 @@ def test_the_classes_of_tensorforce_are_listed() -> None:
 
 def test_every_page_has_a_place_in_the_navigation() -> None:
     config = (DOCS / "zensical.toml").read_text(encoding="utf-8")
-    named = re.findall(r'= "([\w/]+\.md)"', config)
+    named = re.findall(r'= "([\w/-]+\.md)"', config)
     assert sorted(named) == sorted({*PAGES, *(page for page in build.FROM_ROOT.values() if page.endswith(".md"))})
 
 

@@ -3,6 +3,7 @@
 import ast
 import configparser
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,6 +149,15 @@ def test_imports_point_one_way() -> None:
         if name != "__init__.py":  # the root exports lazily: see the next test
             found += violations(path.read_text(encoding="utf-8"), name)
     assert found == []
+
+
+def test_the_table_of_rooms_is_that_of_the_rules() -> None:
+    text, above = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), set[str]()
+    for room, cell in re.findall(r"^\| `(\w+)/` \|.*\| ([^|]+) \|$", text, re.MULTILINE):
+        named = set(re.findall(r"`(\w+)`", cell))
+        assert (named | above if cell.startswith("all above") else named) == ROOMS[room], room
+        above.add(room)
+    assert above == {*ROOMS}
 
 
 def test_the_client_of_a_service_imports_only_itself() -> None:
