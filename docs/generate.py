@@ -159,6 +159,13 @@ def commands() -> str:
     return "\n\n".join(_command(name, parser) for name, parser in parsers.items())
 
 
+def ops() -> str:
+    """The ops that LiteRT runs, by type."""
+    from ..runtimes.litert.op_allowlist import as_markdown
+
+    return as_markdown()
+
+
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
     given = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
     required = [action for action in given if not action.option_strings]
@@ -175,7 +182,7 @@ _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
         *(arguments, commands, events, example, http, kinds, names),
-        *(parameters, session),
+        *(ops, parameters, session),
         *(rlgraph, serving, tensorforce),
     )
 }

@@ -97,9 +97,9 @@ def _converted(
         if len(parts) == 1:
             return {}, {parts[0]: Reason(error.code, str(error))}
         for part in parts:
-            alone, reasons = _converted(program, train, [part], cache)
-            contents.update(alone)
-            failed.update(reasons)
+            converted, refused = _converted(program, train, [part], cache)
+            contents.update(converted)
+            failed.update(refused)
     return contents, failed
 
 

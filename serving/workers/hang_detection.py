@@ -23,8 +23,9 @@ logger = logging.getLogger("axonrl.serving")
 async def watched(child: Child, seconds: float) -> int:
     """Wait until a child has ended, and kill it if it hangs.
 
-    It hangs if it has unanswered requests and sent nothing during :data:`CHECKS` checks in a row. Checks are counted
-    instead of reading a clock: while the gateway itself is stopped, or the machine asleep, none happen.
+    It hangs if it has unanswered requests and sent nothing during :data:`CHECKS` checks in a row. The pool's own poll of
+    counters is such a request, so an idle worker is watched, too. Checks are counted instead of reading a clock: while
+    the gateway itself is stopped, or the machine asleep, none happen.
 
     Args:
         child: a worker.
@@ -44,7 +45,7 @@ async def watched(child: Child, seconds: float) -> int:
         most = CHECKS if heard else max(CHECKS, START_SECONDS / interval)
         if silent > most and child.process is not None:
             logger.error(
-                "%s hangs (process %d): nothing came of it for %g seconds, and %d requests wait: it is killed",
+                "%s hangs (process %d): nothing came from it for %g seconds, and it owes %d answers: it is killed",
                 child.name, child.process.pid, silent * interval, child.owes, extra={"worker": child.number},
             )  # fmt: skip
             child.process.kill()

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,6 @@ import tensorflow as tf
 from axonrl.runtimes.litert import op_allowlist
 from axonrl.runtimes.litert.op_allowlist import LISTED, STRUCTURE
 from axonrl.tests.runtimes.sweep import Swept, rows, sweep
-
-DOCS = Path(__file__).parents[2] / "docs" / "executors.md"
-
 
 NAMES = list(rows())
 
@@ -35,11 +31,6 @@ def test_the_list_is_what_the_sweep_has_proven() -> None:
         for op, kind in {pair for result in swept(part).values() for pair in result.ops if pair[0] not in STRUCTURE}:
             proven.setdefault(op, set()).add(kind)
     assert {op: sorted(types) for op, types in LISTED.items()} == {op: sorted(types) for op, types in proven.items()}
-
-
-def test_the_docs_show_the_list() -> None:
-    print(op_allowlist.as_markdown())
-    assert op_allowlist.as_markdown() in DOCS.read_text(encoding="utf-8")
 
 
 def unproven(function: Callable[..., Any], *dtypes: tf.DType) -> str | None:
