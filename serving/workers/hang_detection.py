@@ -23,9 +23,9 @@ logger = logging.getLogger("axonrl.serving")
 async def watched(child: Child, seconds: float) -> int:
     """Wait until a child has ended, and kill it if it hangs.
 
-    It hangs if it has unanswered requests and sent nothing during :data:`CHECKS` checks in a row. The pool's own poll of
-    counters is such a request, so an idle worker is watched, too. Checks are counted instead of reading a clock: while
-    the gateway itself is stopped, or the machine asleep, none happen.
+    It hangs if it has unanswered requests and sent nothing during :data:`CHECKS` checks in a row. The pool's own poll
+    of counters is such a request, so an idle worker is watched, too. Checks are counted instead of reading a clock:
+    while the gateway itself is stopped, or the machine asleep, none happen.
 
     Args:
         child: a worker.
