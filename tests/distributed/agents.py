@@ -13,7 +13,7 @@ from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.models import dqn, impala
 
 SHARED: dict[str, Any] = {"actors": 2, "envs_per_actor": 2, "unroll": 10, "actor_cpus": 0.5, "shard_cpus": 0.5}
-QUICK: dict[str, Any] = {**SHARED, "restart_delay_s": 0.05, "stall_timeout_s": 60}
+QUICK: dict[str, Any] = {**SHARED, "restart_delay_s": 0.05, "stall_timeout_s": 300, "unroll_timeout_s": 240}
 SMALL: dict[str, Any] = {"hidden": (4,), "optimizer": "sgd"}
 CONFIG = RunConfig(seed=1, progress=False)
 

@@ -304,7 +304,7 @@ def test_a_killed_actor_is_replaced(
                 os.kill(pid, how)
         return len(new) == 2 + number
 
-    agent, settings = rollouts(tmp_path), Cluster(**QUICK, unroll_timeout_s=60 if how == signal.SIGKILL else 3)
+    agent, settings = rollouts(tmp_path), Cluster(**QUICK | {"unroll_timeout_s": 240 if how == signal.SIGKILL else 3})
     agent.train(factory("reporting"), cluster=settings, hooks=Once(lambda: None, replaced), max_timesteps=10**7)
     counts = seen[0].counts
     assert counts["restarts"] == number
@@ -358,8 +358,7 @@ def test_nobody_waits_for_a_slow_actor(cluster: Path, seen: list[Any], tmp_path:
     for name in ("slow", "fast"):
         (cluster / name).unlink(missing_ok=True)
     agent = replay(tmp_path)
-    patient = Cluster(**QUICK | {"unroll_timeout_s": 240})
-    agent.train(factory("slow"), 200, 8, cluster=patient, max_timesteps=4000)
+    agent.train(factory("slow"), 200, 8, cluster=Cluster(**QUICK), max_timesteps=4000)
     slow, fast = sorted(actor.answered for actor in seen[0].actors)
     assert slow + fast == seen[0].counts["accepted"] == 200
     assert slow <= 100 <= fast

@@ -17,7 +17,7 @@ from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.run_dir.checkpoints import CheckpointStore
 
 
-def wait(condition: Callable[[], object], seconds: float = 120) -> None:
+def wait(condition: Callable[[], object], seconds: float = 240) -> None:
     """Wait until something is true, and fail if it takes too long."""
     deadline = time.monotonic() + seconds
     while not condition():

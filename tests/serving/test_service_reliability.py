@@ -231,7 +231,7 @@ def test_a_disk_that_is_full(built: Built, programs: Path, tmp_path: Path) -> No
             assert service.ready() == 503
             (disk / "filling").unlink()
             assert step_status(service, 100) == (200, "")
-            assert service.ready() == 200
+            wait(lambda: service.ready() == 200)
             service.kill()
             service.start()
             assert timesteps(agent) == len(kept) + 2
