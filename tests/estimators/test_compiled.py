@@ -443,7 +443,7 @@ def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[s
         memory = ReplayMemory(500, 8) if memory is None else memory
         return Agent(None, memory, tmp_path / "run", _config(5, **config), params, compiled=compiled["dqn"])
 
-    with pytest.raises(ValueError, match=r"whose 'action' is int32\[8\], and .* give int32\[16\]"):
+    with pytest.raises(ValueError, match=r"whose 'action' is int32\[8\], but .* give int32\[16\]"):
         given(ReplayMemory(500, 16)).train("CartPole-v1", 40, max_timesteps=50)
     with pytest.raises(ValueError, match=r"whose 'weight' is missing, and .* give float32\[8\]"):
         given(ReplayMemory(500, 8, sampler=Prioritized())).train("CartPole-v1", 40, max_timesteps=50)

@@ -438,9 +438,9 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
     [
         (
             lambda d: d["observation"]["arrays"][""].update(shape=[3]),
-            r"program takes float32\[-1, 2\], where .*\[-1, 3\]",
+            r"program takes float32\[-1, 2\], but .*\[-1, 3\]",
         ),
-        (lambda d: d["predictions"].update(q={"shape": [], "dtype": "float32"}), "has 1 outputs, where .* are 2"),
+        (lambda d: d["predictions"].update(q={"shape": [], "dtype": "float32"}), "has 1 outputs, but .* has 2"),
         (lambda d: d["weights"]["arrays"]["0000.bias"].update(dtype="int32"), "keeps float32"),
         (lambda d: d["exploration"].update(level=2), r"policy\.json: exploration .* epsilon must stay in 0 .. 1"),
         (

@@ -25,7 +25,7 @@ def test_differences_name_numbers_first_and_a_few() -> None:
     then = digests({"rate": np.array(0.5, np.float32), **{f"k{i}": np.zeros(2) for i in range(4)}})
     now = digests({"rate": np.array(0.25, np.float32), **{f"k{i}": np.ones(2) for i in range(4)}, "new": np.array(1.0)})
     assert differences(then, then) is None
-    assert differences(then, now) == "rate, 0.5 then and 0.25 now; k0; k1; and 2 more"
+    assert differences(then, now) == "rate, 0.5 before and 0.25 now; k0; k1; and 2 more"
 
 
 def test_a_learning_rate_edited_under_a_run_is_said_and_the_run_s_stays(
@@ -49,6 +49,6 @@ def test_a_learning_rate_edited_under_a_run_is_said_and_the_run_s_stays(
     learner = learn(0.001)
     edited, message = sorted(caplog.messages, key=lambda message: "learning_rate" in message)
     assert edited == "this run will not resume exactly: the code of its model_fn was edited"
-    assert "learning_rate, 0.01 then and 0.001 now. The run continues with those of its checkpoint" in message
+    assert "learning_rate, 0.01 before and 0.001 now. The run continues with those of its checkpoint" in message
     (rate,) = (value for name, value in learner._trainer.state().stepper.weights().items() if "learning_rate" in name)
     assert rate == np.float32(0.01)

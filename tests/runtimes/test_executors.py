@@ -151,7 +151,7 @@ GIVEN: dict[str, Any] = {"0.kernel": np.zeros((4, 8), np.float32), "1.count": np
     ("weights", "message"),
     [
         ({**GIVEN, "9.other": 0}, "not the weights of it: unknown ['9.other'], missing []; expected 0.kernel, 1.count"),
-        ({"1.count": GIVEN["1.count"]}, "unknown [], missing ['0.kernel']; it has"),
+        ({"1.count": GIVEN["1.count"]}, "unknown [], missing ['0.kernel']; expected 0.kernel, 1.count"),
         ({**GIVEN, "0.kernel": np.zeros((8, 4), np.float32)}, "of it must be float32(4, 8), got float32(8, 4)"),
         ({**GIVEN, "1.count": np.zeros((), np.int32)}, "1.count of it must be int64(), got int32()"),
     ],

@@ -503,7 +503,7 @@ def test_an_exported_policy_acts_as_the_agent(tmp_path: Path, in_tensorflow: Any
     policy = Policy.load(folder)
     assert policy.act(states).tolist() == wanted.tolist()
     assert [policy.act(one) for one in states[:5]] == wanted[:5].tolist()
-    assert "something else" in str(refused(agent.export_graph, tmp_path))
+    assert "something other than an export" in str(refused(agent.export_graph, tmp_path))
     with in_tensorflow():
         remembers = make_dqn(preprocessing_spec=["sequence", {"type": "reshape", "flatten": True}])
     assert "sequence" in str(refused(remembers.export_graph, tmp_path / "other"))
