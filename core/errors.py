@@ -125,7 +125,8 @@ class Frame(NamedTuple):
     def is_users(self) -> bool:
         """Whether it belongs neither to axonrl, nor to Python, nor to an installed package, nor to generated code."""
         is_library = self.file.startswith((_ROOT, _PYTHON)) or _INSTALLED.search(self.file) is not None
-        return not (is_library or self.file.startswith("<") or _GENERATED in self.file)
+        is_compiled = self.file.endswith((".pyx", ".pxd", ".pxi"))  # Cython's: relative to where it was built
+        return not (is_library or is_compiled or self.file.startswith("<") or _GENERATED in self.file)
 
 
 def place_in(frames: Iterable[Frame]) -> str | None:

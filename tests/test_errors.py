@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from axonrl.core.errors import ArgumentError, ClusterError, message_of, place_of
 from axonrl.distributed import roles
@@ -73,6 +74,7 @@ def test_the_place_is_the_innermost_frame_of_a_users_code(
 def test_there_is_no_place_in_what_is_not_a_users() -> None:
     assert place_of(raised(ArgumentError, open_environment, 3)) is None
     assert place_of(ValueError("never raised")) is None
+    assert place_of(raised(yaml.YAMLError, yaml.load, "a:\n\tb: 1", yaml.CSafeLoader)) is None  # compiled by Cython
 
 
 def test_an_error_in_a_paragraph() -> None:
