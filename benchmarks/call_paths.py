@@ -39,7 +39,7 @@ def called(frame, event, _):
 threading.setprofile(called)
 sys.setprofile(called)
 """
-"""What every process of a service runs first: it writes down the files of calls while the flag is set."""
+"""Program that each process of a service runs first: writes down the files of calls while the flag is set."""
 
 
 def is_ours(file: str) -> bool:
@@ -102,8 +102,10 @@ def timestep() -> list[str]:
 
 def key() -> list[str]:
     """Where the number of ``train.max_timesteps`` goes."""
-    from .. import models  # TensorFlow's import takes minutes where each call is looked at
+    from ..core import registry
     from ..experiments.commands.cli import main
+
+    registry.find("model_fn", "dqn")  # TensorFlow's import takes minutes where each call is looked at
 
     text = f"""\
 environment: {{id: CartPole-v1}}
@@ -117,7 +119,6 @@ hooks: [{{kind: stop_at_timestep, timestep: 5}}]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "path.yml")
             file.write_text(text)
-            assert models.dqn
             begin()
             try:
                 main(["run", str(file), "--model-dir", str(Path(folder, "run"))])
@@ -128,7 +129,7 @@ hooks: [{{kind: stop_at_timestep, timestep: 5}}]
 
 
 def request() -> list[str]:
-    """What a step of a hosted agent calls, in all processes of the service."""
+    """The files that a step of a hosted agent passes, in all processes of the service."""
     from .service import processes
 
     with tempfile.TemporaryDirectory() as place:

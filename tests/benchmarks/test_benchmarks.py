@@ -22,6 +22,9 @@ server, ray = pytest.mark.server, pytest.mark.ray
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
+        ("call_paths key", "\n  experiments/config/files.py\n"),
+        ("call_paths timestep", "\n  policies/behaviour.py\n"),
+        pytest.param("call_paths request", "\n  serving/gateway/fast_path.py\n", marks=server),
         ("compiled --quick", "| case | compile | each further seed | first update |"),
         ("masks --quick", "| without | inf |"),
         ("memory --quick", "checkpoint of 10,000"),
