@@ -12,9 +12,11 @@ import dataclasses
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+from .tables import markdown
 
 DOCS: Final = Path(__file__).resolve().parent
 _PART: Final = re.compile(
@@ -43,7 +45,7 @@ def arguments(name: str) -> str:
         if (meaning := meanings.get(written, "tests.")).endswith("tests."):
             continue  # only tests give it
         rows.append((f"`{written}`", "" if stars else _default(parameter), meaning))
-    return _table(("argument", "default", "meaning"), rows)
+    return markdown(("argument", "default", "meaning"), rows)
 
 
 def fields(name: str) -> str:
@@ -65,7 +67,7 @@ def events() -> str:
         facts = method.__annotations__["facts"]
         handed = f"`{facts}`: {fields(f'axonrl.hooks.events.{facts}')}"
         rows.append((f"`{event}`", _line(method), handed))
-    return _table(("event", "when", "facts"), rows)
+    return markdown(("event", "when", "facts"), rows)
 
 
 def session() -> str:
@@ -79,7 +81,7 @@ def session() -> str:
         elif inspect.isfunction(member) and not name.startswith("_"):
             _, *taken = inspect.signature(member).parameters
             rows.append((f"`{name}({', '.join(taken)})`", _line(member)))
-    return _table(("name", "what it is"), rows)
+    return markdown(("name", "what it is"), rows)
 
 
 def names(kind: str) -> str:
@@ -91,7 +93,7 @@ def names(kind: str) -> str:
         (f"`{name}`", _plain(text).partition("\n")[0])
         for name, text in found.items()
     ]
-    return _table(("name", "what it is"), rows)
+    return markdown(("name", "what it is"), rows)
 
 
 def kinds() -> str:
@@ -107,7 +109,7 @@ def kinds() -> str:
                 _line(cls),
             )
         )
-    return _table(("kind", "fields", "value"), rows)
+    return markdown(("kind", "fields", "value"), rows)
 
 
 def parameters(algorithm: str) -> str:
@@ -121,21 +123,21 @@ def tensorforce(table: str, *given: str) -> str:
     """A table of what Tensorforce's interface takes."""
     from .tensorforce_tables import TABLES
 
-    return _table(*TABLES[table](*given))
+    return markdown(*TABLES[table](*given))
 
 
 def rlgraph(table: str, *given: str) -> str:
     """A table of what RLgraph's interface takes."""
     from .rlgraph_tables import TABLES
 
-    return _table(*TABLES[table](*given))
+    return markdown(*TABLES[table](*given))
 
 
 def serving(table: str) -> str:
     """A table of agents over HTTP."""
     from .serving_tables import TABLES
 
-    return _table(*TABLES[table]())
+    return markdown(*TABLES[table]())
 
 
 def http(part: str) -> str:
@@ -175,7 +177,7 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
         (f"`{_written(action)}`", _help(action)) for action in required + options
     ]
     head = f"## axonrl {name}\n\n{parser.description}\n\n```text\n{usage}\n```\n\n"
-    return head + _table(("argument", "meaning"), rows)
+    return head + markdown(("argument", "meaning"), rows)
 
 
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
@@ -228,13 +230,6 @@ def _written(action: argparse.Action) -> str:
 
 def _help(action: argparse.Action) -> str:
     return (action.help or "").replace("|", "\\|").replace("<", "&lt;")
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = list(head)
-    return "\n".join(
-        f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)
-    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from ..serving.gateway import reference
 from ..serving.gateway.app import typed
 from ..serving.gateway.reference import Part
 from ..serving.gateway.settings import Limits
+from .tables import markdown
 
 
 def overview() -> str:
@@ -48,10 +49,7 @@ def _sections(parts: Iterable[Part]) -> str:
 
 
 def _table(part: Part) -> str:
-    if not part.rows:
-        return ""
-    rows = [part.rows[0], ("---",) * len(part.rows[0]), *part.rows[1:]]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown(part.rows[0], part.rows[1:]) if part.rows else ""
 
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = types.MappingProxyType(

@@ -16,21 +16,29 @@ Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 """The head and the rows."""
 
 
+def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table as Markdown."""
+    head = list(head)
+    return "\n".join(
+        f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)
+    )
+
+
 def code(name: object) -> str:
     """As code."""
     return f"`{name}`"
 
 
-def named(room: SpecTable, name: str) -> str:
-    """An entry of a room under all of its names."""
-    aliases = [alias for alias, of in room.aliases.items() if of == name]
+def named(table: SpecTable, name: str) -> str:
+    """An entry of a table under all of its names."""
+    aliases = [alias for alias, of in table.aliases.items() if of == name]
     return ", ".join(map(code, (name, *aliases)))
 
 
-def refused(room: SpecTable) -> Iterator[tuple[str, str]]:
+def refused(table: SpecTable) -> Iterator[tuple[str, str]]:
     """Names that are refused; those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
-    for name, instead in room.refused.items():
+    for name, instead in table.refused.items():
         by_reason.setdefault(instead, []).append(code(name))
     for instead, names in by_reason.items():
         yield ", ".join(names), f"not supported: {instead}"

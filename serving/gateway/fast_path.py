@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from ..accounts import Grant
+from ..workers.pool import WorkerResponse
 from .gateway import API, Gateway
 from .http_messages import Head, parameters
-from .ports import Answer
 from .problems import invalid, of_failure
 from .routes import ROUTES, Body, Route
 
@@ -55,7 +55,7 @@ _QUERY: Final = ("noise",)
 
 async def done(
     gateway: Gateway, scope: Scope, receive: Receive, head: Head, grant: Grant, name: str, do: str
-) -> Answer:
+) -> WorkerResponse:
     """Make an agent act or step.
 
     Args:

@@ -22,10 +22,11 @@ from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..hosting.requests import most_values
 from ..logs import LOGGER
+from ..workers.pool import WorkerResponse
 from .bodies import FEW, Bodies
 from .http_messages import Head, Network, address_of
 from .limits import Buckets, PerMinute, beyond
-from .ports import Answer, Catalogue, Pool
+from .ports import Catalogue, Pool
 from .problems import ProblemError, being_created, not_found, of_failure
 from .prometheus import Gauges, Meters
 from .settings import Settings
@@ -201,7 +202,7 @@ class Gateway:
         """Forget an agent's name."""
         self.known = {key: one for key, one in self.known.items() if one.id != agent}
 
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         """Send a request to an agent's worker.
 
         Raises:
@@ -212,7 +213,7 @@ class Gateway:
             raise of_failure(answer.status, answer.body, answer.retry_after)
         return answer
 
-    async def ask_once(self, row: Agent, do: str, body: bytes = b"", **head: Any) -> Answer:
+    async def ask_once(self, row: Agent, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         """:meth:`ask`, and unload an inactive agent afterwards, so that it takes no memory."""
         try:
             return await self.ask(row.id, do, body, **head)
@@ -314,7 +315,7 @@ class Gateway:
         await self.threads.call(self.rows.note, seen)
 
 
-def info_of(answer: Answer) -> dict[str, Any]:
+def info_of(answer: WorkerResponse) -> dict[str, Any]:
     """Parsed answer of ``info``."""
     found: dict[str, Any] = json.loads(answer.body)
     return found

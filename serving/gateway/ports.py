@@ -5,31 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-
-class Answer(Protocol):
-    """A worker's answer."""
-
-    @property
-    def status(self) -> int:
-        """An HTTP status."""
-
-    @property
-    def body(self) -> bytes:
-        """JSON, or the bytes of a state."""
-
-    @property
-    def replayed(self) -> bool:
-        """Whether the request was done before, and this is its first answer."""
-
-    @property
-    def retry_after(self) -> int | None:
-        """Seconds after which to repeat the request."""
+from ..workers.pool import WorkerResponse
 
 
 class Pool(Protocol):
     """The workers."""
 
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> Answer:
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         """Send a request to an agent's worker; never raises for a worker's failure."""
 
 

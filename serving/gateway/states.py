@@ -10,11 +10,11 @@ from fastapi import APIRouter, Response
 
 from ..accounts.audit import OK
 from ..accounts.tables import Agent
+from ..workers.pool import WorkerResponse
 from .agents import note_info, whole
 from .calls import Call, Called
 from .gateway import API, info_of
 from .models import Snapshot, Uploaded
-from .ports import Answer
 from .problems import ProblemError
 
 SAFETENSORS = "application/octet-stream"
@@ -72,7 +72,7 @@ async def _uploaded(call: Call, name: str, form: str) -> None:
     await note_info(gateway, row, info_of(answer))
 
 
-async def _downloaded(call: Call, name: str, form: str) -> Answer:
+async def _downloaded(call: Call, name: str, form: str) -> WorkerResponse:
     gateway, row = call.gateway, await whole(call, name)
     await _charge(call, row, "state.read")
     head: dict[str, Any] = {"obs_size": True} if "obs_size" in row.config else {}  # the client's name for it
