@@ -48,7 +48,10 @@ class AcceptedSteps:
         self._pending: collections.deque[_Piece] = collections.deque()
         self._rows: collections.deque[dict[str, Any]] = collections.deque()
         self._steps_pending = 0
+        self._durations: collections.deque[float] = collections.deque(maxlen=3)
         self._seconds_of_update = 0.0
+        """The shortest of the last three, so that an interruption counts for nothing; 0 until there are two: the first
+        one prepares the executor, too."""
 
     # -- applying, a piece at a time ----------------------------------------------------------------------------------
 
@@ -70,7 +73,7 @@ class AcceptedSteps:
 
     @property
     def next_is_long(self) -> bool:
-        """Whether the next piece is an update that takes over a millisecond, or the first one, of unknown duration."""
+        """Whether the next piece is an update that takes over a millisecond, or of unknown duration: one of the first two."""
         return self.stepper.pending_updates > 0 and not 0.0 < self._seconds_of_update <= _LONG
 
     def work(self) -> None:
@@ -129,8 +132,9 @@ class AcceptedSteps:
         if not math.isfinite(facts.loss):
             self.failure = f"the loss of update {step + 1} is {facts.loss}"
         self.facts = facts
-        took = time.perf_counter() - began
-        self._seconds_of_update += 0.1 * (took - self._seconds_of_update) if self._seconds_of_update else took
+        self._durations.append(time.perf_counter() - began)
+        if len(self._durations) > 1:
+            self._seconds_of_update = min(self._durations)
 
     def _take(self, name: str, step: Mapping[str, Any] | None, now: float) -> None:
         """Take a step or the end of an episode; everything before is applied, which computations here depend on."""

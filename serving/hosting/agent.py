@@ -28,6 +28,8 @@ from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
 """Seconds of pending updates above which steps are refused until some are done."""
+_WAITING_SECONDS_OWED: Final = 1.0
+"""Seconds of pending updates above which the next step waits: a client that steps in a loop gets the agent's pace."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,6 +248,11 @@ class HostedAgent(DurableAgent):
         super().work()
         if self.failure is not None:  # then it has the weights of the newest checkpoint
             self._actor_step = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the next step waits until updates are done. A relaxed agent's does not: acts are queued behind it."""
+        return not self.relaxed and _WAITING_SECONDS_OWED < self._learning.seconds_owed() <= _MOST_SECONDS_OWED
 
     @property
     def relaxed(self) -> bool:

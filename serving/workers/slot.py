@@ -45,9 +45,11 @@ class Slot:
 
     @property
     def may_answer(self) -> bool:
-        """Whether its next request may be answered, considering an update or a sync in another thread."""
+        """Whether its next request may be answered, considering updates, and a sync in another thread."""
         if self.next not in (ACT, *KEEPS_ORDER):
             return bool(self.queue) and self.update is None and self.sync is None and not self.waiting
+        if self.agent is not None and self.next != ACT and self.agent.is_behind:
+            return False
         return self.update is None or (self.agent is not None and self.agent.relaxed)
 
     @property

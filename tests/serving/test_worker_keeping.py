@@ -236,9 +236,14 @@ def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
     assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 5
 
 
-def test_with_more_than_two_seconds_of_updates_owed_steps_are_refused(
-    started: Started, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("freshness", "accepted"),
+    [("strict", 7), ("relaxed", 5)],  # relaxed: the fifth comes when exactly 2 seconds are owed
+)
+def test_with_seconds_of_updates_owed_steps_wait_or_are_refused(
+    started: Started, built: Built, freshness: str, accepted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Above one second they wait, except a relaxed agent's, as acts queue behind them; above two they are refused."""
     clock = Clock()
     monkeypatch.setattr(accepted_steps, "time", clock)
     learn = Stepper.learn
@@ -249,12 +254,17 @@ def test_with_more_than_two_seconds_of_updates_owed_steps_are_refused(
 
     monkeypatch.setattr(Stepper, "learn", slow)
     asked = started()
-    asked.ask("a", "open", recipe)
-    asked.ask("a", "steps", steps(0, 8))
-    assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 1  # it took half a second
+    asked.ask("a", "open", json.dumps(built("dqn", {**DQN, "freshness": freshness}).to_json()).encode())
+    asked.ask("a", "steps", steps(0, 9))
+    assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 2  # each took half a second
     asked.send(*[("a", "step", STEP)] * 7)  # at once: none is applied between
     answers = [asked.answer() for _ in range(7)]
-    assert statuses(answers) == [200] * 5 + [503] * 2  # the fifth comes when exactly 2 seconds are owed
-    assert {(json.loads(one.body)["code"], one.head["retry_after"]) for one in answers[5:]} == {("agent_busy", 1)}
+    assert statuses(answers) == [200] * accepted + [503] * (7 - accepted)
+    assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 2 + accepted
+    asked.send(("a", "steps", steps(0, 8)), ("a", "step", STEP))
+    taken, refused = asked.answer(), asked.answer()
+    assert (taken.head["status"], refused.head["status"]) == (200, 503)
+    assert (json.loads(refused.body)["code"], refused.head["retry_after"]) == ("agent_busy", 1)
     assert asked.ask("a", "act", ACT).head["status"] == 200
-    assert json.loads(asked.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 14}
+    assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 10 + accepted
+    assert json.loads(asked.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 18 + accepted}
