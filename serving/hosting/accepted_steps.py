@@ -73,7 +73,7 @@ class AcceptedSteps:
 
     @property
     def next_is_long(self) -> bool:
-        """Whether the next piece is an update that takes over a millisecond, or of unknown duration: one of the first two."""
+        """Whether the next piece is an update of over a millisecond, or one of the first two, of unknown duration."""
         return self.stepper.pending_updates > 0 and not 0.0 < self._seconds_of_update <= _LONG
 
     def work(self) -> None:

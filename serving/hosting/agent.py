@@ -28,7 +28,7 @@ from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
 """Seconds of pending updates above which steps are refused until some are done."""
-_WAITING_SECONDS_OWED: Final = 1.0
+_WAITING_SECONDS_OWED: Final = 0.1
 """Seconds of pending updates above which the next step waits: a client that steps in a loop gets the agent's pace."""
 
 

@@ -243,7 +243,7 @@ def test_an_act_waits_for_what_was_accepted_unless_the_agent_is_relaxed(
 def test_with_seconds_of_updates_owed_steps_wait_or_are_refused(
     started: Started, built: Built, freshness: str, accepted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Above one second they wait, except a relaxed agent's, as acts queue behind them; above two they are refused."""
+    """Above 0.1 s they wait, except a relaxed agent's, as acts queue behind them; above 2 s they are refused."""
     clock = Clock()
     monkeypatch.setattr(accepted_steps, "time", clock)
     learn = Stepper.learn
