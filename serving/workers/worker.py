@@ -38,6 +38,8 @@ from .spin_wait import LOOK_SECONDS, look
 
 _TURN_SECONDS: Final = 0.002
 """Seconds that an agent may apply records before the next agent's turn; an update is never interrupted."""
+_ACT_SECONDS: Final = 0.0002
+"""Seconds of such a turn between looks at new acts: a look costs as much as storing a transition."""
 _STEPS_AT_ONCE: Final = 64
 """Number of step requests per turn: they are forced to the disk together."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
@@ -229,8 +231,9 @@ class Worker:
         self._serve(slot)
         agent = slot.agent
         if agent is not None and slot.update is None:
-            end = time.monotonic() + _TURN_SECONDS
-            while agent.has_work and slot.agent is agent and time.monotonic() < end:
+            now = looked = time.monotonic()
+            end = now + _TURN_SECONDS
+            while agent.has_work and slot.agent is agent and now < end:
                 self._tally.updates_total += agent.next_is_update
                 if agent.next_is_long:
                     agent.bring_up_to_date()
@@ -239,7 +242,10 @@ class Worker:
                     slot.update.add_done_callback(self._wake)
                     break
                 agent.work()
-                self._let_act()
+                now = time.monotonic()
+                if now - looked >= _ACT_SECONDS:
+                    self._let_act()
+                    looked = now = time.monotonic()
         self._make_ready(slot)
 
     def _wake(self, _: object) -> None:
