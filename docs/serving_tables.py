@@ -68,7 +68,7 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
         "internal": "a defect of ours: the log has it under `request_id`",
         "agent_busy": (
             "more than 1,000 requests wait, or more than 2 s of updates are "
-            "due; repeat later"
+            "due (above 0.1 s a step waits for them); repeat later"
         ),
         "unavailable": (
             "a worker is being started again, or took over 10 s, or too much "
