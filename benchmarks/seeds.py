@@ -25,8 +25,9 @@ from pathlib import Path
 
 from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.config.shipped import experiment_file
-from axonrl.experiments.seeds import group as groups
-from axonrl.experiments.seeds.process import Task
+from axonrl.experiments.searches import runs
+from axonrl.experiments.searches.seeds import Seeds, prepare
+from axonrl.experiments.searches.worker import Request, Task
 
 from .processes import AXONRL
 
@@ -44,20 +45,22 @@ def axonrl(place: Path, *arguments: str) -> None:
 def ready(compiled: Path, place: Path, experiment: ExperimentFile, seeds: list[int]) -> Path:
     """A folder in which nothing has begun, and all is compiled."""
     folder = place / "runs" / NAME
-    groups.prepare(folder, experiment.model_copy(update={"seeds": seeds}), resume=False)
-    shutil.copytree(compiled, folder / groups.COMPILED)
+    prepare(folder, experiment.model_copy(update={"seeds": seeds}), resume=False)
+    shutil.copytree(compiled, folder / runs.COMPILED)
     return folder
 
 
 def alone(group: Path) -> None:
     """One seed, in a process without anything around it."""
-    task = Task(str(group), 0, "0" * 32, True, str(group / groups.EXPERIMENT), ["axonrl"])
-    module = "axonrl.experiments.seeds.process"
+    file = str(group / Seeds.file)
+    task = Task(str(group), Seeds.file, Seeds.noun, NAME, "0" * 32, "return", [0], [file], ["axonrl"])
+    module = "axonrl.experiments.searches.worker"
     command = [sys.executable, "-m", module, json.dumps(dataclasses.asdict(task))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        last = child.stdout.read().splitlines()[-1]
-    if json.loads(last)["outcome"]["status"] != groups.FINISHED:
+    lines = [dataclasses.asdict(Request(0, {}, 0, [runs.COMPILED])), {"end": True}]
+    given = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    done = subprocess.run(command, input=given, capture_output=True, check=False)
+    last = done.stdout.splitlines()[-1]
+    if json.loads(last)["outcome"]["status"] != runs.FINISHED:
         raise RuntimeError(f"the seed alone: {last!r}")
 
 
@@ -99,8 +102,8 @@ def main() -> None:
     base = statistics.median(seconds for seconds, _ in found["one seed alone"])
     print(f"| {NAME}, {arguments.timesteps:,} timesteps | seconds | of processors | ratio |")
     print("|---|---|---|---|")
-    for name, runs in found.items():
-        seconds, used = (statistics.median(values) for values in zip(*runs, strict=True))
+    for name, times in found.items():
+        seconds, used = (statistics.median(values) for values in zip(*times, strict=True))
         print(f"| {name} | {seconds:.2f} | {used:.2f} | {seconds / base:.2f} |")
     print(f"| compiling, once | {compiling[0]:.2f} | {compiling[1]:.2f} | |")
     print(f"\nGoal: {GOAL}.")

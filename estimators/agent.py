@@ -191,9 +191,15 @@ class Agent(Estimator):
             NonFiniteError: a reward, an observation or a loss is NaN or infinite.
             CheckpointError: ``model_dir`` cannot be used.
         """
-        self._refuse_overridden()
         schedule = UpdateSchedule(first_update, update_frequency)
         goal = Goal(steps, episodes, timesteps, max_steps, max_episodes, max_timesteps)
+        return self.train_as(env, schedule, goal, hooks, cluster)
+
+    def train_as(
+        self, env: AnyEnv, schedule: UpdateSchedule, goal: Goal, hooks: Any = None, cluster: ClusterLike | None = None
+    ) -> Agent:
+        """Train as :meth:`train` does, with numbers that are checked already; for experiment files."""
+        self._refuse_overridden()
         if cluster is not None:
             cluster.train(self._trainer, self._model, env, as_hooks(hooks), schedule, goal)
             return self

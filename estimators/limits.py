@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Final, Protocol
 
 from ..core.checks import count
 
 KINDS: Final = ("steps", "episodes", "timesteps")
+SCHEDULE: Final = ("first_update", "update_frequency")
 
 
 class Default(int):
@@ -141,3 +143,42 @@ class UpdateSchedule:
         if timestep < self.first_update:
             return 0
         return 1 + (timestep - self.first_update) // self.update_frequency
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """When a run updates and the totals at which it ends, as an experiment file has them; None for a default.
+
+    Args:
+        first_update: the timestep of the first update; default: 35, or when the memory can fill a batch.
+        update_frequency: timesteps from one update to the next; default: 10.
+        max_steps: updates after which training ends.
+        max_episodes: episodes after which training ends.
+        max_timesteps: timesteps, counted over all copies of the environment, after which training ends.
+
+    Raises:
+        ArgumentError: a value is not an integer of at least 1.
+    """
+
+    first_update: int | None = None
+    update_frequency: int | None = None
+    max_steps: int | None = None
+    max_episodes: int | None = None
+    max_timesteps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in SCHEDULE:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, getattr(self.schedule, name))
+        for kind in KINDS:
+            object.__setattr__(self, f"max_{kind}", getattr(self.goal, f"max_{kind}"))
+
+    @functools.cached_property
+    def schedule(self) -> UpdateSchedule:
+        """When updates are due."""
+        return UpdateSchedule(**{name: value for name in SCHEDULE if (value := getattr(self, name)) is not None})
+
+    @functools.cached_property
+    def goal(self) -> Goal:
+        """When training ends."""
+        return Goal(max_steps=self.max_steps, max_episodes=self.max_episodes, max_timesteps=self.max_timesteps)

@@ -1,4 +1,4 @@
-"""What commands print, and the exit codes that they return."""
+"""Output of commands, and their exit codes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Table:
     columns: Sequence[Column]
     title: str = ""
     above: int = 0
-    """So many rows are above a line."""
+    """Rows above the line that divides the table."""
     across: bool = False
     """Rows, not columns, hold what is of one kind: see :func:`axonrl.core.text_columns.fitted`."""
 

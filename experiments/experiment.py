@@ -1,4 +1,4 @@
-"""Experiment: a training with its evaluations, as a program says it; an experiment file is data for the same."""
+"""Experiment: a training with its evaluations, in Python."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import csv
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..core.checks import count, number, shortened
+from ..core.checks import count, did_you_mean, number, shortened
 from ..core.errors import ArgumentError, CheckpointError
+from ..estimators.limits import Goal, UpdateSchedule
 from ..hooks.evaluation import EvaluationHook
 from ..hooks.events import EndFacts, Session
+from ..hooks.hook import Hooks
 from ..run_dir.checkpoints import CheckpointStore
-from .arguments import hooks_of, strategies_of, training_of
 from .exported_policies import ExportStrategy
 
 EVALUATED: Final = "continuous_eval.csv"
@@ -93,17 +94,17 @@ class Experiment:
         self._own_eval_env = eval_env
         self.eval_every = None if eval_every is None else count("eval_every", eval_every)
         self.eval_episodes = count("eval_episodes", eval_episodes)
-        self.export_strategies = strategies_of(export_strategies)
+        self.export_strategies = _strategies(export_strategies)
         self.training = training_of(training)
-        self._train_hooks, self._eval_hooks = hooks_of("train_hooks", train_hooks), hooks_of("eval_hooks", eval_hooks)
+        self._train_hooks, self._eval_hooks = _hooks("train_hooks", train_hooks), _hooks("eval_hooks", eval_hooks)
 
     def extend_train_hooks(self, hooks: Any) -> None:
         """Add hooks to those of training: one, or several."""
-        self._train_hooks += hooks_of("hooks", hooks)
+        self._train_hooks += _hooks("hooks", hooks)
 
     def extend_eval_hooks(self, hooks: Any) -> None:
         """Add hooks to those of evaluations: one, or several."""
-        self._eval_hooks += hooks_of("hooks", hooks)
+        self._eval_hooks += _hooks("hooks", hooks)
 
     def train(self, **limits: Any) -> Any:
         """Train.
@@ -139,7 +140,7 @@ class Experiment:
         timestep = self.agent.global_timestep if policy == "last" else None
         if isinstance(policy, int) and policy in CheckpointStore(self.agent.model_dir).kept():
             timestep = _counters(self.agent.model_dir, policy)["global_timestep"]
-        return dict(self._evaluate(policy, timestep)[0])  # which refuses a number that there is not
+        return dict(self._evaluate(policy, timestep)[0])  # it refuses unknown numbers
 
     def train_and_evaluate(self) -> dict[str, float]:
         """Train to the limits, then evaluate the last policy; its results."""
@@ -238,6 +239,49 @@ class Experiment:
         return results, tuple(path for path in exported if path is not None)
 
 
+def _strategies(given: Any) -> list[ExportStrategy]:
+    """One strategy, or several; ``ArgumentError`` for objects without ``export``."""
+    several = given if isinstance(given, Iterable) and not hasattr(given, "export") else [given]
+    found: list[ExportStrategy] = list(several)
+    for one in found:
+        if isinstance(one, type) or not callable(getattr(one, "export", None)):
+            message = (
+                "export_strategies must be objects with a method export(agent, policy, timestep, results), such as"
+                f" BestExport('exported/best'); got {shortened(one)}"
+            )
+            raise ArgumentError(message, "export_strategies", given)
+    return found
+
+
+def _hooks(argument: str, given: Any) -> list[Any]:
+    """One hook or function, or several, as ``Agent.train`` takes them; ``ArgumentError`` for what is none."""
+    from ..estimators.estimator import as_hooks
+
+    try:
+        found = [*as_hooks(given)]
+        Hooks(found)
+    except ValueError as error:
+        message = f"{argument} must be a hook, a function, or several of them; got {shortened(given)}: {error}"
+        raise ArgumentError(message, argument, given) from error
+    return found
+
+
+def training_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``Agent.train``; ``ArgumentError`` for an unknown name, or a number that it would refuse."""
+    schedule, goal = ([field.name for field in dataclasses.fields(kind)] for kind in (UpdateSchedule, Goal))
+    names = [*schedule, *goal, "cluster"]
+    for name in given:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            message = f"Agent.train has no argument {name!r}{hint}; an Experiment passes it {', '.join(names)}"
+            raise ArgumentError(message, name, given[name])
+    for name in schedule:
+        if name in given:
+            count(name, given[name])
+    Goal(**{name: given[name] for name in goal if name in given})
+    return dict(given)
+
+
 class _Ended:
     """Sees how a training ends."""
 
@@ -249,7 +293,7 @@ class _Ended:
 
 
 def _counters(folder: Path, checkpoint: int) -> Mapping[str, int]:
-    """Of a checkpoint; CheckpointError if it is not there."""
+    """The counters of a checkpoint; CheckpointError if it is missing."""
     found: Mapping[str, int] = CheckpointStore(folder).read(checkpoint)["counters"]
     return found
 

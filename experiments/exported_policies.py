@@ -1,4 +1,4 @@
-"""Which of the evaluated policies leave a run, as folders that act without TensorFlow: the latest ones, or the best."""
+"""Exports of evaluated policies: the latest ones, or the best."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from axonrl.core.errors import ArgumentError, ClusterError, message_of, place_of
 from axonrl.distributed import roles
 from axonrl.environments import open_environment
 from axonrl.experiments.commands import failures
-from axonrl.experiments.seeds import group, process
+from axonrl.experiments.searches import runs, worker
 from axonrl.experiments.tracking import follower
 from axonrl.tests.raising import raised, users_module
 
@@ -90,14 +90,14 @@ def by_the_command_line(fails: Callable[[], object], capsys: pytest.CaptureFixtu
     return capsys.readouterr().err
 
 
-def by_the_process_of_a_seed(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
+def by_the_worker_of_a_run(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
     signals: Any = None
 
-    def attempt() -> group.Outcome:
+    def attempt() -> runs.Outcome:
         fails()
-        return group.Outcome(group.FINISHED)
+        return runs.Outcome(runs.FINISHED)
 
-    return process.attempted(attempt, group.Outcome, signals).message
+    return worker.attempted(attempt, signals).message
 
 
 def by_an_actor(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
@@ -111,7 +111,7 @@ def by_the_follower_of_a_tracker(fails: Callable[[], object], capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    "say", [by_the_command_line, by_the_process_of_a_seed, by_an_actor, by_the_follower_of_a_tracker]
+    "say", [by_the_command_line, by_the_worker_of_a_run, by_an_actor, by_the_follower_of_a_tracker]
 )
 def test_the_place_is_told_and_travels(say: Callable[..., str], own: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "KeyError: 'q' (own.py:7, in raises)" in say(own.raises, capsys)

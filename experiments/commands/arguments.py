@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 RUNS: Final = Path("runs")
-"""Where run folders are created by default, in the current directory."""
+"""The default folder of new run folders, in the current directory."""
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 """Carries out a command; returns the exit code."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Commands without a heading of their own, and no line break at a hyphen."""
+    """Formats help without a heading for commands, and breaks no line at a hyphen."""
 
     def _format_action(self, action: argparse.Action) -> str:
         if isinstance(action, argparse._SubParsersAction):
@@ -29,7 +29,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says which name is meant, where one of a few is wanted. The parsers of commands are of this class, too."""
+    """Suggests the nearest name for an unknown one. The parsers of commands are of this class, too."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -160,7 +160,7 @@ class _UniquePairs(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Take one."""
+        """Take a pair."""
         pairs = getattr(namespace, self.dest)
         if values[0] in dict(pairs):
             parser.error(f"duplicate {option_string}: {values[0]} is set already")

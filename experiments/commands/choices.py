@@ -1,4 +1,4 @@
-"""``axonrl list``, ``schema`` and ``completion``: what is available, for people, editors and shells."""
+"""``axonrl list``, ``new``, ``schema`` and ``completion``: available names, for people, editors and shells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .completion import script
 
 
 def list_names(arguments: argparse.Namespace) -> int:
-    """Print everything that has a name, with one line about each."""
+    """Print all names, with one line about each."""
     sections = _names()
     if arguments.json:
         print_json(sections)

@@ -114,7 +114,7 @@ How to install it:
   fish   axonrl completion fish | source         in ~/.config/fish/config.fish
 """
 _FORMATS = frozenset({"litert", "onnx"})
-"""Of exports."""
+"""Formats of exports."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -159,7 +159,7 @@ def _parsed(
 
 
 def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapping[str, argparse.ArgumentParser]]:
-    """The parser, what carries out each command, and the parser of each command."""
+    """Build the parser; returns it, the function of each command, and the parser of each command."""
     parser = Parser(
         prog="axonrl",
         description="Train reinforcement learning agents. A YAML file describes each experiment.",
@@ -219,7 +219,7 @@ def _training(arguments: argparse.Namespace) -> int:
     from . import single_run
 
     with single_run.where_the_run_began(arguments):
-        return int(getattr(single_run, arguments.command)(arguments))
+        return single_run.COMMANDS[arguments.command](arguments)
 
 
 def _listing(arguments: argparse.Namespace) -> int:

@@ -1,15 +1,20 @@
-"""Commands that put runs beside each other: ``axonrl ls``, ``compare`` and ``report``.
-
-Help loads nothing but this; what they do is in comparison.py.
-"""
+"""Commands that put runs beside each other: ``axonrl ls``, ``compare`` and ``report``. Help loads nothing but this."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .arguments import Command, add_command, finite
+from ..console import DONE, print_json, print_table, say
+from ..errors import RunFolderError
+from .arguments import RUNS, Command, add_command, finite
+
+if TYPE_CHECKING:
+    from ..comparison.run_digest import Curve, Run
+    from ..comparison.tables import Column
+    from ..console import Table
 
 _LS_EXAMPLES = """\
 examples:
@@ -55,14 +60,103 @@ def add_commands(commands: Any, as_json: argparse.ArgumentParser, debug: argpars
     report.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help=about)
     about = "returns for which to tell how soon they were reached; default: four between the lowest and the highest"
     report.add_argument("--reach", metavar="R,R", type=_returns, default=[], help=about)
-    return dict.fromkeys(("ls", "compare", "report"), _carry_out)
+    return {"ls": ls_runs, "compare": compare_runs, "report": write_report}
 
 
 def _returns(text: str) -> list[float]:
     return [finite(part) for part in text.split(",")]
 
 
-def _carry_out(arguments: argparse.Namespace) -> int:
-    from . import comparison
+def ls_runs(arguments: argparse.Namespace) -> int:
+    """List runs."""
+    from ..comparison.run_digest import read_run
+    from ..comparison.run_folders import common_folder, run_folders
+    from ..comparison.tables import run_json, runs_table
 
-    return int(getattr(comparison, arguments.command)(arguments))
+    folders = arguments.runs or [RUNS]
+    runs = [read_run(folder)[0] for folder in run_folders(folders)]
+    if arguments.json:
+        print_json({"runs": [run_json(run) for run in runs]})
+    elif runs:
+        _print_table(common := common_folder([run.folder for run in runs]), runs_table(runs, common))
+    else:
+        print(f"There are no runs in {', '.join(map(str, folders))}.")
+    if not arguments.json:
+        for run in runs:
+            _tell_problem(run)
+    return DONE
+
+
+def compare_runs(arguments: argparse.Namespace) -> int:
+    """Show a column for each group."""
+    from ..comparison.tables import common_of, comparison, comparison_table
+
+    columns = [column for folder in arguments.runs for column in _columns(folder)]
+    if not columns:
+        raise _nothing(arguments.runs)
+    if arguments.json:
+        print_json(comparison(columns))
+    else:
+        _print_table(common := common_of(columns), comparison_table(columns, common))
+    return DONE
+
+
+def _columns(folder: Path) -> list[Column]:
+    """The groups of a folder."""
+    from ..comparison.groups import grouped
+    from ..comparison.tables import Column
+
+    groups = [group for groups in grouped(_read([folder])).values() for group in groups]
+    return [Column(folder, group, len(groups) == 1) for group in groups]
+
+
+def write_report(arguments: argparse.Namespace) -> int:
+    """Write the page and its pictures."""
+    from ..comparison.groups import grouped
+    from ..comparison.output import check_output
+    from ..comparison.page import write
+    from ..comparison.study import study
+    from ..comparison.tables import run_json
+
+    check_output(arguments.output)
+    found = _read(arguments.runs)
+    groups = grouped(found)
+    if not groups:
+        raise _nothing(arguments.runs)
+    studies = [study(name, members, arguments.reach) for name, members in groups.items()]
+    runs = [run for run, _ in found]
+    pictures = write(arguments.output, studies, runs)
+    if arguments.json:
+        print_json({"page": arguments.output, "pictures": pictures, "runs": [run_json(run) for run in runs]})
+    else:
+        print(f"Wrote {arguments.output}, with {len(pictures)} pictures beside it.")
+    return DONE
+
+
+def _read(folders: Sequence[Path]) -> list[tuple[Run, Curve]]:
+    """Read the runs in these folders; warns of damaged ones."""
+    from ..comparison.run_digest import read_run
+    from ..comparison.run_folders import run_folders
+
+    found = [read_run(folder) for folder in run_folders(folders)]
+    for run, _ in found:
+        _tell_problem(run)
+    return found
+
+
+def _print_table(common: Path | None, table: Table) -> None:
+    """Print a table, and above it the folder that its paths are within."""
+    if common is not None:
+        print(f"Runs in {common}:")
+    print_table(table)
+
+
+def _tell_problem(run: Run) -> None:
+    if run.problem:
+        say(f"warning: {run.problem}")
+
+
+def _nothing(folders: Sequence[Path]) -> RunFolderError:
+    where = ", ".join(map(str, folders))
+    what = f"There is no run to show in {where}. Give run folders, or a folder that holds some: axonrl ls lists them."
+    return RunFolderError(folders[0], what)

@@ -56,10 +56,11 @@ def _folders(prefix: str, **_: Any) -> list[str]:
 
 def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The params declared by the file on the command line."""
-    from ..config.includes import read_with_includes
+    from ..config.files import read
+    from ..config.includes import with_includes
 
     try:
-        declared = read_with_includes(experiment_file(parsed_args.file)).values.get("params")
+        declared = with_includes(read(experiment_file(parsed_args.file))).values.get("params")
     except (TypeError, ValueError):  # no file yet, or an invalid one
         return []
     return [f"{name}=" for name in declared] if isinstance(declared, dict) else []
@@ -67,14 +68,15 @@ def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The keys of the schema, and those that the file on the command line sets."""
-    from ..config.includes import read_with_includes
+    from ..config.files import read
+    from ..config.includes import with_includes
     from ..config.schema import ExperimentFile
     from ..config.sections import keys_of
     from ..config.values import flat
 
     keys = dict.fromkeys(key for key in keys_of(ExperimentFile) if key not in ("params", "include"))
     try:
-        values = read_with_includes(experiment_file(parsed_args.file)).values
+        values = with_includes(read(experiment_file(parsed_args.file))).values
     except (TypeError, ValueError):  # no file yet, or an invalid one
         values = {}
     keys |= dict.fromkeys(key for key, _ in flat(dict(values)) if not key.startswith("params"))

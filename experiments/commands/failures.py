@@ -1,4 +1,4 @@
-"""Carrying out a command: what goes wrong becomes one line and an exit code."""
+"""Commands and their failures: an error becomes one line and an exit code."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def carry_out(command: Command, arguments: argparse.Namespace) -> int:
 
 
 def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
-    """Tell the user what went wrong; returns the exit code."""
+    """Print an error; returns the exit code."""
     if arguments.debug:
         traceback.print_exception(error)
     for one in error.errors if isinstance(error, ExperimentError) else [error]:

@@ -1,4 +1,4 @@
-"""``axonrl run`` with many seeds: compiled once, then a process for each of them."""
+"""``axonrl run`` with many seeds: compiled once, then trained side by side."""
 
 from __future__ import annotations
 
@@ -8,33 +8,27 @@ import functools
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...core.errors import NotCompilableError
 from ...core.tensorflow_import import load_tensorflow
 from ...policies import compiled
 from ...run_dir.learning_curves import CURVES
 from ...run_dir.provenance import processors
+from ..child_process import started
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..config.seeds import seed_ranges
 from ..console import DONE, TERMINATED, print_json, print_table, say
-from ..console import FAILED as FAILURE
 from ..errors import ExperimentError
 from ..running import folder as records
 from ..running import runner
 from ..running.signals import StopOnSignal
-from ..seeds import group as groups
-from ..seeds import report
-from ..seeds.companion import Companion
-from ..seeds.display import SeedsView
-from ..seeds.group import FAILED, FINISHED, KILLED, STOPPED, Group
-from ..seeds.pool import Scheduler
+from ..searches import report
+from ..searches.seeds import Seeds, prepare
 from ..tracking.trackers import choices, disabled_by
 from . import multi_run
 from .arguments import RUNS
@@ -42,7 +36,7 @@ from .experiment_file import load
 from .failures import carry_out
 
 NOT_COMPILABLE: Final = 3
-"""Exit code of the process that compiles: each seed's process is to load TensorFlow."""
+"""Exit code of the process that compiles: those that train are to load TensorFlow."""
 
 
 def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> bool:
@@ -53,124 +47,94 @@ def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> boo
         return False
     given: Path | None = arguments.model_dir
     if given is None and arguments.resume:
-        given = records.newest_folder(RUNS, experiment.name, (records.EXPERIMENT, groups.EXPERIMENT))
-    return groups.is_group(RUNS / experiment.name if given is None else given)
+        given = records.newest_folder(RUNS, experiment.name, (records.EXPERIMENT, records.SEEDS))
+    return ((RUNS / experiment.name if given is None else given) / records.SEEDS).is_file()
 
 
 def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Train, evaluate and report, with many seeds."""
     if not disabled_by():
         choices(experiment)  # finds mistakes before anything starts
-    where = groups.EXPERIMENT, groups.is_group, groups.check_folder
-    folder, resume = multi_run.folder_of(experiment.name, arguments, *where)
+    folder, resume = multi_run.folder_of(experiment.name, arguments, records.SEEDS)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
         what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
         raise ExperimentError("--seed", what)
-    prepare = functools.partial(groups.prepare, folder, experiment, resume=resume)
-    with multi_run.only_writer(folder, resume, prepare) as group:
-        return _run(group, document, arguments)
+    prepared = functools.partial(prepare, folder, experiment, resume=resume)
+    with multi_run.only_writer(folder, resume, prepared) as runs:
+        start = multi_run.Start(runs, document, arguments, resume=resume, draws=True)
+        code = start.carry_out(functools.partial(_train, start, runs), start.companion.draw_all)
+        return _report(start, runs) if code is None else code
 
 
-def _run(group: Group, document: Document, arguments: argparse.Namespace) -> int:
-    seeds, companion = group.unfinished(), Companion(group)
-    jobs = min(arguments.jobs or processors(), max(len(seeds), 1))
-    with StopOnSignal() as signals:
-        try:
-            say(f"Running {group.experiment.name} with {_counted(group.seeds)} in {group.folder}")
-            if seeds:
-                if code := _compile(group, seeds, arguments):
-                    if not any(group.run_folder(seed).exists() for seed in group.seeds):
-                        records.discard(group.folder)  # the corrected runs may start here
-                    return code
-                say(f"{len(seeds)} of {len(group.seeds)} seeds to run, {jobs} at a time")
-                with SeedsView(group, seeds).opened() as view:
-                    scheduler = Scheduler(group, document.files, arguments.command_line, view, companion)
-                    with signals.stopping(scheduler):
-                        scheduler.run(seeds, jobs)
-            if signals.received is None:
-                companion.draw_all()
-            companion.wait()
-        except KeyboardInterrupt:
-            say(f"Stopped at once by {signals.title}. {_how_to_continue(group, arguments)}")
-            return signals.exit_code
-        _tell_failures(group)
-        if signals.received is not None:
-            say(f"Stopped by {signals.title}. {_how_to_continue(group, arguments)}")
-            return signals.exit_code
-    picture = group.folder / CURVES if companion.drawn else None
-    if arguments.json:
-        print_json({**report.as_json(group), "learning_curves": picture})
+def _train(start: multi_run.Start, runs: Seeds, signals: StopOnSignal) -> int:
+    left, arguments = runs.unfinished(), start.arguments
+    say(f"Running {runs.name} with {_counted(runs.seeds)} in {runs.folder}")
+    if not left:
+        return DONE
+    if code := _compile(runs, left, arguments):
+        return code
+    jobs = min(arguments.jobs or processors(), len(left))
+    say(f"{len(left)} of {len(runs.seeds)} seeds to run, {jobs} at a time")
+    with contextlib.closing(start.pool(jobs)) as pool, signals.stopping(pool), start.view.opened(left):
+        pool.run(left, runs.programs())
+    return DONE
+
+
+def _report(start: multi_run.Start, runs: Seeds) -> int:
+    picture = runs.folder / CURVES if start.companion.drawn else None
+    if start.arguments.json:
+        print_json({**report.seeds_json(runs), "learning_curves": picture})
     else:
-        print_table(report.table(group))
-        for line in report.lines(group):
+        print_table(report.seeds_table(runs))
+        for line in report.seeds_lines(runs):
             print(line)
-        print(f"run folders:     {group.folder}/seed-*")
+        print(f"run folders:     {runs.folder}/seed-*")
         if picture is not None:
             print(f"learning curves: {picture}")
-    statuses = {outcome.status for outcome in group.outcomes.values()}
-    if statuses & {FAILED, KILLED, STOPPED}:
-        say(_how_to_continue(group, arguments))
-    if companion.failed or statuses & {FAILED, KILLED}:
-        return FAILURE
-    return TERMINATED if STOPPED in statuses else DONE
+    return start.exit_code()
 
 
 def _counted(seeds: Sequence[int]) -> str:
     return f"{len(seeds)} seeds, {seed_ranges(list(seeds))}," if len(seeds) > 1 else f"seed {seeds[0]}"
 
 
-def _tell_failures(group: Group) -> None:
-    for seed, outcome in group.outcomes.items():
-        if outcome.status in (FAILED, KILLED):
-            multi_run.tell_failure(f"Seed {seed}", outcome, group.output(seed))
-
-
-def _how_to_continue(group: Group, arguments: argparse.Namespace) -> str:
-    finished = sum(outcome.status == FINISHED for outcome in group.outcomes.values())
-    return multi_run.how_to_continue(group.folder, finished, len(group.seeds), "seeds", arguments)
-
-
 # -- compiling --------------------------------------------------------------------------------------------------------
 
 
-def _compile(group: Group, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
-    """Have another process compile what the seeds need, so that TensorFlow's memory is given back; its exit code."""
-    if group.not_compiled:
+def _compile(runs: Seeds, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
+    """Compile in another process, so that TensorFlow's memory is given back; returns its exit code."""
+    if runs.not_compiled:
         return DONE
     try:
-        wanted = sorted(_without_weights(group, seeds))
+        wanted = sorted(_without_weights(runs, seeds))
     except ValueError as error:
         say(f"warning: {error}. Compiling again.")
-        shutil.rmtree(group.compiled)
+        shutil.rmtree(runs.compiled)
         wanted = sorted(seeds)
     if not wanted:
         return DONE
-    name = compile_main.__module__
-    code = f"import sys; sys.path[:] = {sys.path}; from {name} import compile_main; sys.exit(compile_main(sys.argv[1]))"
     task = {"file": arguments.file, "params": arguments.params, "sets": arguments.sets, "debug": arguments.debug}
-    task |= {"directory": str(group.compiled), "seeds": wanted}
-    command = [sys.executable, "-c", code, json.dumps(task)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}  # as in scheduling.py
-    with subprocess.Popen(command, **pipes, text=True, start_new_session=True) as child:
+    task |= {"directory": str(runs.compiled), "seeds": wanted}
+    with started(compile_main, [json.dumps(task)]) as child:
         try:
-            why = child.stdout.read() if child.stdout is not None else ""
+            why = child.stdout.read() if child.stdout is not None else b""
             child.wait()
         except BaseException:
             child.kill()
             raise
     if child.returncode != NOT_COMPILABLE:
         return child.returncode
-    group.not_compiled = why.strip()
-    group.write()
-    say(f"warning: {group.not_compiled}. Each seed's process loads TensorFlow: some seconds and 0.7 GB")
+    runs.not_compiled = why.decode().strip()
+    runs.write()
+    say(f"warning: {runs.not_compiled}. Each process loads TensorFlow: some seconds and 0.7 GB")
     return DONE
 
 
-def _without_weights(group: Group, seeds: Sequence[int]) -> list[int]:
-    """The seeds that must be compiled, all where nothing is; ``ValueError`` if what is there cannot be used."""
-    if not group.compiled.exists():
+def _without_weights(runs: Seeds, seeds: Sequence[int]) -> list[int]:
+    """The seeds that must be compiled; ``ValueError`` if the existing program cannot be used."""
+    if not runs.compiled.exists():
         return list(seeds)
-    program = compiled.read(group.compiled)
+    program = compiled.read(runs.compiled)
     program.program(), program.acting_program()
     known = program.seeds()
     for seed in {program.seed, *seeds} & set(known):
@@ -178,16 +142,16 @@ def _without_weights(group: Group, seeds: Sequence[int]) -> list[int]:
     return [seed for seed in seeds if seed not in known]
 
 
-def compile_main(task: str) -> int:
-    """In a process of its own: write what :func:`_compile` wants. Prints why the model cannot be compiled, if so."""
+def compile_main(arguments: Sequence[str]) -> int:
+    """Compile for :func:`_compile`, in a process of its own. Prints why a model cannot be compiled."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    values = json.loads(task)
+    values = json.loads(arguments[0])
     values |= {"command_line": [], "params": [tuple(one) for one in values["params"]]}
     return carry_out(_compile_here, argparse.Namespace(**values))
 
 
 def _end_with_parent() -> None:
-    """In a thread: another start may compile into the same folder."""
+    """End with the parent, in a thread: another start may compile into the same folder."""
     with contextlib.suppress(OSError):
         while os.read(0, 1024):
             pass

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ...core.tensorflow_import import load_tensorflow
 from ...hooks.events import EpisodeStats, Session
@@ -23,8 +22,8 @@ from ..running.explain import rows as explained_rows
 from ..running.report import Result, evaluation_rows
 from ..running.report import rows as result_rows
 from ..running.signals import StopOnSignal
-from . import search, seeds
-from .arguments import RUNS
+from . import multi_run, search, seeds
+from .arguments import RUNS, Command
 from .experiment_file import load
 from .failures import failed
 from .user_modules import make_importable_for
@@ -32,7 +31,7 @@ from .user_modules import make_importable_for
 
 @contextlib.contextmanager
 def where_the_run_began(arguments: argparse.Namespace) -> Iterator[None]:
-    """Work in the folder where the run that a command is about began; the command's own paths stay what they are."""
+    """Work in the folder where the command's run began; the command's own paths stay valid."""
     folder = _existing(arguments)
     if folder is None:
         yield
@@ -48,7 +47,7 @@ def where_the_run_began(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def _existing(arguments: argparse.Namespace) -> Path | None:
-    """The folder of the run, or of many, that a command is about; None for a new one."""
+    """The existing folder of the command's run, or runs; None for a new one."""
     given: Path | None = getattr(arguments, "model_dir", None)
     if arguments.command != "run":
         return given
@@ -56,7 +55,7 @@ def _existing(arguments: argparse.Namespace) -> Path | None:
         return None
     if given is None:
         name = load(arguments)[0].name
-        files = (records.EXPERIMENT, records.MANY, records.SEARCH)
+        files = (records.EXPERIMENT, records.SEEDS, records.SEARCH)
         given = records.newest_folder(RUNS, name, files) if arguments.resume else RUNS / name
     return given
 
@@ -71,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs is not None:
         what = "is how many seeds or trials run at the same time: use it with --seeds or a matrix, or leave it out"
         raise ExperimentError("--jobs", what)
-    folder, resume = _folder(experiment.name, arguments)
+    folder, resume = multi_run.folder_of(experiment.name, arguments)
     with StopOnSignal() as signals:
         try:
             say(f"{'Resuming' if resume else 'Running'} {experiment.name} in {folder}")
@@ -221,17 +220,6 @@ def export(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _folder(name: str, arguments: argparse.Namespace) -> tuple[Path, bool]:
-    """The run folder, created where it is a new one of our choice; and whether a run in it is resumed."""
-    given: Path | None = arguments.model_dir
-    if given is None and not (arguments.resume or arguments.auto_resume):
-        return records.new_folder(RUNS, name), False
-    folder = given or (records.newest_folder(RUNS, name) if arguments.resume else RUNS / name)
-    resume = arguments.resume or (arguments.auto_resume and (folder / records.EXPERIMENT).is_file())
-    records.check_folder(folder, resume=resume)
-    return folder, resume
-
-
 def _report(result: Result, as_json: bool) -> None:
     curve = result.folder / CURVE
     if as_json:
@@ -243,12 +231,18 @@ def _report(result: Result, as_json: bool) -> None:
 
 
 def _what_is_left(folder: Path, began: bool, arguments: argparse.Namespace) -> str:
-    """What is saved of a run that did not finish, and how to continue it."""
+    """Say what is saved of a run that did not finish, and how to continue it."""
     if (folder / records.EXPERIMENT).is_file():
-        command = list(arguments.command_line)
-        if arguments.model_dir is None:
-            command += ["--model-dir", str(folder)]
-        if not (arguments.resume or arguments.auto_resume):
-            command.append("--resume")
-        return f"Saved in {folder}. Continue with: {shlex.join(command)}"
+        return f"Saved in {folder}. Continue with: {multi_run.resume_command(folder, arguments)}"
     return f"Its folder {folder} is missing." if began else "It had not started; nothing was saved."
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "run": run,
+    "check": check,
+    "evaluate": evaluate,
+    "enjoy": enjoy,
+    "record": record,
+    "export": export,
+    "compile": compile,
+}

@@ -12,16 +12,7 @@ from ...core.errors import message_of
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
-from ..running.folder import (
-    is_of_many,
-    is_of_python,
-    is_search,
-    only_writer,
-    read_experiment,
-    runs_of_many,
-    trials_of,
-    where_it_began,
-)
+from ..running.folder import is_of_python, only_writer, read_experiment, runs_in, where_it_began
 from ..tracking.follower import LOCK, complete, explained
 from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
@@ -45,15 +36,8 @@ def sync_all(folders: Sequence[Path], host: str | None = None, project: str | No
     """
     host = host if host is None else polyaxon.given("--host", polyaxon.server_address, host)
     project = project if project is None else polyaxon.given("--project", polyaxon.project_name, project)
-    runs = [run for folder in folders for run in _runs_in(folder) or [folder]]
+    runs = [run for folder in folders for run in runs_in(folder) or [folder]]
     return max(_sync_and_tell(run, host, project) for run in runs)
-
-
-def _runs_in(folder: Path) -> list[Path]:
-    """The runs of many seeds, or of a search, that have begun."""
-    if is_of_many(folder):
-        return runs_of_many(folder)
-    return trials_of(folder) if is_search(folder) else []
 
 
 def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
@@ -130,7 +114,7 @@ def _what_to_do() -> str:
 
 
 def _push(name: str, tracker: Tracker, run: TrackedRun) -> str:
-    """What went wrong, if anything."""
+    """Push once; returns what went wrong, if anything."""
     try:
         tracker.push(run)
     except StopRequestedError:

@@ -1,4 +1,4 @@
-"""What reaches the terminal: the log and warnings; a line each, unless it is longer than the terminal is wide."""
+"""The log and warnings on the terminal: one line each, wrapped to its width."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _ErrorStream(logging.Handler):
 
 
 def wrapped(text: str, columns: int) -> str:
-    """A line of the log in several, if it is longer than a terminal is wide: between its parts, if that suffices."""
+    """Wrap a line of the log that is wider than the terminal, between its parts if possible."""
     width = max(columns - len(_INDENT), 20)
     lines = [
         line

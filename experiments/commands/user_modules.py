@@ -1,4 +1,4 @@
-"""Modules of the user's beside an experiment file: importable by name, after everything that is installed."""
+"""The user's modules beside an experiment file: importable by name, after installed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_importable(folders: Iterable[Path]) -> None:
 
 
 def make_importable_for(run_folder: Path) -> None:
-    """Make modules importable that were beside the experiment file of an existing run, and beside what it includes."""
+    """Make the modules of an existing run importable: those beside its experiment file and its includes."""
     try:
         starts = read_starts(run_folder)
     except CheckpointError as error:

@@ -24,7 +24,7 @@ _MAX_LEGEND: Final = 60
 
 
 class Chart(NamedTuple):
-    """A chart as it is in the page; the name of its picture, and what is in that file."""
+    """A chart as SVG for the page, and as a picture with its name."""
 
     title: str
     svg: str
@@ -33,7 +33,7 @@ class Chart(NamedTuple):
 
 
 Draw = Callable[[Any, str], None]
-"""Draws into axes; is told which of the three sizes it is."""
+"""Draws into axes, in one of the three sizes."""
 
 
 def made(picture: str, title: str, draw: Draw, *, height: float, narrow: float | None = None) -> Chart:
@@ -57,7 +57,7 @@ def made(picture: str, title: str, draw: Draw, *, height: float, narrow: float |
 
 
 def _render(title: str, draw: Draw, size: str, height: float) -> bytes:
-    """An SVG; as the picture a PNG, which has its title and its legend inside."""
+    """Render an SVG, or a PNG with title and legend inside."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -79,7 +79,7 @@ def _render(title: str, draw: Draw, size: str, height: float) -> bytes:
 
 
 def _in_page(svg: str, prefix: str, title: str) -> str:
-    """An SVG as part of a page: its colours are the page's, its ids are its own, and it is as wide as there is room."""
+    """Embed an SVG in a page: page colours, unique ids, full width."""
     text = _UNUSED.sub("", svg[svg.index("<svg") :])
     prefix = re.sub(r"[^A-Za-z0-9_-]", "-", prefix)
     text = re.sub(r'\bid="', f'id="{prefix}', text).replace("url(#", f"url(#{prefix}")
@@ -158,7 +158,7 @@ def in_thousands(value: float) -> str:
 
 
 def ranks(results: Sequence[Result], number: int) -> list[int]:
-    """The fifth, or whatever part, that each result is in, the lowest is 0; of results in any order."""
+    """The fraction that each result is in, from 0 for the lowest; results may be in any order."""
     values = np.array([-np.inf if result.final is None else result.final.value for result in results])
     place = np.empty(len(values), int)
     place[np.argsort(values, kind="stable")] = np.arange(len(values))

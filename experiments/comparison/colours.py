@@ -7,9 +7,9 @@ from typing import Final
 from ...run_dir.learning_curve import GREY, STYLE
 
 METHODS: Final = ("#1f5fa9", "#d9591d", "#2f855a", "#9b2c8f", "#a16207", "#0e7490", "#be123c", "#4d5b7c")
-"""Of groups, the best first."""
+"""Colours of groups, the best first."""
 OTHERS: Final = "#b3b8c2"
-"""Of groups that have no colour of their own."""
+"""The colour of all other groups."""
 RANKS: Final = ("#a9b4c4", "#8fb3d9", "#5b93cf", "#e0a030", "#d1480f")
 """From the worst fifth of a search to the best."""
 TEXT: Final = "#374151"

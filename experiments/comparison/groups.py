@@ -12,7 +12,7 @@ from .run_digest import EMPTY, FINISHED, Curve, Run
 from .run_folders import common_folder, short_path
 
 ABSENT: Final = "-"
-"""In the place of a setting that a run does not have."""
+"""Stands for a setting that a run lacks."""
 ENOUGH: Final = 0.95
 """The share of its group's timesteps that a run must have to count, unless it finished by a rule of its own."""
 _PREFIXES: Final = ("agent.params.", "agent.", "environment.kwargs.", "environment.", "config.", "train.")
@@ -46,7 +46,7 @@ class Group:
 
     @property
     def counted(self) -> list[Entry]:
-        """Those that count in statistics."""
+        """The runs that count in statistics."""
         return [entry for entry in self.entries if not entry.left_out]
 
     @property
@@ -61,7 +61,7 @@ class Group:
 
     @property
     def unrecorded(self) -> list[str]:
-        """In what its runs may differ, for it was not recorded."""
+        """Unrecorded settings in which its runs may differ."""
         return sorted({name for run in self.runs for name in run.unrecorded})
 
     @property
@@ -90,7 +90,7 @@ def _is_evaluated(entries: Iterable[Entry]) -> bool:
 
 
 def _evaluated_or_not(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Runs that were evaluated, with what does not count; then those that were not, which have other returns."""
+    """Split evaluated runs from the others, whose returns are of another kind."""
     others = [entry for entry in entries if entry.left_out or entry.run.final_episodes is not None]
     without = [entry for entry in entries if not entry.left_out and entry.run.final_episodes is None]
     if not without or not _is_evaluated(others):
@@ -116,7 +116,7 @@ def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
 
 
 def _texts(values: Sequence[Any]) -> list[str]:
-    """Values as texts, with four significant digits; with more where these would not tell them apart."""
+    """Values as texts, with four significant digits, or more if needed to tell them apart."""
     whole = [_text(value) for value in values]
     for digits in _DIGITS:
         texts = [_text(_rounded(value, digits)) for value in values]
@@ -131,14 +131,14 @@ def _text(value: Any) -> str:
 
 
 def _rounded(value: Any, digits: int) -> Any:
-    """A number, or those in a list; anything else as it is."""
+    """Round a number, or those in a list; anything else is unchanged."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
     return [_rounded(one, digits) for one in value] if isinstance(value, list) else value
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Keys without what is clear from the rest, as long as that leaves them different."""
+    """Keys without their prefixes, as far as they stay different."""
     keys = list(keys)
     short = {key: next((key.removeprefix(one) for one in _PREFIXES if key.startswith(one)), key) for key in keys}
     count = Counter(short.values())
@@ -146,7 +146,7 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
-    """Which count: each seed once, and as long as the others or finished."""
+    """Runs that count: each seed once, and only if finished or as long as the others."""
     longest = max(run.timesteps for run, _ in members)
     seen: set[int | None] = set()
     entries = []
@@ -165,7 +165,7 @@ def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
 
 
 def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
-    """What differs, and the algorithm where there are several; where much differs, the first run's folder."""
+    """The settings that differ, and the algorithm if there are several; the first run's folder if much differs."""
     first = [entries[0].run for entries in groups]
     algorithms: dict[str, list[Run]] = {}
     for run in first:
@@ -199,7 +199,7 @@ def _folder_names(runs: Sequence[Run]) -> list[str]:
 
 
 def _unique(labels: Sequence[str]) -> list[str]:
-    """Labels with numbers where they would be the same."""
+    """Number equal labels."""
     count, number, unique = Counter(labels), Counter[str](), []
     for label in labels:
         number[label] += 1

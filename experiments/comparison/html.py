@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def text(value: str) -> str:
-    """Escaped, unless it is HTML already."""
+    """Escape a text, unless it is HTML already."""
     return value if isinstance(value, Html) else escape(value)
 
 

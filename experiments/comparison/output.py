@@ -1,4 +1,4 @@
-"""The files of a report: what could not be written is refused early, and leaves nothing behind."""
+"""The files of a report: unwritable ones are refused early, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from .style import stylesheet
 from .tables import age
 
 _OPEN: Final = 12
-"""So many rows are listed at once; a longer list is opened by who reads it."""
+"""Rows of a table that are shown at once; the reader opens the rest."""
 _FEW: Final = 10
-"""So many problems are shown at once."""
+"""Problems that are shown at once."""
 _NOTHING_ELSE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """For browsers: the page loads nothing, whatever a run may have written into its folder."""
 _METHOD: Final = """\
@@ -110,7 +110,7 @@ def _head(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> str:
 
 
 def _problems(studies: Sequence[Study], runs: Sequence[Run]) -> str:
-    """What cannot be shown, and what does not count."""
+    """Runs that cannot be shown, and runs that do not count."""
     common = common_folder([run.folder for run in runs])
     wrong = [f"<b>{run.status}</b> {escape(run.problem)}" for run in runs if run.problem]
     out = [
@@ -175,7 +175,7 @@ def _results(study: Study) -> str:
 
 
 def _few(study: Study) -> str:
-    """A warning where groups have too few runs for their intervals."""
+    """A warning if groups have too few runs for their intervals."""
     few = [len(result.finals) for result in study.results if result.has_few_runs]
     if not few:
         return ""
@@ -187,7 +187,7 @@ def _few(study: Study) -> str:
 
 
 def _mixed(study: Study) -> str:
-    """A warning where runs of a group may differ in what was not recorded."""
+    """A warning if runs of a group may differ in unrecorded settings."""
     items = [
         f"<li>{escape(result.group.label)}: {escape(', '.join(result.group.unrecorded))}</li>"
         for result in study.results
@@ -237,7 +237,7 @@ def _efficiency(study: Study) -> str:
 
 
 def _settings(study: Study) -> str:
-    """What differs: a row for each setting, or for each group where there are more of these."""
+    """The settings that differ: a row for each setting, or for each group if there are many."""
     if not study.differing:
         return ""
     names = short_names(study.differing)
@@ -278,7 +278,7 @@ def _runs(path: Path, runs: Sequence[Run]) -> str:
 
 
 def _link(path: Path, target: Path, text: str) -> Html:
-    """Relative to the page, so that both may be moved together."""
+    """A link relative to the page, so that both may be moved together."""
     try:
         address = quote(Path(os.path.relpath(target.absolute(), path.absolute().parent)).as_posix())
     except ValueError:  # on another drive of Windows
@@ -287,7 +287,7 @@ def _link(path: Path, target: Path, text: str) -> Html:
 
 
 def _folded(heads: Sequence[str], rows: Sequence[Row], about: str, what: str, left: Sequence[int] = ()) -> str:
-    """A table; of a long one the first rows, and below them the whole, to be opened by who reads it."""
+    """A table; of a long one the first rows, and all of them in a fold below."""
     if len(rows) <= _OPEN:
         return html.table(heads, rows, about=about, left=left)
     first = html.table(heads, rows[:SHOWN], about=f"{about}: the first {SHOWN} {what}", left=left)

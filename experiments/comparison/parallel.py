@@ -18,11 +18,11 @@ from .groups import ABSENT, differences, short_names
 from .study import Result, Study
 
 MANY: Final = 6
-"""So many groups are a search."""
+"""The number of groups from which they count as a search."""
 _MAX_AXES: Final = 7
 _MAX_NAMES: Final = 12
 _MAX_TICKS: Final = 8
-"""So many values of a number are ticks of its axis."""
+"""Ticks of an axis at most."""
 _LOGARITHMIC: Final = 8
 """The highest value of an axis, in multiples of the lowest, from which on it is logarithmic."""
 
@@ -36,7 +36,7 @@ class Axis(NamedTuple):
 
 
 def searched(study: Study) -> list[Result]:
-    """The groups of a search: those of the algorithm that has most, if these are many; else none."""
+    """The groups of a search: those of the most frequent algorithm, if they are many; else none."""
     known = [result for result in study.comparable if result.final is not None]
     count = Counter(result.group.algorithm for result in known)
     algorithm, number = count.most_common(1)[0] if count else ("", 0)
@@ -44,7 +44,7 @@ def searched(study: Study) -> list[Result]:
 
 
 def axes_of(results: Sequence[Result]) -> list[Axis]:
-    """The axes of the settings that were searched, at most seven: that differ within a search, or outside of any."""
+    """The axes of searched settings, at most seven: those that differ within a search, or outside of any."""
     differing, found = differences([result.group.settings for result in results]), []
     searches: dict[Path | None, list[Mapping[str, Any]]] = {}
     for result in results:

@@ -1,4 +1,4 @@
-"""What a run folder says of its run, in few numbers. A damaged folder is a run with a problem, never an error."""
+"""A digest of a run folder. A damaged folder is a run with a problem, never an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILE
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What is known of a run; None where nothing is.
+    """A run as its folder records it; None for what is unknown.
 
     ``best_return`` is that of the best evaluation, ``final_return`` that of the last one: the one at the run's end, if
     there was one, else the last during training. Of a run without evaluations they are the highest and the last mean
@@ -44,24 +44,24 @@ class Run:
     folder: Path
     status: str
     problem: str = ""
-    """What is wrong with the folder; empty if nothing is."""
+    """The problem of a damaged folder; else empty."""
     environment: str = ""
     algorithm: str = ""
     seed: int | None = None
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """Everything that makes the run what it is but the seed, by dotted keys; what is empty is left out."""
+    """The settings of the run without the seed, by dotted keys; empty ones are left out."""
     unrecorded: tuple[str, ...] = ()
-    """In what runs with these settings may differ without being told apart."""
+    """Unrecorded settings, in which runs of one group may differ."""
     episodes: int = 0
     timesteps: int = 0
     best_return: float | None = None
     final_return: float | None = None
     final_episodes: int | None = None
-    """Of the evaluation that ``final_return`` is of; None where it was none."""
+    """Episodes of the evaluation behind ``final_return``; None if it is no evaluation."""
     training_return: float | None = None
     """Mean of the last 100 episodes of training."""
     timesteps_per_second: float | None = None
-    """Of training, by the wall time of its episodes; evaluations that came in between count."""
+    """The speed of training by the wall time of its episodes, evaluations in between included."""
     started: datetime.datetime | None = None
 
     @property
@@ -72,7 +72,7 @@ class Run:
 
 
 class History(NamedTuple):
-    """What a run's folder records of its results; ``final`` is the evaluation with which the run ended."""
+    """The recorded results of a run; ``final`` is the evaluation at its end."""
 
     episodes: Episodes = Episodes(*np.zeros((4, 0)))
     evaluations: Sequence[Evaluation] = ()
@@ -89,7 +89,7 @@ class Curve:
 
     @classmethod
     def of(cls, history: History) -> Curve:
-        """That of a run's history. The evaluation at its end is a point where there is no other."""
+        """The curve of a history. The final evaluation is a point if there is no other."""
         episodes, evaluations, final = history
         points = {row.position: row.episode_return_mean for row in evaluations}
         if final is not None and not points and not episodes.seconds.size:
@@ -101,7 +101,7 @@ NO_CURVE: Final = Curve(np.zeros(0), np.zeros(0), {})
 
 
 def read_run(folder: Path) -> tuple[Run, Curve]:
-    """What a folder says of its run, and its curve; the curve is empty where the folder is damaged."""
+    """Read a run and its curve; the curve of a damaged folder is empty."""
     problems: list[str] = []
     described = _described(folder, problems)
     history = _history(folder, problems)
@@ -135,7 +135,7 @@ def read_run(folder: Path) -> tuple[Run, Curve]:
 
 
 def _told(problems: Sequence[str], status: str) -> str:
-    """What is wrong, and what to do about it."""
+    """The problems, and the remedy."""
     said = "; ".join(one.removesuffix(f". {record.REMEDY}") for one in problems)
     return f"{said}. {record.REMEDY}" if status == DAMAGED else said
 
@@ -157,7 +157,7 @@ def _history(folder: Path, problems: list[str]) -> History:
 
 
 def _need_columns(folder: Path, problems: list[str]) -> None:
-    """Every run that has trained has episodes.csv, also one that has had no episode."""
+    """Report missing or damaged columns; every run that has trained has episodes.csv."""
     for name, kind in ((EPISODES, Episode), (EVALUATIONS, Evaluation)):
         path, columns = folder / name, ",".join(kind._fields)
         try:
@@ -187,7 +187,7 @@ def _returns(history: History) -> tuple[float | None, float | None, int | None, 
 
 
 def _timesteps(folder: Path, history: History) -> int:
-    """As far as anything in the folder has counted: an episode that has not ended is in a checkpoint only."""
+    """The highest count in the folder: an unfinished episode is in a checkpoint only."""
     ends, evaluations = history.episodes.global_timestep, history.evaluations
     counted = [int(ends[-1])] if len(ends) else []
     counted += [evaluations[-1].global_timestep] if evaluations else []
@@ -229,7 +229,7 @@ def _status(folder: Path) -> str:
 
 
 def _is_held(folder: Path) -> bool:
-    """Is a process writing to it? Nothing is locked to find out: that could stop a run that is about to start."""
+    """Is a process writing to it? No lock is taken: that could stop a run that is about to start."""
     try:
         process = int((folder / "lock.pid").read_text())
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from ...run_dir.history import EPISODES, EVALUATIONS
 from ...run_dir.starts import RECORD
 from ..errors import RunFolderError
 from ..running.folder import EXPERIMENT, missing
-from ..seeds.group import COMPILED, OUTPUT
+from ..searches.runs import COMPILED, OUTPUT
 
 CHECKPOINTS: Final = "checkpoints"
 _OF_A_RUN: Final = (record.FILE, EXPERIMENT, EPISODES, EVALUATIONS, RECORD, CHECKPOINTS)
@@ -61,7 +61,7 @@ def _within(folder: Path) -> list[Path]:
         return [folder]
     if not entries:
         return [folder]
-    # A link may lead round in a circle, so it is followed to a run only.
+    # Links may be circular, so only those to runs are followed.
     inner = [
         path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path)) and not _is_other(path)
     ]

@@ -1,4 +1,4 @@
-"""What makes a run what it is: the settings by which runs are grouped, from its record and its experiment file."""
+"""The settings by which runs are grouped, from the record and the experiment file of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class Described(NamedTuple):
-    """What ``run.json`` and the experiment file say."""
+    """The settings in ``run.json`` and the experiment file."""
 
     is_recorded: bool = False
     seed: int | None = None
@@ -30,7 +30,7 @@ class Described(NamedTuple):
 
 
 def described_by(folder: Path, found: record.RunRecord | None) -> Described:
-    """What makes the run what it is.
+    """Read the settings of a run.
 
     Where both say it, ``run.json`` counts, not the experiment file: it has what was chosen where nothing was given,
     and is the same for a file and for a program.
@@ -55,7 +55,7 @@ def _without_empty(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _recorded(found: record.RunRecord) -> Mapping[str, Any]:
-    """What ``run.json`` says of a run's settings, by the keys of an experiment file; None where it does not."""
+    """The settings in ``run.json``, by the keys of an experiment file; None if not recorded."""
     defaults: Mapping[str, Any] = {}
     if found.model_fn in BUILT_IN["model_fn"]:
         defaults = {name: one.default for name, one in parameters.of(str(found.model_fn)).items()}
@@ -77,7 +77,7 @@ def _recorded(found: record.RunRecord) -> Mapping[str, Any]:
 
 
 def _unrecorded(found: record.RunRecord, *, is_file: bool) -> tuple[str, ...]:
-    """What runs that look the same may differ in."""
+    """Settings in which runs may differ though they look the same."""
     params = [f"agent.params.{name}" for name in found.unrecorded]
     if found.environment is None:
         environment = [] if is_file else ["environment"]

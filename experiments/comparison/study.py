@@ -1,4 +1,4 @@
-"""What the runs of an environment say: curves, results, how early, how fast, and which group is better."""
+"""Statistics of the runs in an environment: curves, results, sample efficiency, speed, and comparisons."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Study:
 
     @property
     def what(self) -> str:
-        """What final returns are of."""
+        """The source of final returns, in words."""
         training = [result.group.label for result in self.results if not result.group.is_evaluated]
         entries = [entry for result in self.results for entry in result.group.counted if result.group.is_evaluated]
         if not entries:
@@ -80,12 +80,12 @@ class Study:
 
     @property
     def comparable(self) -> Sequence[Result]:
-        """Those with final returns of one kind: all but the groups without evaluations, where others have some."""
+        """Groups with final returns of one kind: without the unevaluated ones if others were evaluated."""
         return [one for one in self.results if one.group.is_evaluated == self.results[0].group.is_evaluated]
 
     @property
     def shown(self) -> Sequence[Result]:
-        """Those that are drawn in colours."""
+        """Groups that are drawn in colours."""
         return self.results[:SHOWN]
 
 
@@ -215,7 +215,7 @@ def _reached(grid: Array, curves: Array, value: float) -> tuple[int, float | Non
 
 
 def _improvement(results: Sequence[Result]) -> dict[tuple[str, str], Interval]:
-    """Of groups with two runs or more, for of one it would be 0 or 1, and look certain; with returns of one kind."""
+    """Compare groups of two runs or more, with returns of one kind: of one run it is 0 or 1, and looks certain."""
     return {
         (ours.group.label, theirs.group.label): probability_of_improvement([ours.finals], [theirs.finals])
         for ours in results

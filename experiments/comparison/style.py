@@ -1,4 +1,4 @@
-"""How a report looks: in light and dark, on wide screens and phones."""
+"""The style sheet of a report: light and dark, wide screens and phones."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def common_of(columns: Sequence[Column]) -> Path | None:
 
 
 def comparison(columns: Sequence[Column]) -> dict[str, Any]:
-    """What is known of each column, and the settings that differ, as plain data."""
+    """The results of each column, and the settings that differ, as plain data."""
     settings = [column.group.settings for column in columns]
     return {
         "columns": [

@@ -51,7 +51,7 @@ def declared_params(document: Document, given: Mapping[str, str], findings: Find
 
 
 def _given(name: str, text: str, params: Mapping[str, Param]) -> Param:
-    """A param with the value of ``-P``."""
+    """Make a param with the value of ``-P``."""
     source, param = f"-P {name}={text}", params.get(name)
     if param is None:
         there = ", ".join(f"{one} ({known.type}, {show(known.default)})" for one, known in params.items())
@@ -82,7 +82,7 @@ def _param(name: str, value: Any, document: Document) -> Param:
 
 
 def typed(value: Any, kind: str) -> Any:
-    """The value in the declared type: of an integer a float, and of ``1e4`` an integer; ``ValueError`` otherwise."""
+    """Convert to the declared type: an integer to a float, ``1e4`` to an integer; ``ValueError`` otherwise."""
     if kind == "float" and type(value) is int:
         return float(value)
     if kind == "int":

@@ -1,4 +1,4 @@
-"""Reading YAML strictly: plain data with the line of every value, or errors that say where.
+"""Strict YAML: plain data with the line of every value, or errors with their places.
 
 The accepted part of YAML 1.2: one document of mappings, lists and scalars. Scalars follow the 1.2 core schema (``1e-4``
 is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases, tags, megabytes, deep nesting and control
@@ -30,7 +30,7 @@ _TOO_DEEP: Final = f"nested more than {MAX_DEPTH} levels deep"
 _MAX_COMPARED, _MAX_CHOICES = 60, 200  # thousands of long names take seconds to compare
 
 Keys: TypeAlias = "tuple[str | int, ...]"
-"""Where a value is: the keys and list indices that lead to it."""
+"""The path of a value: the keys and list indices that lead to it."""
 
 _NULL = re.compile(r"null|Null|NULL|~|")
 _TRUE = re.compile(r"true|True|TRUE")
@@ -43,7 +43,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's scanne
 
 
 class Place(NamedTuple):
-    """Where a value was written: a file and the line in it; or an option of the command line, which has no lines."""
+    """The origin of a value: a file and a line, or an option of the command line, which has no lines."""
 
     source: str
     line: int | None = None
@@ -87,7 +87,7 @@ class Document:
         return ExperimentError(place.source, message + hint, line=place.line, key=dotted(path), nearest=close)
 
     def _as_written(self, path: Keys) -> Keys:
-        """The keys in the file, where a single item may be written without its list."""
+        """The keys as written in the file: a single item may be without its list."""
         value: Any = self.values
         written: list[str | int] = []
         for part in path:

@@ -1,4 +1,4 @@
-"""Names of other libraries, and of ours at the wrong place, in experiment files: where what they mean stands."""
+"""Keys of other libraries, and ours in the wrong section, with the key that is meant."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "--resume of axonrl run": "resume restore",
     "--jobs of axonrl run": "jobs n_jobs num_jobs max_concurrent_trials",
 }
-"""Our key, or whatever it is here, and what others call it; also our own names, as written where they do not belong."""
+"""Our key, or option, to its names in other libraries, and to our own names in wrong sections."""
 
 
 def hint(name: str, section: str, choices: Collection[str]) -> tuple[str | None, str]:
-    """What an unknown key may mean.
+    """Explain an unknown key.
 
     Args:
         name: the key as it was written.
@@ -141,7 +141,7 @@ def hint(name: str, section: str, choices: Collection[str]) -> tuple[str | None,
 
 @functools.cache
 def _table() -> Mapping[str, list[str]]:
-    """Names to entries. Params of models, and fields of two sections, are where they belong by themselves."""
+    """Names to entries of the table, with params of models and fields of two sections added."""
     from ...core.protocols import RunConfig
     from ...core.registry import BUILT_IN
     from ...distributed.settings import Settings

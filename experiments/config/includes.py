@@ -16,21 +16,21 @@ MAX_INCLUDES: Final = 8
 _MAX_NAME: Final = 1_000
 
 
-def read_with_includes(path: Path, findings: Findings | None = None) -> Document:
-    """Read an experiment file and its includes as one document with the place of each value.
+def with_includes(own: Document, findings: Findings | None = None) -> Document:
+    """Merge an experiment file with its includes to one document with the place of each value.
 
     Mappings are merged recursively; any other value is replaced. A file overrides its includes, and a later include
     overrides an earlier one.
 
     Args:
-        path: the file.
+        own: the file.
         findings: collects errors of single values; None raises them.
 
     Raises:
         ExperimentError: one of the files is not usable (see :func:`.files.read`) or includes itself,
             or there are too many values.
     """
-    return _Reader(findings).document(path, ())
+    return _Reader(findings).merged(own, Path(own.file), ())
 
 
 class _Reader:
@@ -41,9 +41,8 @@ class _Reader:
         self._finished: dict[Path, Document] = {}
         self._values = 0
 
-    def document(self, path: Path, chain: tuple[Path, ...]) -> Document:
+    def merged(self, own: Document, path: Path, chain: tuple[Path, ...]) -> Document:
         """The file with its includes; ``chain`` are the files that lead to it."""
-        own = read(path, self._findings)
         self._values += len(own.places)
         if self._values > MAX_VALUES:
             message = f"more than {MAX_VALUES} values with the included files, the most an experiment may have"
@@ -70,7 +69,7 @@ class _Reader:
             raise own.error(at, f"the file includes itself: {names}")
         if real not in self._finished:
             try:
-                self._finished[real] = self.document(path, chain)
+                self._finished[real] = self.merged(read(path, self._findings), path, chain)
             except ExperimentError as error:
                 if error.line is None:  # about the whole file: the line of the include helps more
                     raise own.error(at, f"{path}: {error.message} ({names})") from error

@@ -15,10 +15,12 @@ from typing import Any, Final
 from ...core import registry
 from ...core.protocols import RUNTIMES, RunConfig
 from ...distributed.settings import ACTOR_RUNTIMES, BACKENDS, PLACEMENTS, Settings
+from ...estimators.limits import Plan
 from . import secrets
 from .declared import NAME
-from .schema import CLUSTER_FIELDS, CONFIG_FIELDS, DEFAULT_TRACKER, ExperimentFile, tracker_settings
+from .schema import CLUSTER_FIELDS, CONFIG_FIELDS, PLAN_FIELDS, ExperimentFile
 from .sections import Section
+from .trackers import DEFAULT_TRACKER, tracker_settings
 
 _REFERENCE: Final = {"$ref": "#/$defs/Reference"}
 _ELSEWHERE: Final = {"type": "string", "pattern": ":"}
@@ -46,6 +48,7 @@ def experiment_schema() -> dict[str, Any]:
     made = ExperimentFile.model_json_schema() | {"description": "What axonrl run trains, and how."}
     definitions = made.pop("$defs")
     param = definitions.pop("Param")
+    del definitions["Plan"]
     del param["title"]
     made = _with_references(made)
     definitions = {name: _with_references(one) for name, one in definitions.items() if name != "Named"}
@@ -58,14 +61,14 @@ def experiment_schema() -> dict[str, Any]:
     cluster = made["properties"]["distributed"]
     section = {"type": "object", **_arguments(Settings, CLUSTER_FIELDS)}
     made["properties"]["distributed"] = {"description": cluster["description"], **section}
+    plan = {"type": "object", **_arguments(Plan, PLAN_FIELDS, minimum=1)}
+    made["properties"]["train"] = {"description": made["properties"]["train"]["description"], **plan}
     names = {"type": "string", "minLength": 1}
     made["properties"]["include"] = {
         "description": "Default values: files, by paths relative to this one, or shipped experiments, by their names.",
         "anyOf": [names, {"type": "array", "items": names, "uniqueItems": True}],
     }
     made["required"] = ["environment", "agent"]  # a file without a name is called as the file is
-    train = made["properties"]["train"]  # null is what a file with 'learn' alone means: nobody writes it
-    made["properties"]["train"] = {**train["anyOf"][0], "default": train["default"]}
     definitions["Param"] = param
     definitions["Reference"] = {
         "description": "The value of a param that the file declares under 'params'.",
@@ -149,13 +152,13 @@ def _with_references(node: Any) -> Any:
     }
 
 
-def _arguments(made: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The arguments of a dataclass of these names, described by its docstring."""
+def _arguments(made: Any, names: Iterable[str], **bounds: int) -> dict[str, Any]:
+    """The arguments of a dataclass of these names, described by its docstring; ``bounds`` are those of its numbers."""
     about = dict(re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", inspect.getdoc(made) or "", re.MULTILINE))
     properties: dict[str, Any] = {}
     for field in dataclasses.fields(made):
         if field.name in names:
-            kinds: dict[str, Any] = {"type": [_TYPES[name] for name in str(field.type).split(" | ")]}
+            kinds: dict[str, Any] = {"type": [_TYPES[name] for name in str(field.type).split(" | ")], **bounds}
             if field.name in _CHOICES:
                 kinds = {"enum": list(_CHOICES[field.name])}
             default = list(field.default) if isinstance(field.default, tuple) else field.default

@@ -1,4 +1,4 @@
-"""Modules of the user's that an experiment names: each lies beside the file that names it."""
+"""The user's modules that an experiment names: each lies beside the file that names it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folders(document: Document) -> list[Path]:
 
 
 def _refuse_ambiguous(document: Document, found: list[Path]) -> None:
-    """Python knows one module of a name: refuse a second one that is named, or imported beside one that is."""
+    """Refuse a second module of a name, since Python imports only one."""
     holding = {folder: set(_modules(folder)) for folder in found}
     named = list(_named(document))
     used = [folder for folder in found if holding[folder] & {name for _, name in named}]
@@ -60,6 +60,6 @@ def _modules(folder: Path) -> Iterator[str]:
 
 
 def _imported(folder: Path) -> Iterator[str]:
-    """What its modules import."""
+    """The modules that its modules import."""
     for path in folder.glob("*.py"):
         yield from _IMPORTED.findall(path.read_text(encoding="utf-8", errors="replace"))

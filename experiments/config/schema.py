@@ -7,26 +7,28 @@ and checks the result. Nothing heavy is imported: names of models, memories and 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import RunConfig
 from ...distributed.settings import Settings
+from ...estimators.limits import Plan
 from ..errors import ExperimentError, Findings
 from . import secrets
 from .declared import Param, declared_params
-from .files import Document, Keys, item
+from .files import Document, Keys, nested, read
 from .includes import KEY as INCLUDE
-from .includes import read_with_includes
-from .sections import Count, Section, validate
+from .includes import with_includes
+from .sections import Count, Named, Section, number_of, validate
 from .seeds import Seeds, seed_ranges
 from .submission import Submit
+from .trackers import Tracker, trackers_of
 from .values import override, replace
 
 CONFIG_FIELDS: Final = tuple(
@@ -35,22 +37,13 @@ CONFIG_FIELDS: Final = tuple(
     if field.name not in ("seed", "observation_space", "action_space")
 )
 CLUSTER_FIELDS: Final = tuple(field.name for field in dataclasses.fields(Settings))
-DEFAULT_TRACKER: Final = "polyaxon"
-"""The kind of a tracker that names none. Every run has exactly one tracker of this kind."""
-
-
-class Named(Section):
-    """Something found by name: its kind, and keyword arguments beside it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    kind: str
-    """A name that ``axonrl list`` lists, or ``package.module:name``."""
-
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """The keyword arguments."""
-        return dict(self.model_extra or {})
+PLAN_FIELDS: Final = tuple(field.name for field in dataclasses.fields(Plan))
+_OWNERS: Final[Mapping[str, tuple[Callable[..., Any], Sequence[str]]]] = {
+    "config": (RunConfig, CONFIG_FIELDS),
+    "distributed": (Settings, CLUSTER_FIELDS),
+    "train": (Plan, PLAN_FIELDS),
+}
+"""Sections that are the arguments of a class, which checks them."""
 
 
 class Environment(Section):
@@ -69,14 +62,14 @@ class Environment(Section):
 
 
 class WarmStart(Section):
-    """Where the initial weights of a new run come from; the short form is the run alone."""
+    """The source of the initial weights of a new run; the short form is the run alone."""
 
     run: str
     """A run folder, or a file that holds a policy."""
     variables: str = ".*"
     """A regular expression: the variables to take over, by their names."""
     policy: str = "last"
-    """Of a run folder: last, or the name of a kept policy (best)."""
+    """The policy in a run folder: last, or the name of a kept one (best)."""
 
 
 class AgentSection(Section):
@@ -101,49 +94,18 @@ class Learn(Section):
     """Updates after which it ends."""
 
 
-class Train(Section):
-    """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
-
-    first_update: Count | None = None
-    """The timestep of the first update; default: 35, or when the memory can fill a batch."""
-    update_frequency: Count | None = None
-    """Timesteps from one update to the next; default: 10."""
-    max_steps: Count | None = None
-    """Updates after which training ends."""
-    max_episodes: Count | None = None
-    """Episodes after which training ends."""
-    max_timesteps: Count | None = None
-    """Timesteps, counted over all copies of the environment, after which training ends."""
-
-    @property
-    def schedule(self) -> dict[str, int]:
-        """When updates are due, as far as the file says so: arguments of ``Agent.train``."""
-        given = {"first_update": self.first_update, "update_frequency": self.update_frequency}
-        return {name: value for name, value in given.items() if value is not None}
-
-
 class Evaluate(Section):
     """The greedy episodes after training."""
 
     episodes: Count = 100
-    """How many."""
+    """The number of episodes."""
     policy: Literal["best", "last"] = "last"
     """The best policy, kept by an evaluation hook (the default with such a hook), or the last one."""
 
 
-class Tracker(Named):
-    """A tracker, which shows the run while it trains: a server, for example. Its settings stand beside its kind.
-
-    Tokens belong in environment variables, never in the file.
-    """
-
-    kind: str = DEFAULT_TRACKER
-    """A name that ``axonrl list`` lists, or ``package.module:name``."""
-
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """The settings; null stands for a default."""
-        return {name: value for name, value in super().kwargs.items() if value is not None}
+def _plan(value: Any) -> Any:
+    """The plan with these arguments, as ``model_dump`` gives them."""
+    return Plan(**value) if isinstance(value, dict) else value
 
 
 class ExperimentFile(Section):
@@ -165,7 +127,8 @@ class ExperimentFile(Section):
     """The arguments of ``RunConfig`` except the seed."""
     learn: Learn | None = None
     """Learning from stored episodes; then nothing is trained in the environment without a section ``train``."""
-    train: Train | None = Train()
+    train: Annotated[Plan | None, BeforeValidator(_plan)] = Plan()
+    """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
     distributed: dict[str, Any] | None = None
     """The arguments of ``Cluster``: training by several processes or machines; default: by this process alone."""
     evaluate: Evaluate | None = Evaluate()
@@ -178,16 +141,15 @@ class ExperimentFile(Section):
     """A search: which declared params are varied, and how, as in Polyaxon's section of this name."""
 
 
-CheckPart: TypeAlias = "Callable[[str, Any, Keys, Document, bool], object]"
-"""Checks a section by its kind (environment, agent, memory, hook, wrapper, tracker); its keys and the document are for
-errors. Where the last argument is False, a value in it is known to be wrong, and only names can be judged."""
+CheckParts: TypeAlias = "Callable[[Mapping[str, Any], Document, Findings], None]"
+"""Checks the parts that a file names, given its values, and adds their errors to the findings."""
 
 
 def load(
     path: Path,
     params: Mapping[str, str] | None = None,
     sets: Mapping[str, str] | None = None,
-    check_part: CheckPart | None = None,
+    check_parts: CheckParts | None = None,
 ) -> tuple[ExperimentFile, Document]:
     """Read and check an experiment file.
 
@@ -195,7 +157,7 @@ def load(
         path: the file.
         params: ``-P``: names of declared params to their new values, as text.
         sets: ``--set``: dotted paths to new values, as YAML.
-        check_part: called in an invalid file for what is valid in itself, so that its errors are shown too.
+        check_parts: called for an invalid file, so that the errors of what is valid in itself are shown too.
 
     Returns:
         The experiment, and the document with the line of each value, for errors found later.
@@ -203,23 +165,27 @@ def load(
     Raises:
         ExperimentError: the file or an option is invalid. What can be judged is, and told at once.
     """
-    findings, given = Findings(), params or {}
+    findings, params = Findings(), params or {}
     try:
-        document = override(read_with_includes(path, findings), sets or {}, findings)
+        document = read(path, findings)
+        if INCLUDE in document.values:
+            document = with_includes(document, findings)
+        if sets:
+            document = override(document, sets, findings)
     except ExperimentError as error:
         findings.add(error)
         findings.raise_all()
         raise
-    secrets.refuse(document, document.values, findings, given)
+    secrets.refuse(document, document.values, findings, params)
     if INCLUDE in document.values:
         message = "cannot be set on the command line; write a file that includes both"
         findings.add(document.error((INCLUDE,), message))
-    declared = declared_params(document, given, findings)
+    declared = declared_params(document, params, findings)
     section = document.values.get("params")
     values = dict.fromkeys(section) if isinstance(section, dict) else {}
     values |= {name: param.default for name, param in declared.items()}
     raw: dict[str, Any] = {
-        key: replace(value, (key,), values, document, findings)
+        key: replace(value, (key,), values, document, findings) if _refers(value) else value
         for key, value in document.values.items()
         if key not in ("params", INCLUDE)
     }
@@ -227,78 +193,68 @@ def load(
     raw.setdefault("name", path.stem)
     _expand(raw)
     secrets.refuse(document, raw, findings, {})
-    _check_config(raw.get("config"), document, findings)
-    _check_cluster(raw.get("distributed"), document, findings)
-    trackers = _trackers(raw.get("tracker"), document, findings)
+    given = {key: raw[key] for key in _OWNERS if isinstance(raw.get(key), dict)}
+    made = {key: _owned(key, one, document, findings) for key, one in given.items()}
+    if "train" in made:
+        raw["train"] = made["train"] or Plan()
+    trackers = trackers_of(raw.get("tracker"), document, findings)
     with findings.collecting():
         experiment = validate(ExperimentFile, raw, (), document)
         experiment = experiment.model_copy(update={"tracker": trackers})
-        if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
-            message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
-            raise document.error(("evaluate", "policy"), message)
-        if experiment.train is None and experiment.learn is None:
-            message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
-            raise document.error(("train",), message)
-        if experiment.distributed is not None and experiment.environment.num_envs > 1:
-            message = (
-                f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
-            )
-            raise document.error(("environment", "num_envs"), message)
-        if "seed" in (sets or {}) and isinstance(experiment.seeds, list):
-            listed = seed_ranges(experiment.seeds)
-            message = f"is where a number of seeds begins, and these are listed: {listed}; leave it out"
-            raise document.error(("seed",), message)
-    if findings and check_part is not None:
-        for kind, section, at, values, arguments in _parts(raw):
-            sound = not findings.within(document.error((*at, *arguments), "").key)
-            with findings.collecting():
-                check_part(kind, validate(section, values, at, document), at, document, sound)
+        _check_together(experiment, document, sets or {})
+    if findings and check_parts is not None:
+        check_parts(raw, document, findings)
     findings.raise_all()
     return experiment, document
 
 
-def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
-    """What a file names that may be invalid: kind, section, keys and values, and the keys of its arguments therein."""
-    both: tuple[tuple[str, type[Section], tuple[str, str]], ...] = (
-        ("environment", Environment, ("id", "kwargs")),
-        ("agent", AgentSection, ("model_fn", "params")),
-    )
-    for kind, section, names in both:
-        if functools.reduce(item, (kind, names[0]), raw) is not None:
-            yield kind, section, (kind,), {name: raw[kind][name] for name in names if name in raw[kind]}, names[1:]
-    if (memory := functools.reduce(item, ("agent", "memory"), raw)) is not None:
-        yield "memory", Named, ("agent", "memory"), memory, ()
-    lists: tuple[tuple[str, type[Section], Keys], ...] = (
-        ("hook", Named, ("hooks",)),
-        ("wrapper", Named, ("environment", "wrappers")),
-        ("tracker", Tracker, ("tracker",)),
-    )
-    for kind, section, at in lists:
-        given = functools.reduce(item, at, raw)
-        for index, one in enumerate(given if isinstance(given, list) else ()):
-            yield kind, section, (*at, index), one, ()
+def _check_together(experiment: ExperimentFile, document: Document, sets: Mapping[str, str]) -> None:
+    """Refuse values that contradict each other; ``ExperimentError``."""
+    if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
+        message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
+        raise document.error(("evaluate", "policy"), message)
+    if experiment.train is None and experiment.learn is None:
+        message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
+        raise document.error(("train",), message)
+    if experiment.distributed is not None and experiment.environment.num_envs > 1:
+        message = f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
+        raise document.error(("environment", "num_envs"), message)
+    if "seed" in sets and isinstance(experiment.seeds, list):
+        listed = seed_ranges(experiment.seeds)
+        message = f"is where a number of seeds begins, and these are listed: {listed}; leave it out"
+        raise document.error(("seed",), message)
+
+
+def _refers(value: Any) -> bool:
+    """Is there a ``${name}`` in it?"""
+    return any(isinstance(one, str) and "${" in one for _, one in nested(value, ()))
 
 
 def _expand(raw: dict[str, Any]) -> None:
     """Expand the short forms of hooks, wrappers, trackers and memory; set the evaluated policy, and what is trained."""
     if raw.get("learn") is not None:
         raw.setdefault("train", None)
+    if isinstance(train := raw.get("train"), dict):
+        raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
     hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
     if isinstance(hooks, list):
         hooks = raw["hooks"] = _by_kind(hooks)
     environment = raw.get("environment")
     if isinstance(environment, dict) and isinstance(environment.get("wrappers"), list):
-        environment["wrappers"] = _by_kind(environment["wrappers"])
-    if isinstance(agent, dict) and isinstance(agent.get("memory"), str):
-        agent["memory"] = {"kind": agent["memory"]}
-    if isinstance(agent, dict) and isinstance(agent.get("warm_start"), str):
-        agent["warm_start"] = {"run": agent["warm_start"]}
+        raw["environment"] = {**environment, "wrappers": _by_kind(environment["wrappers"])}
+    if isinstance(agent, dict):
+        short = {key: {name: agent[key]} for key, name in _SHORT.items() if isinstance(agent.get(key), str)}
+        raw["agent"] = {**agent, **short}
     if "tracker" in raw:
         given = raw["tracker"]
         raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
     if isinstance(evaluate, dict) and isinstance(hooks, list):
         kept = any(isinstance(hook, dict) and _keeps(hook) for hook in hooks)
         raw["evaluate"] = {"policy": "best" if kept else "last", **evaluate}
+
+
+_SHORT: Final = {"memory": "kind", "warm_start": "run"}
+"""Keys of the agent that may be text, and the key that is meant."""
 
 
 def _by_kind(items: list[Any]) -> list[Any]:
@@ -311,68 +267,61 @@ def _keeps(hook: Mapping[str, Any]) -> bool:
 
 
 def _keeps_best(experiment: ExperimentFile) -> bool:
-    """A user's hook may keep the best policy too."""
+    """Does a hook keep the policy ``best``? A user's hook may."""
     own = registry.BUILT_IN["hook"]
     return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
 
 
-def _check_config(config: Any, document: Document, findings: Findings) -> None:
-    for name, value in config.items() if isinstance(config, dict) else ():
-        with findings.collecting():
-            _check_setting(name, value, document)
-
-
-def _check_setting(name: str, value: Any, document: Document) -> None:
-    at = ("config", name)
-    if name == "seed":
-        raise document.error(at, "the seed belongs to the top level of the file: seed: 1")
-    if name not in CONFIG_FIELDS:
-        raise document.error(at, "unknown key", name=name, choices=CONFIG_FIELDS)
+def _owned(key: str, given: Mapping[str, Any], document: Document, findings: Findings) -> Any:
+    """Make the object of which a section has the arguments; None if it is invalid."""
+    owner, names = _OWNERS[key]
     try:
-        RunConfig(**{name: value})
-    except (TypeError, ValueError) as error:
-        raise document.error(at, str(error)) from None
-
-
-def _check_cluster(given: Any, document: Document, findings: Findings) -> None:
-    for name, value in given.items() if isinstance(given, dict) else ():
-        with findings.collecting():
-            if name not in CLUSTER_FIELDS:
-                raise document.error(("distributed", name), "unknown key", name=name, choices=CLUSTER_FIELDS)
-            _attempt_settings({name: value}, document)
-    if isinstance(given, dict) and not findings.within("distributed"):
-        with findings.collecting():
-            _attempt_settings(given, document)
-
-
-def _attempt_settings(values: Mapping[str, Any], document: Document) -> None:
-    alone = {"actors": values["min_actors"]} if [*values] == ["min_actors"] else {}  # it is compared later
-    try:
-        Settings(**alone, **values)
-    except ArgumentError as error:
-        at = error.argument.removeprefix("Cluster.")
-        raise document.error(("distributed", at), str(error)) from None
-
-
-def _trackers(given: Any, document: Document, findings: Findings) -> list[Tracker]:
-    """The trackers; the settings of built-in ones are checked and in their final form."""
-    trackers: list[Tracker] = []
-    for index, one in enumerate(given or ()):
-        at = ("tracker", index)
-        with findings.collecting():
-            tracker = validate(Tracker, one, at, document)
-            if tracker.kind == DEFAULT_TRACKER and any(other.kind == DEFAULT_TRACKER for other in trackers):
-                raise document.error(at, f"duplicate tracker {tracker.kind!r}: a run has one of this kind")
-            if (settings := tracker_settings(tracker.kind)) is not None:
-                values = validate(settings, tracker.kwargs, at, document)
-                tracker = Tracker(kind=tracker.kind, **values.model_dump(exclude_none=True))
-            trackers.append(tracker)
-    return trackers
-
-
-def tracker_settings(kind: str) -> type[Section] | None:
-    """The section of a built-in tracker's settings, which its class declares as ``settings``, if it does."""
-    if kind not in registry.BUILT_IN["tracker"]:
+        return attempt(owner, (key,), given, document, names)
+    except ExperimentError as error:
+        findings.add(error)
         return None
-    settings: type[Section] | None = getattr(registry.find("tracker", kind), "settings", None)
-    return settings
+
+
+def attempt(
+    make: Callable[..., Any],
+    at: Keys,
+    arguments: Mapping[str, Any],
+    document: Document,
+    names: Collection[str] | None = None,
+) -> Any:
+    """Call a function; an error about an argument becomes one with the argument's line.
+
+    After such an error the others are tried without that argument, so that all errors are found.
+
+    Args:
+        make: raises ``ArgumentError``, ``TypeError`` or ``ValueError``.
+        at: the keys of the section.
+        arguments: what is in it.
+        document: for the lines of errors.
+        names: of the arguments that there are; None where they have been checked.
+    """
+    findings, made = Findings(), None
+    left = {name: value for name, value in arguments.items() if names is None or name in names}
+    for name in arguments:
+        if name not in left:
+            findings.add(document.error((*at, name), "unknown key", name=name, choices=names or ()))
+    while True:
+        try:
+            made = make(**left)
+            break
+        except ExperimentError:
+            raise
+        except (TypeError, ValueError) as error:
+            # "size", "RunConfig.seed" or "VideoHook(fps)"
+            argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
+            if argument not in left and findings:  # it may follow from the argument that is missing now
+                break
+            message = str(error).removeprefix(f"{argument} ")
+            found = document.error((*at, argument) if argument in left else at, message)
+            found.__cause__ = error
+            findings.add(found)
+            if argument not in left:
+                break
+            del left[argument]
+    findings.raise_all()
+    return made

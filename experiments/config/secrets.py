@@ -1,4 +1,4 @@
-"""Secrets in experiment files, which are recorded, shown and submitted: by their keys, and by what they look like."""
+"""Secrets in experiment files, which are recorded, shown and submitted: found by key and by form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY: Final = re.compile(
 )
 """Keys of secrets."""
 _NAME: Final = re.compile(KEY.pattern.replace("token", "token(?!s|izer)"), re.IGNORECASE)
-"""Names of what holds one: not ``MAX_TOKENS``, and not ``TOKENIZERS_PARALLELISM``."""
+"""Names of variables with a secret: not ``MAX_TOKENS``, and not ``TOKENIZERS_PARALLELISM``."""
 _VARIABLE: Final = re.compile("(_|^)(key|pat|pwd|auth)$", re.IGNORECASE)
 """Further names of environment variables."""
 _IN_ADDRESS: Final = re.compile(r"//([^/@\s]*)@|[?&]([^?&=\s]*)=")
@@ -60,7 +60,7 @@ def is_hidden(path: str, text: str) -> bool:
 
 
 def _secrets(values: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """Where secrets are, and what to do about each."""
+    """The keys of secrets, and what to do about each."""
     for at, value in nested(values, ()):
         key = str(at[-1]) if at else ""
         if at[:1] == ("tracker",):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
@@ -20,13 +21,13 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _count(value: Any) -> Any:
-    """As :func:`whole`, also of text, which ``"${thousands}e3"`` becomes."""
+def number_of(value: Any) -> Any:
+    """A number as :func:`whole` has it, also of text, which ``"${thousands}e3"`` becomes."""
     return whole(float(value)) if isinstance(value, str) and _THOUSANDS.fullmatch(value) else whole(value)
 
 
 _THOUSANDS: Final = re.compile(r"[0-9]{1,15}e[0-9]{1,2}")
-Count = Annotated[int, Field(ge=1), BeforeValidator(_count)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(number_of)]
 """An integer of at least 1; ``1e4`` is one, also as text, where a param is part of it."""
 
 
@@ -35,6 +36,20 @@ class Section(BaseModel):
 
     # Docstrings of fields are their descriptions in editors: see json_schema.py.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class Named(Section):
+    """Something found by name: its kind, and keyword arguments beside it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    """A name that ``axonrl list`` lists, or ``package.module:name``."""
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments."""
+        return dict(self.model_extra or {})
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -55,7 +70,7 @@ def validate(model: type[_Model], raw: Any, at: Keys, document: Document) -> _Mo
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        # Those about missing keys come last: such a key may be misspelt.
+        # Errors about missing keys come last: the key may be misspelt.
         details = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")[:MAX_SHOWN]
     findings, misspelt = Findings(), set()
     for one in details:
@@ -84,7 +99,7 @@ def _error(details: ErrorDetails, model: type[BaseModel], at: Keys, document: Do
 
 def _expected(details: ErrorDetails) -> str:
     kind = details["type"]
-    if kind in ("model_type", "dict_type"):
+    if kind in ("model_type", "dict_type", "dataclass_type", "dataclass_exact_type"):
         return "be a mapping"
     if kind == "string_pattern_mismatch":
         return "be letters, digits, '.', '_' and '-'"
@@ -98,6 +113,9 @@ def _expected(details: ErrorDetails) -> str:
 def keys_of(model: type[BaseModel]) -> Iterator[str]:
     """The keys of a section and of the sections in it, dotted, for ``--set``. Items of lists are left out."""
     for name, field in model.model_fields.items():
+        if dataclasses.is_dataclass(field.default):
+            yield from (f"{name}.{one.name}" for one in dataclasses.fields(field.default))
+            continue
         inner = next(_sections_in(field.annotation), None)
         if inner is None or get_origin(field.annotation) in (list, dict):
             yield name

@@ -1,4 +1,4 @@
-"""The key ``seeds`` of an experiment file: how many runs there are of it, or with which seeds."""
+"""The key ``seeds`` of an experiment file: the number of seeds, or a list of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .files import show
 from .sections import whole
 
 MOST: Final = 1000
-"""More seeds than these are taken for a mistake, such as a seed instead of a number of seeds."""
+"""The most seeds; more are taken for a mistake, such as a seed instead of a number of seeds."""
 MAX_SEED: Final = 2**63 - 1
 _EXPECTED: Final = f"the number of seeds, 1 to {MOST:,}, or a list of different seeds of at least 0"
 _PART: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
@@ -55,7 +55,7 @@ def listed(seeds: int | list[int], first: int | None) -> list[int]:
 
 
 def as_yaml(text: str) -> str:
-    """What the command line takes, ``8``, ``100-109`` or ``3,5,9``, as the file has it; ``ValueError`` otherwise."""
+    """Translate an option, ``8``, ``100-109`` or ``3,5,9``, to YAML; ``ValueError``."""
     if re.fullmatch("[0-9]{1,9}", text):
         return str(_checked(int(text)))
     seeds: list[int] = []

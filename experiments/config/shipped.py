@@ -15,7 +15,7 @@ def shipped() -> dict[str, Path]:
 
 
 def experiment_file(text: str) -> Path:
-    """The file that a user means: a path, or else the name of a shipped experiment.
+    """Find the file that a user means: a path, or else the name of a shipped experiment.
 
     Raises:
         ExperimentError: it is neither; the nearest of both is suggested.

@@ -1,4 +1,4 @@
-"""Replacing values: ``--set`` on the command line, and ``${name}`` in the file."""
+"""Replaced values: ``--set`` on the command line, and ``${name}`` in the file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _copy(value: Any) -> Any:
 
 
 def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
-    """The value with ``${name}`` replaced at any depth; where that fails, as it was.
+    """Replace ``${name}`` at any depth; where that fails, the value stays.
 
     Args:
         value: of the document.

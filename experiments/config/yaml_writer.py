@@ -1,4 +1,4 @@
-"""Writing YAML that :mod:`axonrl.experiments.config.files` reads back unchanged."""
+"""A writer of YAML that :mod:`axonrl.experiments.config.files` reads back unchanged."""
 
 from __future__ import annotations
 

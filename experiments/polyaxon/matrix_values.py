@@ -1,4 +1,4 @@
-"""What the values of a matrix must be, so that there is something to run: Polyaxon lets much pass, or says little."""
+"""Checks of the values of a matrix that Polyaxon's schema leaves out or explains badly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMS: Final[Mapping[str, Sequence[str]]] = {
     **dict.fromkeys(("normal", "lognormal"), _NORMAL),
     **dict.fromkeys(("qnormal", "qlognormal"), (*_NORMAL, "q")),
 }
-"""Of each kind of param whose value is numbers, what they are."""
+"""Names of the numbers that each kind of param takes."""
 _MORE: Final = {"logspace": ("base",)}
 
 
@@ -73,7 +73,7 @@ def _check_metric(metric: Any, kind: Any, document: Document, findings: Findings
 
 
 def _complaints(kind: Any, value: Any) -> Iterator[str]:
-    """What the value of a param must be; the first counts, and none where it is right."""
+    """Requirements that the value of a param violates; the first one counts."""
     if kind in ("choice", "pchoice") and value == []:
         yield "must have at least one value"
     if kind == "pchoice" and not _adds_up(value):
@@ -105,7 +105,7 @@ def _of_numbers(kind: str, numbers: Mapping[str, float]) -> Iterator[str]:
 
 
 def _count(numbers: Mapping[str, float]) -> float:
-    """How many values a range or a space lists."""
+    """The number of values that a range or a space lists."""
     if numbers.get("step", 0) > 0:
         return (numbers["stop"] - numbers["start"]) / numbers["step"]
     return numbers.get("num", 0)

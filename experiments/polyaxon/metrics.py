@@ -13,7 +13,8 @@ from typing import Any, Final
 from ...core import registry
 from ...hooks.measures import ROLLOUT
 from ..config.files import Document, Keys
-from ..config.schema import ExperimentFile, Named
+from ..config.schema import ExperimentFile
+from ..config.sections import Named
 from ..errors import Findings
 
 RETURN: Final = "return"
@@ -36,7 +37,7 @@ def compared(matrix: Mapping[str, Any]) -> str:
 
 
 def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
-    """Where a matrix that is valid names metrics, and their names."""
+    """The metrics that a valid matrix names, with their keys."""
     rules = matrix.get("earlyStopping") or []
     found: list[tuple[Keys, str]] = [
         ((*_AT, "earlyStopping", index, "metric"), str(rule["metric"]))

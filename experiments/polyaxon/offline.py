@@ -24,13 +24,13 @@ from .metrics import output_key
 
 ROOT: Final = "polyaxon"
 RUN, LINEAGE = "run.plx.json", "lineages.plx.json"
-"""What the client calls the run's own data and its lineage."""
+"""Names of the client for a run's own data and its lineage."""
 REASON: Final = "axonrl"
-"""Who issued a status."""
+"""The issuer of a status."""
 NAME_LENGTH: Final = 120
 """Characters of a metric's name at Polyaxon, which is a file's name too."""
 KINDS: Final = {".yml": "file", ".json": "env", ".png": "image", ".safetensors": "model", ".mp4": "video"}
-"""What the files of a run folder are in Polyaxon's terms."""
+"""The kinds of the files in a run folder, in Polyaxon's terms."""
 
 
 def run_path(run: TrackedRun) -> Path:
@@ -206,7 +206,7 @@ class OfflineRun:
             for path, kind in files
         ]
         client.log_artifact_lineage([*metrics, *kept])
-        # The client writes in place: who reads the run meanwhile, or after a kill, would find half a file.
+        # The client writes in place: a reader meanwhile, or after a kill, would find half a file.
         written = run.folder / ROOT / ".run.tmp"
         shutil.rmtree(written, ignore_errors=True)  # a killed writer's
         client.persist_run(str(written))

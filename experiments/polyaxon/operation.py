@@ -78,7 +78,7 @@ def _job(submit: Submit, experiment: ExperimentFile, document: Document) -> dict
     # Each job is one point of the matrix, which the server draws.
     values = {name: value for name, value in document.values.items() if name != "matrix"}
     content = to_yaml({"name": experiment.name, **values})
-    # What looks like a template would be replaced. Block style, as it is written, has such braces in quoted text only.
+    # Text like a template would be replaced. In block style such braces occur only in quoted text.
     content = content.replace("{{", r"\x7B\x7B").replace("{%", r"\x7B%")
     return {"kind": "job", "init": [{"file": {"filename": FILE, "content": content}}], "container": container}
 

@@ -1,4 +1,4 @@
-"""Which Polyaxon server shows a run: from an experiment file, an option or the environment."""
+"""The Polyaxon server of a run: from an experiment file, an option or the environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_OP: Final = "POLYAXON_NO_OP"
 IS_OFFLINE: Final = "POLYAXON_IS_OFFLINE"
 """The environment variable that disables Polyaxon servers: runs are tracked in their folders, and by other trackers."""
 _TRUE: Final = ("1", "true", "t", "y", "yes", "on")
-"""What Polyaxon takes for true in an environment variable, in lower case."""
+"""Values of environment variables that Polyaxon takes for true, in lower case."""
 
 
 def server_address(text: str) -> str:
@@ -57,7 +57,7 @@ def project_name(text: str) -> str:
 
 
 class PolyaxonSettings(Section):
-    """What an experiment file says about its Polyaxon server."""
+    """The settings of a Polyaxon server in an experiment file."""
 
     host: Annotated[str, AfterValidator(server_address)] | None = None
     """The server's address, such as https://polyaxon.example.com."""

@@ -100,7 +100,7 @@ class PolyaxonServer(TrackerKind):
         return remote
 
     def _snapshot(self, run: TrackedRun, folder: Path) -> Snapshot:
-        """What there is to push, in copies: another thread continues to write the files."""
+        """Copies of the data to push: another thread continues to write the files."""
         from polyaxon.schemas import V1StatusCondition
 
         source = run_path(run)

@@ -1,13 +1,13 @@
-"""From the names in an experiment to objects: its model function, memory, hooks and environment."""
+"""The components that an experiment names: model function, memory, hooks and environment."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
-import re
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +16,11 @@ from ...core.errors import ArgumentError
 from ...core.protocols import Memory, ModelFn
 from ...hooks.progress import ProgressHook
 from ...serving.catalogue import parameters
-from ..config.files import Document, Keys
-from ..config.schema import Environment, ExperimentFile, Named
-from ..errors import ExperimentError, Findings
+from ..config.files import Document, Keys, item
+from ..config.schema import AgentSection, Environment, ExperimentFile, attempt
+from ..config.sections import Named, Section, validate
+from ..config.trackers import Tracker
+from ..errors import Findings
 from ..tracking.journal import Group
 
 
@@ -30,20 +32,20 @@ class Parts:
     memory: Memory
     hooks: tuple[Any, ...]
     compiled: Path | None = None
-    """Where the program is that takes the place of the model function."""
+    """The compiled program that takes the place of the model function."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """What one of many runs is given: the compiled program, where there is one, and what they are tracked as.
+    """One of many runs: the compiled program, if there is one, and the group that tracks them.
 
     What shows them together shows their progress, draws their learning curves and tells trackers how they go.
     """
 
     compiled: Path | None
     group: Group
-    name: str = ""
-    """Of the run, for trackers; empty for that of a seed."""
+    name: str
+    """The name of the run at trackers."""
 
 
 def build(experiment: ExperimentFile, document: Document, member: Member | None = None) -> Parts:
@@ -81,7 +83,7 @@ def build(experiment: ExperimentFile, document: Document, member: Member | None 
 
 @contextlib.contextmanager
 def opened(experiment: ExperimentFile, document: Document, member: Member | None = None) -> Iterator[tuple[Parts, Any]]:
-    """What the experiment names, and its environment; their errors at once.
+    """Open the experiment's parts and environment; all errors at once.
 
     Errors about the memory that the context raises become those of the document.
     """
@@ -104,7 +106,7 @@ def opened(experiment: ExperimentFile, document: Document, member: Member | None
 
 @contextlib.contextmanager
 def _memory_by_key(experiment: ExperimentFile, document: Document) -> Iterator[None]:
-    """What is found wrong with an argument of the memory when it is built names the key."""
+    """Turn errors about an argument of the memory, when it is built, into errors with its key."""
     try:
         yield
     except ArgumentError as error:
@@ -129,8 +131,46 @@ def _check_spread(experiment: ExperimentFile, memory: Any, document: Document) -
         raise document.error(at, str(error)) from error
 
 
+def check_parts(raw: Mapping[str, Any], document: Document, findings: Findings) -> None:
+    """Check what an invalid file names, without TensorFlow, as :data:`axonrl.experiments.config.schema.CheckParts`."""
+    for kind, section, at, values, arguments in _parts(raw):
+        sound = not findings.within(document.error((*at, *arguments), "").key)
+        with findings.collecting():
+            check_part(kind, validate(section, values, at, document), at, document, sound)
+
+
+def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
+    """Parts of a file that may be invalid: kind, section, keys, values, and the keys of the arguments in them."""
+    both: tuple[tuple[str, type[Section], tuple[str, str]], ...] = (
+        ("environment", Environment, ("id", "kwargs")),
+        ("agent", AgentSection, ("model_fn", "params")),
+    )
+    for kind, section, names in both:
+        if functools.reduce(item, (kind, names[0]), raw) is not None:
+            yield kind, section, (kind,), {name: raw[kind][name] for name in names if name in raw[kind]}, names[1:]
+    if (memory := functools.reduce(item, ("agent", "memory"), raw)) is not None:
+        yield "memory", Named, ("agent", "memory"), memory, ()
+    lists: tuple[tuple[str, type[Section], Keys], ...] = (
+        ("hook", Named, ("hooks",)),
+        ("wrapper", Named, ("environment", "wrappers")),
+        ("tracker", Tracker, ("tracker",)),
+    )
+    for kind, section, at in lists:
+        given = functools.reduce(item, at, raw)
+        for index, one in enumerate(given if isinstance(given, list) else ()):
+            yield kind, section, (*at, index), one, ()
+
+
 def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool = True) -> None:
-    """Check a section, as :data:`axonrl.experiments.config.schema.CheckPart` has it, without TensorFlow."""
+    """Check a section by its kind: environment, agent, memory, hook, wrapper or tracker.
+
+    Args:
+        kind: of the section.
+        part: the section.
+        at: its keys, for errors.
+        document: likewise.
+        sound: False where a value in it is known to be wrong, and only names can be judged.
+    """
     match kind:
         case "environment":
             if sound:  # it may need the arguments
@@ -160,7 +200,7 @@ def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
 
 
 def recipe_for(wanted: Environment) -> Any:
-    """How the actors of a cluster make the environment."""
+    """The recipe by which the actors of a cluster make the environment."""
     from ...distributed.environment_recipes import EnvironmentRecipe
 
     wrappers = [one.model_dump() for one in wanted.wrappers]
@@ -169,7 +209,7 @@ def recipe_for(wanted: Environment) -> Any:
 
 @contextlib.contextmanager
 def environment_of(wanted: Environment, copies: int, document: Document | None = None) -> Iterator[Any]:
-    """So many copies of the environment, closed in the end; an error is one of the document, where there is one."""
+    """Open copies of the environment; errors name the document's line, if there is a document."""
     from ...environments import WrapperError, make
 
     wrappers = [one.model_dump() for one in wanted.wrappers]
@@ -201,12 +241,12 @@ def _find(kind: str, name: str, at: Keys, document: Document) -> Any:
 
 
 def _make(kind: str, named: Named, at: Keys, document: Document) -> Any:
-    """An instance of a memory or a hook, from its name and keyword arguments."""
-    return _attempt(_factory(kind, named, at, document), at, named.kwargs, document)
+    """Make a memory or a hook from its name and keyword arguments."""
+    return attempt(_factory(kind, named, at, document), at, named.kwargs, document)
 
 
 def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
-    """The class or function of a memory, a hook or a tracker, with the names of its arguments checked."""
+    """Find the class or function of a memory, a hook or a tracker, and check the names of its arguments."""
     factory = _find(kind, named.kind, (*at, "kind"), document)
     signature = inspect.signature(factory).parameters.values()
     takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
@@ -236,13 +276,11 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
         return
     for kind in (annotation, *typing.get_args(annotation)):
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            known, findings = [field.name for field in dataclasses.fields(kind)], Findings()
-            with findings.collecting():
-                _check_names(params, known, document)
+            known = [field.name for field in dataclasses.fields(kind)]
             if sound:
-                with findings.collecting():
-                    _attempt(kind, _PARAMS, {name: params[name] for name in params if name in known}, document)
-            findings.raise_all()
+                attempt(kind, _PARAMS, params, document, known)
+            else:
+                _check_names(params, known, document)
             return
 
 
@@ -252,30 +290,3 @@ def _check_names(params: Mapping[str, Any], known: Collection[str], document: Do
         if name not in known:
             findings.add(document.error((*_PARAMS, name), "unknown key", name=name, choices=known))
     findings.raise_all()
-
-
-def _attempt(make: Callable[..., Any], at: Keys, arguments: Mapping[str, Any], document: Document) -> Any:
-    """Call it; an error about an argument becomes one with the argument's line.
-
-    After such an error the others are tried without that argument, so that all errors are found.
-    """
-    findings, left, made = Findings(), dict(arguments), None
-    while True:
-        try:
-            made = make(**left)
-            break
-        except ExperimentError:
-            raise
-        except (TypeError, ValueError) as error:
-            # "size", "RunConfig.seed" or "VideoHook(fps)"
-            argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
-            if argument not in left and findings:  # it may follow from the argument that is missing now
-                break
-            found = document.error((*at, argument) if argument in left else at, str(error))
-            found.__cause__ = error
-            findings.add(found)
-            if argument not in left:
-                break
-            del left[argument]
-    findings.raise_all()
-    return made

@@ -1,4 +1,4 @@
-"""What an experiment will do, for ``axonrl check``."""
+"""The explanation of an experiment, for ``axonrl check``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 from ...core import registry, schedules
 from ...core.protocols import Memory
 from ...distributed.settings import Settings
-from ...estimators.limits import UpdateSchedule
+from ...estimators.limits import Plan, UpdateSchedule
 from ...estimators.run_summary import RunSummary
 from ...run_dir.provenance import processors
-from ..config.schema import ExperimentFile, Named, Train
-from ..config.sections import whole
+from ..config.schema import ExperimentFile
+from ..config.sections import Named, whole
 from ..config.seeds import listed, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
@@ -38,7 +38,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
     """
     learn, train, num_envs = experiment.learn, experiment.train, summary.num_envs
     kind = "" if experiment.agent.memory is None else experiment.agent.memory.kind
-    limits = (train or Train()).model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
+    limits = {name: getattr(train, name, None) for name in ("max_steps", "max_episodes", "max_timesteps")}
     return {
         "name": experiment.name,
         "seed": experiment.seed,
@@ -99,7 +99,7 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _cluster(given: Mapping[str, Any], memory: Memory) -> dict[str, Any]:
-    """What a cluster is asked for; ``cpus`` of all roles, that of the learner included."""
+    """The settings of a cluster; ``cpus`` is the total of all roles, the learner included."""
     settings = Settings(**given)
     return {**settings.as_settings(), "cpus": settings.cpus(_shards(settings, memory)) + 1}
 
@@ -109,7 +109,7 @@ def _shards(settings: Settings, memory: Memory) -> int:
 
 
 def _warnings(experiment: ExperimentFile, memory: Memory) -> list[dict[str, Any]]:
-    """What a run would say before it begins; of schedules with their numbers."""
+    """Warnings before a run begins; those about schedules have their numbers."""
     found = [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)]
     if experiment.distributed is not None:
         settings = Settings(**experiment.distributed)
@@ -154,7 +154,7 @@ def early_ends(experiment: ExperimentFile, memory: Memory) -> list[EarlyEnd]:
     train = experiment.train
     if train is None or experiment.learn is not None:  # updates of both count
         return []
-    when = _updates(train, memory, experiment.environment.num_envs, UpdateSchedule(**train.schedule))
+    when = _updates(train, memory, experiment.environment.num_envs, train.schedule)
     first, every, updates = when["first_update_at"], when["timesteps_per_update"], when["updates"]
     if experiment.agent.model_fn not in registry.BUILT_IN["model_fn"] or first is None or every is None or not updates:
         return []
@@ -208,7 +208,7 @@ def described(space: gymnasium.Space[Any]) -> str:
 
 
 def _training(train: Mapping[str, Any]) -> dict[str, str]:
-    """When training updates, and when it ends."""
+    """The updates and the end of training, in words."""
     return {
         "first update": _timestep(train["first_update_at"]),
         "updates": _updates_told(train),
@@ -216,8 +216,8 @@ def _training(train: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _updates(train: Train, memory: Memory, num_envs: int, schedule: UpdateSchedule) -> dict[str, int | None]:
-    """When updates run, and the most there can be; None where unknown."""
+def _updates(train: Plan, memory: Memory, num_envs: int, schedule: UpdateSchedule) -> dict[str, int | None]:
+    """The schedule of updates, and the most there can be; None for what is unknown."""
     most, size = train.max_timesteps, getattr(memory, "size", None)
     timesteps = None if most is None else _up_to(most, num_envs)
     if not memory.is_rollout:
@@ -233,7 +233,7 @@ def _updates(train: Train, memory: Memory, num_envs: int, schedule: UpdateSchedu
 
 
 def _trackers(experiment: ExperimentFile) -> list[dict[str, Any]]:
-    """Those that will be pushed to."""
+    """Trackers that will be pushed to."""
     return [{"kind": one.kind, **one.settings} for one in choices(experiment) if one.settings is not None]
 
 
@@ -244,7 +244,7 @@ def _tracked(trackers: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def _seeds(experiment: ExperimentFile) -> dict[str, Any] | None:
-    """Those of many runs, and how many run at the same time by default."""
+    """The seeds of many runs, and the default number of jobs."""
     if experiment.seeds is None:
         return None
     seeds = listed(experiment.seeds, experiment.seed)
@@ -277,7 +277,7 @@ def _short(named: Mapping[str, Any]) -> str:
 
 
 def _part(name: str, part: Mapping[str, Any]) -> tuple[str, str]:
-    """What the variables of a part are, and how many values they have."""
+    """The kind of a part's variables, and the number of their values."""
     count, trainable = part["parameters"], part["trainable"]
     some = "" if trainable in (0, count) else f", {trainable:,} of them trained"
     kind = "parameters" if trainable else "state"

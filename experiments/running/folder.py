@@ -27,10 +27,12 @@ from ..errors import ChangedExperimentError, RunFolderError
 
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
-MANY: Final = "seeds.yml"
+SEEDS: Final = "seeds.yml"
 """The same of an experiment with many seeds, in the folder that holds their run folders."""
 SEARCH: Final = "search.yml"
 """An experiment with a matrix, in the folder that holds the run folders of its trials."""
+_MANY: Final = {SEEDS: ("seed", "runs of many seeds", "seeds"), SEARCH: ("trial", "trials of a search", "a matrix")}
+"""The prefix of the run folders, the runs in words, and the key that makes them many."""
 MAY_CHANGE: Final = (
     "seeds",
     "learn.max_steps",
@@ -43,7 +45,7 @@ MAY_CHANGE: Final = (
     "submit",
     "params",
 )
-"""What may change when a run is resumed. Params are compared where they are used."""
+"""Keys that may change when a run is resumed. Params are compared where they are used."""
 
 
 def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> ExperimentFile:
@@ -67,34 +69,47 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Experi
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
-    with replacing(folder / EXPERIMENT) as temporary:
-        write_file(temporary, [to_yaml(experiment.model_dump(exclude={"seeds", "matrix"})).encode()])
+    write_experiment(folder / EXPERIMENT, experiment.model_dump(exclude={"seeds", "matrix"}))
     return experiment
 
 
-def check_folder(folder: Path, *, resume: bool) -> None:
-    """Refuse to resume where no run is, and to start a new run where something is; ``RunFolderError``."""
-    is_run = (folder / EXPERIMENT).is_file()
+def write_experiment(path: Path, values: Mapping[str, Any]) -> None:
+    """Write an experiment file in place of the one there may be."""
+    with replacing(path) as temporary:
+        write_file(temporary, [to_yaml(values).encode()])
+
+
+def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
+    """Refuse to resume where nothing is to be resumed, and to start where something is.
+
+    Args:
+        folder: of a run, or of many of them.
+        resume: continue what is there.
+        file: the experiment that is to be there.
+
+    Raises:
+        RunFolderError: the folder cannot be used so.
+    """
     if is_of_python(folder):
-        what = (
-            f"Folder {folder} has the run of a Python program. Continue it there, or use --model-dir for another one."
-        )
-        raise RunFolderError(folder, what)
-    if resume:
-        if not is_run:
-            raise RunFolderError(folder, f"Folder {folder} has no run to resume. Start a new one without --resume.")
-    elif is_run:
-        what = f"Run folder {folder} already exists. Use --resume to continue it, or --model-dir for a new one."
-        raise RunFolderError(folder, what)
-    elif is_of_many(folder):
-        what = f"Folder {folder} has the runs of many seeds. Use --resume to continue them, or another --model-dir."
-        raise RunFolderError(folder, what)
-    elif is_search(folder):
-        what = f"Folder {folder} has a search. Use --resume to continue it, or another --model-dir."
-        raise RunFolderError(folder, what)
+        what = "has the run of a Python program. Continue it there, or use --model-dir for another one."
+    elif resume and (folder / file).is_file():
+        return
+    elif resume and (folder / EXPERIMENT).is_file():
+        what = f"has a single run. Use --resume without {_MANY[file][2]} to continue it."
+    elif resume and file in _MANY:
+        what = f"has no {_MANY[file][1]} to resume. Start new ones without --resume."
+    elif resume:
+        raise RunFolderError(folder, f"Folder {folder} has no run to resume. Start a new one without --resume.")
+    elif (folder / EXPERIMENT).is_file():
+        message = f"Run folder {folder} already exists. Use --resume to continue it, or --model-dir for a new one."
+        raise RunFolderError(folder, message)
+    elif (found := _file_of_many(folder)) is not None:
+        what = f"has the {_MANY[found][1]}. Use --resume to continue them, or another --model-dir."
     elif is_used(folder):
-        what = f"Folder {folder} exists and is not a run folder. Use --model-dir for another one."
-        raise RunFolderError(folder, what)
+        what = "exists and is not a run folder. Use --model-dir for another one."
+    else:
+        return
+    raise RunFolderError(folder, f"Folder {folder} {what}")
 
 
 @contextlib.contextmanager
@@ -169,12 +184,9 @@ def read_experiment(folder: Path) -> ExperimentFile:
         if folder.is_dir():
             if is_of_python(folder):
                 return _of_python(folder)
-            if is_of_many(folder):
-                which = next((f"Give one of them, such as {path}." for path in runs_of_many(folder)), "None has begun.")
-                raise RunFolderError(folder, f"Folder {folder} has the runs of many seeds. {which}")
-            if is_search(folder):
-                which = next((f"Give one of them, such as {path}." for path in trials_of(folder)), "None has begun.")
-                raise RunFolderError(folder, f"Folder {folder} has the trials of a search. {which}")
+            if (file := _file_of_many(folder)) is not None:
+                which = next((f"Give one of them, such as {path}." for path in runs_in(folder)), "None has begun.")
+                raise RunFolderError(folder, f"Folder {folder} has the {_MANY[file][1]}. {which}")
             raise RunFolderError(folder, f"Folder {folder} is not a run folder: {EXPERIMENT} is missing.")
         what = "is a file, not a run folder" if folder.exists() else missing(folder)
         raise RunFolderError(folder, f"Folder {folder} {what}.")
@@ -182,7 +194,7 @@ def read_experiment(folder: Path) -> ExperimentFile:
 
 
 def missing(folder: Path) -> str:
-    """What is wrong with a folder that is not there; suggests the nearest beside it."""
+    """Say that a folder is missing; suggests the nearest name beside it."""
     return f"does not exist{did_you_mean(folder, map(str, folder.parent.glob('*')))}"
 
 
@@ -200,8 +212,7 @@ def where_it_began(folder: Path) -> Iterator[Path]:
         RunFolderError: the record of a start is damaged.
     """
     try:
-        runs = [folder, *runs_of_many(folder), *trials_of(folder)]
-        began = next(filter(None, map(began_in, runs)), None)
+        began = next(filter(None, map(began_in, [folder, *runs_in(folder)])), None)
     except CheckpointError as error:
         raise RunFolderError(folder, str(error)) from error
     before = Path.cwd()
@@ -216,14 +227,14 @@ def where_it_began(folder: Path) -> Iterator[Path]:
         os.chdir(before)
 
 
-def is_of_many(folder: Path) -> bool:
-    """Is it the folder of an experiment with many seeds?"""
-    return (folder / MANY).is_file()
-
-
-def runs_of_many(folder: Path) -> list[Path]:
-    """The run folders of many seeds that have begun, in the order of the seeds."""
-    return _numbered_folders(folder, "seed-")
+def runs_in(folder: Path) -> list[Path]:
+    """The run folders of many seeds, or of trials, that have begun, by number; none of any other folder."""
+    file = _file_of_many(folder)
+    if file is None:
+        return []
+    prefix = f"{_MANY[file][0]}-"
+    found = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal() and path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix(prefix)))
 
 
 def is_search(folder: Path) -> bool:
@@ -231,14 +242,9 @@ def is_search(folder: Path) -> bool:
     return (folder / SEARCH).is_file()
 
 
-def trials_of(folder: Path) -> list[Path]:
-    """The run folders of a search's trials that have begun, by number."""
-    return _numbered_folders(folder, "trial-")
-
-
-def _numbered_folders(folder: Path, prefix: str) -> list[Path]:
-    found = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal() and path.is_dir()]
-    return sorted(found, key=lambda path: int(path.name.removeprefix(prefix)))
+def _file_of_many(folder: Path) -> str | None:
+    """The experiment of the many runs in a folder; None where there are none."""
+    return next((file for file in _MANY if (folder / file).is_file()), None)
 
 
 def is_of_python(folder: Path) -> bool:
@@ -275,7 +281,7 @@ def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
     may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # it may go on in the environment
-    if before.distributed is not None or after.distributed is not None:  # which deals out anew what there is
+    if before.distributed is not None or after.distributed is not None:  # a cluster redistributes what is stored
         may = (*may, "environment.num_envs")
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in may)]
     # Of a mapping that is empty on one side, only the entries on the other side are listed.

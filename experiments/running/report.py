@@ -1,4 +1,4 @@
-"""The results of a run, as a table on the terminal."""
+"""The results of a run: its table on the terminal, and its learning curve."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Final
 import numpy as np
 
 from ...run_dir.history import read_episodes
+from ...run_dir.learning_curve import learning_curve
+from ..config.schema import ExperimentFile
 
 WINDOW: Final = 100
 """Episodes in the mean training return."""
@@ -40,9 +42,20 @@ class Result:
         return {**{name: getattr(self, name) for name in own}, **evaluation}
 
 
+def draw(folder: Path, experiment: ExperimentFile, evaluation: Mapping[str, float] | None) -> None:
+    """Draw the learning curve of a run that was evaluated so; errors as for ``learning_curve``."""
+    learning_curve(folder, evaluation, "last" if experiment.evaluate is None else experiment.evaluate.policy)
+
+
 def last_returns(folder: Path) -> list[float]:
     """The returns of the last 100 episodes of training."""
     return [row.episode_return for row in read_episodes(folder)[-WINDOW:]]
+
+
+def final_return(folder: Path) -> float | None:
+    """The mean return of the last 100 episodes of training."""
+    returns = last_returns(folder)
+    return sum(returns) / len(returns) if returns else None
 
 
 def rows(result: Result) -> dict[str, str]:

@@ -6,27 +6,26 @@ import contextlib
 import dataclasses
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import CheckpointError, NotCompilableError
 from ...core.protocols import RunConfig
 from ...distributed import Cluster
+from ...estimators.limits import Plan
 from ...hooks.evaluation import EvaluationHook
 from ...hooks.history import HistoryHook
 from ...run_dir.checkpoints import BEGINNING, CheckpointStore
-from ...run_dir.learning_curve import learning_curve
 from ...run_dir.starts import add_start
 from ..config.files import Document
-from ..config.schema import Evaluate, ExperimentFile, Train
+from ..config.schema import Evaluate, ExperimentFile
 from ..errors import RunFolderError
-from ..experiment import Experiment
 from ..tracking.producer import Tracking, tracked
 from . import folder as records
 from .components import Member, Parts, environment_of, opened, recipe_for
 from .explain import early_ends, explanation
-from .report import Result
+from .report import Result, draw
 
 logger = logging.getLogger("axonrl")
 
@@ -46,11 +45,11 @@ def check(experiment: ExperimentFile, document: Document, folder: Path) -> dict[
         ExperimentError: the file is invalid; with the line.
         ValueError, RuntimeError: from ``Agent.check``.
     """
-    learn, train = experiment.learn, experiment.train or Train()
+    learn, plan = experiment.learn, experiment.train or Plan()
     with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
         agent = agent_of(experiment, parts, Path(passing))
         given = {} if learn is None else {"data": learn.data}
-        summary = agent.check(env, hooks=parts.hooks, **train.schedule, **given)
+        summary = agent.check(env, hooks=parts.hooks, **plan.schedule.given, **given)
     return explanation(experiment, agent.memory, summary, folder)
 
 
@@ -167,11 +166,9 @@ def _run(
         agent.learn(experiment.learn.data, env, max_steps=experiment.learn.max_steps, hooks=given)
     learned, history.seconds = history.seconds, 0.0
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
-        where: dict[str, Any] = {} if experiment.distributed is None else {"cluster": Cluster(**experiment.distributed)}
-        source = recipe_for(experiment.environment) if where else env
-        limits = experiment.train.model_dump(include={"max_steps", "max_episodes", "max_timesteps"})
-        training: dict[str, Any] = {**experiment.train.schedule, **limits, **where}
-        Experiment(agent, source, train_hooks=given, **training).train()
+        cluster = None if experiment.distributed is None else Cluster(**experiment.distributed)
+        source = env if cluster is None else recipe_for(experiment.environment)
+        agent.train_as(source, experiment.train.schedule, experiment.train.goal, given, cluster)
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,
@@ -189,11 +186,6 @@ def _run(
         result = dataclasses.replace(result, evaluation=evaluated(agent, experiment, wanted.episodes, wanted.policy))
     tracking.outputs(result.as_outputs())
     return result
-
-
-def draw(folder: Path, experiment: ExperimentFile, evaluation: Mapping[str, float] | None) -> None:
-    """Draw the learning curve of a run that was evaluated so; errors as for ``learning_curve``."""
-    learning_curve(folder, evaluation, "last" if experiment.evaluate is None else experiment.evaluate.policy)
 
 
 def evaluate(folder: Path, episodes: int | None = None, policy: str | None = None) -> dict[str, float]:
@@ -314,4 +306,5 @@ def evaluated(agent: Any, experiment: ExperimentFile, episodes: int, policy: str
     from ...estimators.evaluation import COPIES
 
     with environment_of(experiment.environment, min(COPIES, episodes)) as env:
-        return Experiment(agent, env, eval_episodes=episodes).evaluate(policy)
+        results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy)
+    return results

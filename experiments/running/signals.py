@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stoppable(Protocol):
-    """What a first signal stops: a session, or several runs."""
+    """The target of a first signal: a session, or several runs."""
 
     def request_stop(self, reason: str) -> None:
         """Stop, once the state is whole."""

@@ -1,1 +1,1 @@
-"""Searches: an experiment at many values of its params, side by side, as Polyaxon's ``matrix`` describes them."""
+"""Many runs of one experiment, side by side: at many values of its params, or with many seeds."""

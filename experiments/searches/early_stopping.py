@@ -29,7 +29,7 @@ class Rules:
         self._metrics = [rule for rule in rules if rule.kind == RULE]
         self._failures = [float(rule.percent) for rule in rules if rule.kind == FAILURE]
         self._judged: dict[tuple[int, int], int] = {}
-        """For each rule and trial the values that were judged."""
+        """The number of judged values, by rule and trial."""
 
     @property
     def metrics(self) -> set[str]:
@@ -37,13 +37,13 @@ class Rules:
         return {str(rule.metric) for rule in self._metrics}
 
     def end_by_failures(self, failed: int, trials: int) -> str:
-        """Why the search is to fail, when so many of its trials have; empty if it is not."""
+        """The reason to end the search as failed; empty if there is none."""
         share = 100.0 * failed / max(trials, 1)
         least = min((one for one in self._failures if failed and share >= one), default=None)
         return "" if least is None else f"{failed} of {trials} trials failed, at least {least:g} %"
 
     def end_by_metric(self, metric: str, series: Mapping[int, Sequence[float]]) -> str:
-        """Why the search is to end, with such values of the metric by trial; empty if it is not."""
+        """The reason to end the search, by values of the metric per trial; empty if there is none."""
         for rule in self._metrics:
             if rule.metric == metric and rule.policy is None:
                 for trial, values in series.items():

@@ -1,4 +1,4 @@
-"""The metrics of trials: what a trial has of one. Which names there are is in :mod:`..polyaxon.metrics`."""
+"""Metrics of trials. Their names are in :mod:`..polyaxon.metrics`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ..polyaxon.metrics import FINAL, RESULTS, RETURN
-from ..seeds.group import FINISHED, Outcome
 from ..tracking.journal import TrackedRun
+from .runs import FINISHED, Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Unknown:
 
 
 def unknown(name: str, trial: int, found: Collection[str]) -> Unknown | None:
-    """Tell that a trial has not this metric, but others of its family; None where it has it, or nothing is known."""
+    """Report that a trial lacks this metric but has others of its family; else None."""
     family, slash, _ = name.partition("/")
     if not slash or name in found or not any(one.startswith(f"{family}/") for one in found):
         return None
@@ -49,7 +49,7 @@ def read(folder: Path) -> TrackedRun:
 
 
 def measured(name: str, outcome: Outcome, folder: Path) -> float | None:
-    """What a trial that has ended has of a metric: among its results, else the last value in its journal.
+    """The metric of an ended trial: among its results, else the last value in its journal.
 
     One that was stopped has no final evaluation. In its place are its last evaluation during training, or else its last
     100 episodes.

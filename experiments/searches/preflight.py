@@ -1,4 +1,4 @@
-"""What is checked before the first trial: points that have each value which the matrix lists.
+"""Checks before the first trial, on points that cover each value which the matrix lists.
 
 A search that begins has what it needs to end well, and what a point's experiment refuses is told by the user's line of
 the matrix.
@@ -18,7 +18,8 @@ from ..config.seeds import listed
 from ..errors import ExperimentError, Findings
 from ..polyaxon import metrics
 from ..tracking.trackers import disabled_by
-from .space import GRID, HYPERBAND, MAPPING, Point, Space
+from .runs import Point
+from .space import GRID, HYPERBAND, MAPPING, Space
 from .strategies import minimizes, most_points, resources
 
 MOST: Final = 200
@@ -27,7 +28,7 @@ _AT: Final[Keys] = ("matrix",)
 
 
 def check_journals(experiment: ExperimentFile, document: Document) -> None:
-    """Refuse metrics that are in the journals of runs, where there will be none; ``ExperimentError``."""
+    """Refuse metrics from journals if tracking is off; ``ExperimentError``."""
     for at, name in metrics.named(experiment.matrix or {}):
         if disabled_by() and (at[1] != "metric" or "/" in name):
             message = f"is read from the journals of runs, and {disabled_by()} turns tracking off, got {name!r}"
@@ -54,7 +55,7 @@ def check_first(space: Space, points: Sequence[Point], document: Document, attem
 
 
 def _placed(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str, Keys]]]:
-    """Points, and where each of their values comes from in the file."""
+    """Points, with the keys of their values in the file."""
     rows = space.kind == MAPPING
     return [
         (point, {name: (*_AT, "values", index, name) if rows else (*_AT, "params", name) for name in point})
@@ -93,7 +94,7 @@ def _try_all(
 
 
 def _try(point: Point, places: Mapping[str, Keys], document: Document, attempt: Callable[[Point], object]) -> None:
-    """Raise its error at the value in the matrix to which it is due: without that one, there is none."""
+    """Try a point; its error is raised at the value without which there is none."""
     try:
         attempt(point)
     except ExperimentError as error:
@@ -115,7 +116,7 @@ def _passes(attempt: Callable[[Point], object], point: Point) -> bool:
 
 
 def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[str, Any]:
-    """What the search will run at most, for ``axonrl check``."""
+    """Describe the most that the search will run, for ``axonrl check``."""
     seeds = None if experiment.seeds is None else listed(experiment.seeds, experiment.seed)
     wanted, possible = most_points(space), space.size()
     points = wanted if possible is None else min(wanted, possible) if space.kind != HYPERBAND else wanted
@@ -134,5 +135,5 @@ def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[
 
 
 def jobs_of(space: Space) -> int:
-    """How many trials run at the same time, where nothing else is asked for."""
+    """The default number of trials at the same time."""
     return min(getattr(space.config, "concurrency", None) or processors(), processors())

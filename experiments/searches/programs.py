@@ -1,4 +1,4 @@
-"""Which trials share a program: those whose experiments differ in nothing that makes another one.
+"""Programs that trials share: their experiments differ in nothing that makes another one.
 
 Two keys tell that. Trials with the same *own* key have the same program. Those of one *family* differ only in numbers
 among the model function's params: a program may leave these open (``policies/free_params.py``), which is known once it
@@ -19,20 +19,23 @@ from ...core.errors import ArgumentError
 from ...policies import free_params
 from ..config.schema import ExperimentFile
 from ..errors import ExperimentError
-from .folder import PROGRAMS, Search, trial_experiment
+from .runs import run_experiment
+from .search import Search
 
+PROGRAMS: Final = "programs"
+"""The folder of programs, in that of the search."""
 NOT_SEEN: Final = {
     *("name", "description", "seed", "seeds", "params", "learn", "train", "evaluate", "hooks", "tracker", "submit"),
     "matrix",
 }
-"""What a model function does not see."""
+"""Keys that a model function does not see."""
 ON_THE_HOST: Final = ("size", "discount")
-"""Of a memory: what changes nothing about the shapes of its batches, unless it fills and empties."""
+"""Arguments of a memory that do not change the shapes of its batches, unless it is a rollout."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """Names of the programs that a trial may take; empty where no other trial needs it."""
+    """The programs that a trial may take."""
 
     family: str = ""
     own: str = ""
@@ -60,8 +63,11 @@ class Sharing:
         self._search = search
         self._keys: dict[int, Keys] = {}
 
-    def of(self, trials: Sequence[int]) -> dict[int, Keys]:
-        """The programs of each trial; none for one whose values make no valid experiment, as it will say itself."""
+    def of(self, trials: Sequence[int]) -> dict[int, list[str]]:
+        """The programs of each trial, within the folder of the search, as far as others need them too.
+
+        There is none for one whose values make no valid experiment, as it will say itself.
+        """
         search = self._search
         for trial in trials:
             point = search.point_of(trial)
@@ -70,20 +76,22 @@ class Sharing:
         users = Counter(name for one in self._keys.values() for name in (one.family, one.own))
         found = {trial: self._keys[search.point_of(trial)] for trial in trials}
         return {
-            trial: Keys(self._if_shared(one.family, users), self._if_shared(one.own, users))
+            trial: [
+                f"{PROGRAMS}/{name}" for name in dict.fromkeys((one.family, one.own)) if self._is_shared(name, users)
+            ]
             for trial, one in found.items()
         }
 
     def _of_point(self, point: int) -> Keys:
         try:
-            return keys(trial_experiment(self._search.folder, self._search.points[point], 0)[0])
+            return keys(run_experiment(self._search.folder / Search.file, self._search.points[point], 0)[0])
         except ExperimentError:
             return Keys()
 
-    def _if_shared(self, name: str, users: Counter[str]) -> str:
-        """The name, if another trial needs this program or it is there; else compiling it would be for nothing."""
+    def _is_shared(self, name: str, users: Counter[str]) -> bool:
+        """Does another trial need this program, or is it there? Else compiling it would be for nothing."""
         there = (self._search.folder / PROGRAMS / name).exists()
-        return name if there or users[name] * len(self._search.seeds) > 1 else ""
+        return bool(name) and (there or users[name] * len(self._search.seeds) > 1)
 
 
 def _open(memory: Mapping[str, Any]) -> Sequence[str]:

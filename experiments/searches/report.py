@@ -1,21 +1,119 @@
-"""The results of a search: a table with a row for each point, best first."""
+"""Results of many runs: a table with a row for each seed or point, and statistics."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.text_columns import Column
+from ...run_dir.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
 from ..config.seeds import seed_ranges
 from ..console import Table
-from ..seeds.group import FAILED, KILLED
-from .folder import Search
+from .runs import FINISHED, Outcome
+from .search import Search
+from .seeds import Seeds
+
+
+def _table(
+    title: str, noun: str, rows: Mapping[int, Sequence[Outcome]], params: Sequence[Column], result: Column
+) -> Table:
+    """A row for each seed or point, whose number leads to the outcomes of its runs."""
+    every = list(rows.values())
+    return Table(
+        [
+            Column(noun, list(map(str, rows)), right=True, whole=True),
+            *params,
+            Column("status", [_statuses([one.status for one in runs]) for runs in every], whole=True),
+            Column("episodes", [_sum([one.episodes for one in runs]) for runs in every], right=True),
+            Column("timesteps", [_sum([one.timesteps for one in runs]) for runs in every], right=True),
+            Column("seconds", [_sum([one.seconds for one in runs], 1) for runs in every], right=True),
+            result,
+        ],
+        title,
+    )
+
+
+def _statuses(statuses: Sequence[str]) -> str:
+    """``finished``, or ``3 finished, 2 failed``."""
+    if len(statuses) == 1:
+        return statuses[0]
+    return ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(statuses))
+
+
+def _sum(values: Sequence[float | None], digits: int = 0) -> str:
+    known = [value for value in values if value is not None]
+    return _number(math.fsum(known) if known else None, digits)
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:,.{digits}f}"
+
+
+# -- seeds ------------------------------------------------------------------------------------------------------------
+
+
+def together(seeds: Seeds) -> dict[str, Interval]:
+    """Mean and interquartile mean of the returns of the seeds that finished, with their 95 % intervals."""
+    returns = _returns(seeds)
+    if not returns:
+        return {}
+    return {"mean": interval(returns, mean), "interquartile mean": interval(returns, interquartile_mean)}
+
+
+def few(seeds: Seeds) -> int:
+    """The number of seeds if it is too small for intervals; else 0."""
+    number = len(_returns(seeds))
+    return number if are_few(number) else 0
+
+
+def _returns(seeds: Seeds) -> list[float]:
+    found = [seeds.outcomes[seed].episode_return for seed in seeds.with_status(FINISHED)]
+    return [one for one in found if one is not None]
+
+
+def seeds_json(seeds: Seeds) -> dict[str, Any]:
+    """Everything that is known, as plain data."""
+    record = seeds.record()
+    return {
+        "name": seeds.name,
+        "folder": seeds.folder,
+        "not_compiled": seeds.not_compiled,
+        "seeds": {seed: {**outcome, "folder": seeds.run_folder(seed)} for seed, outcome in record["seeds"].items()},
+        "few_seeds": few(seeds) > 0,
+        "together": {name.replace(" ", "_"): found._asdict() for name, found in together(seeds).items()},
+    }
+
+
+def seeds_table(seeds: Seeds) -> Table:
+    """A row for each seed."""
+    what = "return" if seeds.experiment.evaluate is None else "evaluation return"
+    returns = [_number(one.episode_return, 2) for one in seeds.outcomes.values()]
+    rows = {seed: [outcome] for seed, outcome in seeds.outcomes.items()}
+    return _table(seeds.name, seeds.noun, rows, [], Column(what, returns, right=True, whole=True))
+
+
+def seeds_lines(seeds: Seeds) -> list[str]:
+    """The statistics over seeds, a line for each."""
+    finished = len(seeds.with_status(FINISHED))
+    what = f"of {finished} seed{'' if finished == 1 else 's'}:"
+    lines = [
+        f"{f'{name} {what}':<32}{one.value:,.2f}  (95 % interval: {one.low:,.2f} to {one.high:,.2f})"
+        for name, one in together(seeds).items()
+    ]
+    if number := few(seeds):
+        of = f"{number} seed{'' if number == 1 else 's'}"
+        lines.append(f"warning: intervals of only {of} are too narrow. Use --seeds {ENOUGH} or more to compare means.")
+    return lines
+
+
+# -- searches ---------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Took:
-    """What a start of a search took.
+    """The cost of a start of a search.
 
     Args:
         seconds: from its first process to its last.
@@ -29,11 +127,11 @@ class Took:
 
     @property
     def share(self) -> float:
-        """Of the time that there was for training."""
+        """The share of training in the time of all jobs."""
         return self.trained / (self.seconds * self.jobs) if self.seconds else 0.0
 
     def as_json(self) -> dict[str, float]:
-        """As ``--json`` has it."""
+        """The numbers for ``--json``."""
         return {"seconds": self.seconds, "jobs": self.jobs, "training_share": self.share}
 
 
@@ -52,7 +150,7 @@ def best_trial(search: Search, minimize: bool) -> int | None:
     return min(known, key=lambda trial: known[trial] if minimize else -known[trial])
 
 
-def as_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
+def search_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
     """Everything that is known, as plain data."""
     points = [
         {
@@ -80,28 +178,18 @@ def as_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
     }
 
 
-def table(search: Search, metric: str, minimize: bool) -> Table:
+def search_table(search: Search, metric: str, minimize: bool) -> Table:
     """A row for each point, best first."""
     order, names = ranked(search, minimize), list(dict.fromkeys(name for point in search.points for name in point))
-    outcomes = [[search.outcomes[trial] for trial in search.trials([point])] for point in order]
-    reached = [(point, search.metric(point)) for point in order]
+    rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
     params = [Column(name, [_shown(search.points[point].get(name)) for point in order], right=True) for name in names]
+    reached = [(point, search.metric(point)) for point in order]
     shown = ["-" if value is None else f"{value:,.4g}{_part_of(search, point)}" for point, value in reached]
-    return Table(
-        [
-            Column("point", list(map(str, order)), right=True, whole=True),
-            *params,
-            Column("trials", [_statuses([one.status for one in trials]) for trials in outcomes]),
-            Column("timesteps", [f"{sum(one.timesteps or 0 for one in trials):,}" for trials in outcomes], right=True),
-            Column("seconds", [f"{sum(one.seconds or 0.0 for one in trials):,.1f}" for trials in outcomes], right=True),
-            Column(metric, shown, right=True, whole=True),
-        ],
-        search.name,
-    )
+    return _table(search.name, "point", rows, params, Column(metric, shown, right=True, whole=True))
 
 
 def described(found: Mapping[str, Any]) -> dict[str, str]:
-    """What :func:`.preflight.description` has found, as labels and texts."""
+    """The result of :func:`.preflight.description` as labels and texts."""
     points, seeds = found["points"], found["seeds"]
     fewer = "" if points == found["wanted"] else f" of {found['wanted']:,}: there are only {points:,}"
     each = "" if seeds is None else f", with seeds {seed_ranges(seeds)} for each point"
@@ -113,22 +201,10 @@ def described(found: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def failures(search: Search) -> list[int]:
-    """The trials that failed or were killed."""
-    return [trial for trial, one in search.outcomes.items() if one.status in (FAILED, KILLED)]
-
-
 def _part_of(search: Search, point: int) -> str:
-    """That a mean is of some of its seeds only."""
+    """A remark if a mean is of some of its seeds only."""
     count, seeds = len(search.reached(point)), len(search.seeds)
     return "" if count == seeds else f" (of {count} of {seeds} seeds)"
-
-
-def _statuses(statuses: list[str]) -> str:
-    """``finished``, or ``3 finished, 2 failed``."""
-    if len(statuses) == 1:
-        return statuses[0]
-    return ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(statuses))
 
 
 def _shown(value: Any) -> str:

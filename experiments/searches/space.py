@@ -6,7 +6,7 @@ import importlib
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..config.declared import typed
 from ..config.files import Document, Keys, show
 from ..config.schema import ExperimentFile
 from ..polyaxon.matrix import check_matrix
+from .runs import Point
 
 GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
 KINDS: Final = (GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE)
@@ -34,7 +35,7 @@ TAKES: Final[Mapping[str, Sequence[str]]] = {
     BAYES: (*LISTED, "uniform"),
     TPE: (*LISTED, *DRAWN[1:]),
 }
-"""Which kinds of param each kind of matrix can vary."""
+"""The kinds of param that each kind of matrix can vary."""
 REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     HYPERBAND: ("params", "maxIterations", "eta", "resource", "metric"),
     BAYES: ("metric",),
@@ -43,10 +44,10 @@ REQUIRED: Final[Mapping[str, Sequence[str]]] = {
 """Keys without which a search would not know what to do or when to end; Polyaxon's schema leaves them out."""
 UTILITY: Final = {"acquisitionFunction": "ucb", "kappa": 1.2, "eps": 0.0, "numWarmup": 1000, "numIterations": 10}
 GAUSSIAN: Final = {"kernel": "matern", "lengthScale": 1.0, "nu": 1.5, "numRestartsOptimizer": 0}
-"""What ``bayes`` has where the file says nothing; hypertune requires all of it."""
+"""Defaults of ``bayes``; hypertune requires all of them."""
 MOST_POINTS: Final = 10_000
 MOST_ATTEMPTS: Final = 1_000
-"""Draws in a row that gave nothing new: then there are no other points."""
+"""Draws in a row without a new point, after which there are no others."""
 _SPACES: Final[Mapping[str, Any]] = {
     "range": np.arange,
     "linspace": np.linspace,
@@ -60,9 +61,6 @@ _MANAGERS: Final = {
     TPE: ("tpe", "TPEManager"),
 }
 _AT: Final[Keys] = ("matrix",)
-
-Point: TypeAlias = dict[str, Any]
-"""Names of params to their values."""
 
 
 class Space:
@@ -84,7 +82,7 @@ class Space:
         self.config = check_matrix(matrix, experiment, given, document)
         self.kind = str(matrix["kind"])
         self.seed: int | None = getattr(self.config, "seed", None)
-        """Of draws; to be set where the matrix has none."""
+        """The seed of draws; to be set if the matrix has none."""
         if (wanted := matrix.get("numRuns") or 0) > MOST_POINTS:
             raise document.error((*_AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
         if self.kind == HYPERBAND:
@@ -114,7 +112,7 @@ class Space:
         return found
 
     def size(self) -> int | None:
-        """How many points there are; None where params are drawn."""
+        """The number of points; None if params are drawn."""
         if self.kind == MAPPING:
             return len(self.config.values)
         listed = self.listed()
@@ -137,7 +135,7 @@ class Space:
         return found
 
     def suggested(self, points: Sequence[Point], metrics: Sequence[float], salt: int) -> list[Point]:
-        """What follows from results, for bayes and tpe."""
+        """Points that follow from results, for bayes and tpe."""
         self.config.seed = self._seed(salt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that did not converge is a suggestion like others
@@ -145,7 +143,7 @@ class Space:
         return self.typed(found or [])
 
     def typed(self, points: Sequence[Mapping[str, Any]]) -> list[Point]:
-        """With values of the declared types, as JSON has them."""
+        """Convert values to the declared types, as JSON has them."""
         return [{name: self._typed(name, value) for name, value in point.items()} for point in points]
 
     def _typed(self, name: str, value: Any, at: Keys = ()) -> Any:
@@ -214,7 +212,7 @@ def _with_defaults(matrix: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(matrix: Mapping[str, Any], document: Document) -> None:
-    """What Polyaxon's schema lets pass, and cannot be run."""
+    """Refuse what Polyaxon's schema lets pass and cannot be run."""
     kind, params = matrix.get("kind"), matrix.get("params")
     if kind == "iterative":
         message = f"'iterative' needs a tuner on a server; axonrl run takes {', '.join(KINDS)}"
@@ -227,8 +225,3 @@ def _check(matrix: Mapping[str, Any], document: Document) -> None:
         if takes and isinstance(given, str) and given in (*LISTED, *DRAWN, *DATES) and given not in takes:
             message = f"{kind} takes {', '.join(takes)}, got {given}"
             raise document.error((*_AT, "params", name, "kind"), message)
-
-
-def as_text(point: Mapping[str, Any]) -> dict[str, str]:
-    """A point as ``-P`` has it."""
-    return {name: value if isinstance(value, str) else repr(value).lower() for name, value in point.items()}

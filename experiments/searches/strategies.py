@@ -1,4 +1,4 @@
-"""What a search runs next: batches of points, each of which follows from the results of those before it."""
+"""Strategies of searches: each batch of points follows from the results of those before it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .space import BAYES, GRID, HYPERBAND, MAPPING, TPE, Point, Space
+from .runs import Point
+from .space import BAYES, GRID, HYPERBAND, MAPPING, TPE, Space
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Next:
-    """What is to run.
+    """The next batch.
 
     Args:
         points: their values.
@@ -41,7 +42,7 @@ class Next:
 def following(
     space: Space, batches: Sequence[Batch], points: Sequence[Point], metrics: Mapping[int, float]
 ) -> Next | None:
-    """What a search runs next.
+    """Choose the next batch of a search.
 
     Args:
         space: the matrix.
@@ -112,7 +113,7 @@ def _bracket(space: Space, iteration: int) -> Next:
 
 
 def resources(config: Any) -> list[Point]:
-    """The values of hyperband's resource that a trial has one after another, where it is promoted to the end."""
+    """The values of hyperband's resource for a trial that is promoted to the end."""
     return [_resource(config, 0, bracket) for bracket in range(config.get_bracket(iteration=0) + 1)]
 
 
@@ -126,13 +127,13 @@ def _resource(config: Any, iteration: int, bracket: int) -> Point:
 
 
 def _best(config: Any, points: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
-    """Those that have a metric, best first."""
+    """Points that have a metric, best first."""
     sign = 1.0 if minimizes(config) else -1.0
     return sorted((one for one in points if one in metrics), key=lambda one: sign * metrics[one])
 
 
 def most_points(space: Space) -> int:
-    """How many points a search runs at most; fewer where there are no more of them."""
+    """The most points that a search runs; fewer if there are no more."""
     config = space.config
     if space.kind in (GRID, MAPPING):
         number = space.size() or 0
@@ -154,7 +155,7 @@ def most_points(space: Space) -> int:
 
 
 def minimizes(config: Any) -> bool:
-    """Is less better? Without a metric, and without a word about it, more is."""
+    """Is less better? By default more is."""
     metric = getattr(config, "metric", None)
     wanted = None if metric is None else metric.optimization
     return wanted is not None and str(getattr(wanted, "value", wanted)).lower() == "minimize"

@@ -1,4 +1,4 @@
-"""What trials measure: while they run, for the rules of early stopping; and whether they have what is asked for."""
+"""Metrics of running trials, for the rules of early stopping; and a check that they have what is asked for."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from ..polyaxon.metrics import RETURN
 from ..tracking.journal import TrackedRun
 from . import metrics
 from .early_stopping import Rules
-from .folder import Search
+from .runs import Runs
 
 
 class Watch:
     """Reads the journals of trials that run.
 
     Args:
-        search: whose trials.
+        runs: of which.
         rules: what for.
         metric: what is compared.
     """
 
-    def __init__(self, search: Search, rules: Rules, metric: str) -> None:
-        self._search, self.rules = search, rules
-        self._unseen = {metric, *rules.metrics}
+    def __init__(self, runs: Runs, rules: Rules, metric: str) -> None:
+        self._folder_of, self.rules = runs.run_folder, rules
+        self._unseen = {metric, *rules.metrics} - {RETURN}
         """Metrics of which no trial has had a value."""
         self.unknown: metrics.Unknown | None = None
-        """One of them, which a trial should have had."""
+        """A metric that a trial should have had and lacks."""
         self._runs: dict[int, TrackedRun] = {}
-        for trial, outcome in search.outcomes.items():  # of an earlier start
+        for trial, outcome in runs.outcomes.items():  # of an earlier start
             if outcome.timesteps is not None:
                 self.began(trial)
                 self.ended(trial)
 
     def began(self, trial: int) -> None:
-        """A trial begins, or continues."""
+        """Read the journal of this trial from now on."""
         if self.rules.metrics and trial not in self._runs:
-            self._runs[trial] = TrackedRun(self._search.run_folder(trial))
+            self._runs[trial] = TrackedRun(self._folder_of(trial))
 
     def ended(self, trial: int) -> None:
-        """Its last values are there."""
+        """Read the last values of a trial."""
         self._read(trial)
         if self._unseen:
-            run = self._runs.get(trial) or metrics.read(self._search.run_folder(trial))
+            run = self._runs.get(trial) or metrics.read(self._folder_of(trial))
             found = {RETURN, *run.outputs, *(point.name for point in run.points)}
             self._unseen -= found
             for name in sorted(self._unseen):
                 self.unknown = self.unknown or metrics.unknown(name, trial, found)
 
     def judge(self, running: Sequence[int]) -> tuple[dict[int, str], str]:
-        """The trials that are to stop, with the reasons; and why the search is to end, or nothing."""
+        """The trials to stop, with the reasons; and the reason to end the search, or nothing."""
         stopped: dict[int, str] = {}
         for trial in running:
             self._read(trial)

@@ -1,9 +1,13 @@
-"""A process that runs trials, one after another: what it has loaded, TensorFlow above all, is loaded once.
+"""A process that runs seeds or trials one after another: TensorFlow, above all, is loaded once.
 
-It reads lines of JSON from its standard input: ``{"trial": 3, "point": {...}, "seed": 0, "programs": {...}}``, where
-``programs`` has the fields of :class:`.programs.Keys`; ``{"stop": "why", "trial": 3}``; ``{"end": true}``.
-What it tells is what the process of a seed tells, with the trial's outcome at its end. When its standard input closes,
-the process that started it has ended: the trial is saved and stops.
+It reads lines of JSON from its standard input: ``{"run": 3, "point": {...}, "seed": 0, "programs": [...]}``, with the
+compiled programs that may serve the run; ``{"stop": "why", "run": 3}``, which stops it as a tracker would; and
+``{"end": true}``. When its standard input closes, the process that started it has ended: the run is saved and stops,
+as with SIGTERM.
+
+It writes lines of JSON to its standard output: ``{"line": ..., "share": ...}``, the status and the finished share of
+the run (null where that is unknown), ``{"began": true}``, ``{"warning": ...}``, and at the end of a run
+``{"outcome": {...}}``. Everything else that is printed goes to the output of the run.
 """
 
 from __future__ import annotations
@@ -13,49 +17,64 @@ import dataclasses
 import functools
 import gc
 import json
+import logging
 import os
 import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from filelock import FileLock
 
-from ...core.errors import ArgumentError, NotCompilableError
+from ...core.errors import ArgumentError, NotCompilableError, message_of
 from ...core.tensorflow_import import load_tensorflow
+from ...hooks import Hook
+from ...hooks.events import BeginFacts, EndFacts, Session
+from ...hooks.progress import ProgressHook
+from ...hooks.status import StatusHook
 from ...policies import compiled
 from ..config.files import Document
 from ..config.schema import ExperimentFile
+from ..errors import ExperimentError, RunFolderError
 from ..running import folder as records
 from ..running import runner
 from ..running.components import Member
+from ..running.report import final_return
 from ..running.signals import StopOnSignal
-from ..seeds.group import FINISHED, STOPPED
-from ..seeds.process import StopOnRequest, Teller, attempted, final_return, telling, wait_for_writer
 from ..tracking.journal import Group
-from .folder import OUTPUT, PROGRAMS, TRIAL, TrialOutcome, trial_experiment
 from .metrics import measured
-from .programs import Keys
+from .runs import FAILED, FINISHED, OUTPUT, STOPPED, Outcome, run_experiment
+
+STATUS_SECS: Final = 0.5
+"""Seconds between two status lines."""
+WAIT_SECS: Final = 60.0
+"""Seconds to wait for the process of an earlier start, which may be saving."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What all trials of a worker have in common.
+    """The common part of all runs of a worker.
 
     Args:
-        folder: of the search.
+        folder: of the runs.
+        file: the experiment, in the folder.
+        noun: with which the names of run folders begin.
         name: of the experiment.
-        identity: the search's.
+        identity: of the group as which the runs are tracked.
         metric: what is compared.
-        seeds: all of the search's, with which shared programs are compiled.
+        seeds: all of them, with which shared programs are compiled.
         files: the experiment file of the user and those that it includes, for the record.
         command: the command line, for the record.
     """
 
     folder: str
+    file: str
+    noun: str
     name: str
     identity: str
     metric: str
@@ -65,31 +84,30 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
-    """What is asked for in one line."""
+class Request:
+    """A run that is asked for."""
 
-    trial: int
+    run: int
     point: Mapping[str, Any]
     seed: int
-    programs: Mapping[str, str]
+    programs: Sequence[str]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run trials; the argument is a :class:`Task` as JSON."""
+    """Serve requests; the argument is a :class:`Task` as JSON."""
     task = Task(**json.loads(arguments[0]))
-    teller = telling()
+    teller = _teller()
     with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
         inbox = Inbox(signals)
         threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
         is_first = True
         while (given := inbox.next()) is not None:
-            trial, asked = given
-            _redirect(Path(task.folder, OUTPUT, f"{TRIAL}-{trial.trial}.txt"))
-            attempt = functools.partial(run, task, trial, teller, signals, asked)
-            outcome = attempted(attempt, TrialOutcome, signals)
+            request, asked = given
+            _redirect(Path(task.folder, OUTPUT, f"{task.noun}-{request.run}.txt"))
+            outcome = attempted(functools.partial(run, task, request, teller, signals, asked), signals)
             teller.tell(outcome=dataclasses.asdict(outcome))
             gc.collect()  # a memory of transitions may be in a circle
-            if is_first:  # what is loaded by now stays: to look through all of it took 40 ms after each trial
+            if is_first:  # what is loaded now stays loaded: to look through it took 40 ms after each run
                 gc.freeze()
                 is_first = False
             if signals.received is not None:
@@ -97,45 +115,69 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class Inbox:
-    """What is asked of this process, read in a thread: trials, each with what can stop it."""
+    """The requests to this process, read in a thread: runs, each with what can stop it."""
 
     def __init__(self, signals: StopOnSignal) -> None:
         self._signals = signals
-        self._trials: queue.Queue[tuple[Trial, StopOnRequest] | None] = queue.Queue()
+        self._requests: queue.Queue[tuple[Request, StopOnRequest] | None] = queue.Queue()
 
-    def next(self) -> tuple[Trial, StopOnRequest] | None:
-        """The next trial; None at the end."""
+    def next(self) -> tuple[Request, StopOnRequest] | None:
+        """The next run; None at the end."""
         while True:
             with contextlib.suppress(queue.Empty):  # a wait without a limit would hold back signals
-                return self._trials.get(timeout=0.2)
+                return self._requests.get(timeout=0.2)
             if self._signals.received is not None:
                 return None
 
     def take(self, lines: Iterable[bytes]) -> None:
-        """Take lines up to the one that says that there are no more; at the end of the input, stop as by a signal.
+        """Take lines up to ``end``; at the end of the input, stop as by a signal.
 
-        A request to stop is one about the trial that it names: it may come when that has ended, and another one runs.
+        A request to stop is about the run that it names: it may come when that has ended, and another one runs.
         """
         asked: dict[int, StopOnRequest] = {}
         with contextlib.suppress(OSError, ValueError):
             for line in lines:
                 value = json.loads(line)
                 if "end" in value:
-                    self._trials.put(None)
+                    self._requests.put(None)
                     return
                 if "stop" not in value:
-                    asked = {value["trial"]: StopOnRequest()}
-                    self._trials.put((Trial(**value), asked[value["trial"]]))
-                elif value["trial"] in asked:
-                    asked[value["trial"]].request_stop(value["stop"])
+                    asked = {value["run"]: StopOnRequest()}
+                    self._requests.put((Request(**value), asked[value["run"]]))
+                elif value["run"] in asked:
+                    asked[value["run"]].request_stop(value["stop"])
         if self._signals.received is None:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _listen(inbox: Inbox) -> None:
-    """In a thread."""
+    """Read standard input, in a thread."""
     with open(0, "rb", buffering=0, closefd=False) as lines:
         inbox.take(lines)
+
+
+class StopOnRequest(Hook):
+    """Stops the run when the process that started this one asks for it."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._session: Session | None = None
+
+    def request_stop(self, reason: str) -> None:
+        """Stop, once it trains. Called from another thread."""
+        self.reason = reason
+        if self._session is not None:
+            self._session.request_stop(reason)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop the session from now on."""
+        self._session = session
+        if self.reason:
+            session.request_stop(self.reason)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Forget the session."""
+        self._session = None
 
 
 def _redirect(path: Path) -> None:
@@ -146,15 +188,32 @@ def _redirect(path: Path) -> None:
             os.dup2(file.fileno(), number)
 
 
-def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> TrialOutcome:
-    """Run a trial, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
-    experiment, document = trial_experiment(Path(task.folder), trial.point, trial.seed)
+# -- a run ------------------------------------------------------------------------------------------------------------
+
+
+def attempted(attempt: Callable[[], Outcome], signals: StopOnSignal) -> Outcome:
+    """The outcome of a run, whatever it raises."""
+    try:
+        return attempt()
+    except KeyboardInterrupt:
+        return Outcome(STOPPED, message=f"stopped at once by {signals.name}")
+    except Exception as error:
+        if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
+            print(error, file=sys.stderr)
+        else:
+            traceback.print_exception(error)
+        return Outcome(FAILED, message=message_of(error))
+
+
+def run(task: Task, request: Request, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:
+    """Start a run, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
+    experiment, document = run_experiment(Path(task.folder, task.file), request.point, request.seed)
     document = Document(task.files[0], document.values, document.places, tuple(task.files[1:]))
-    folder = Path(task.folder, f"{TRIAL}-{trial.trial}")
+    folder = Path(task.folder, f"{task.noun}-{request.run}")
     resume = (folder / records.EXPERIMENT).is_file()
     if resume:
-        wait_for_writer(folder)
-    program = _program(task, Keys(**trial.programs), experiment, document)
+        _wait_for_writer(folder)
+    program = program_for(task, request.programs, experiment, document)
     if program is None:
         load_tensorflow()
     result = runner.run(
@@ -163,12 +222,12 @@ def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: 
         folder,
         resume=resume,
         command=task.command,
-        hooks=[signals, asked, teller.hook],
+        hooks=[signals, asked, _Progress(teller)],
         stopped=lambda: asked.reason if signals.received is None else f"{signals.name} received",
-        member=Member(program, Group(task.name, task.identity), f"{task.name}-{TRIAL}-{trial.trial}"),
+        member=Member(program, Group(task.name, task.identity), f"{task.name}-{task.noun}-{request.run}"),
     )
     evaluation = result.evaluation
-    outcome = TrialOutcome(
+    outcome = Outcome(
         STOPPED if result.stopped else FINISHED,
         result.episodes,
         result.timesteps,
@@ -181,10 +240,19 @@ def run(task: Task, trial: Trial, teller: Teller, signals: StopOnSignal, asked: 
     return dataclasses.replace(outcome, metric=measured(task.metric, outcome, folder))
 
 
-def _program(task: Task, keys: Keys, experiment: ExperimentFile, document: Document) -> Path | None:
-    """Where the program is that the trial shares with others; None where there is none for it."""
-    for name in dict.fromkeys(filter(None, (keys.family, keys.own))):
-        place = _compiled(task, name, experiment, document)
+def _wait_for_writer(folder: Path) -> None:
+    """Wait, not for ever, while another process writes to a run."""
+    until = time.monotonic() + WAIT_SECS
+    while time.monotonic() < until:
+        with contextlib.suppress(RunFolderError), records.only_writer(folder, ""):
+            return
+        time.sleep(0.1)
+
+
+def program_for(task: Task, names: Iterable[str], experiment: ExperimentFile, document: Document) -> Path | None:
+    """The compiled program that serves a run, and others; None where there is none."""
+    for name in names:
+        place = _compiled(task, Path(task.folder, name), experiment, document)
         if place is None:
             break
         with contextlib.suppress(ArgumentError):  # it was compiled with other params, which it does not leave open
@@ -193,9 +261,10 @@ def _program(task: Task, keys: Keys, experiment: ExperimentFile, document: Docum
     return None
 
 
-def _compiled(task: Task, name: str, experiment: ExperimentFile, document: Document) -> Path | None:
-    """A program, compiled by the first trial that needs it; None where it cannot be compiled."""
-    place = Path(task.folder, PROGRAMS, name)
+def _compiled(task: Task, place: Path, experiment: ExperimentFile, document: Document) -> Path | None:
+    """A program, compiled by the first run that needs it; None where it cannot be compiled."""
+    if (place / compiled.FILE).is_file():
+        return place
     place.parent.mkdir(parents=True, exist_ok=True)
     refused = place.with_suffix(".txt")
     with FileLock(place.with_suffix(".lock")):
@@ -209,3 +278,70 @@ def _compiled(task: Task, name: str, experiment: ExperimentFile, document: Docum
         except NotCompilableError as error:
             refused.write_text(f"{error}\n", encoding="utf-8")
             return None
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+class Teller:
+    """Writes lines to the process that started this one.
+
+    Args:
+        file: descriptor of a file to write to.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def tell(self, **values: Any) -> None:
+        """Write a line; a reader that has ended is no error."""
+        with contextlib.suppress(OSError):
+            data = json.dumps(values, default=str).encode() + b"\n"
+            while data:
+                data = data[os.write(self._file, data) :]
+
+
+def _teller() -> Teller:
+    """Tell lines on the original standard output; everything else that is printed goes to standard error."""
+    teller = Teller(os.dup(1))
+    os.dup2(2, 1)
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
+    logging.getLogger("axonrl").setLevel(logging.INFO)
+    logging.getLogger("axonrl").addHandler(_Warnings(teller))
+    return teller
+
+
+class _Warnings(logging.Handler):
+    """Tells warnings, which nobody would see in the log of a run."""
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__(logging.WARNING)
+        self._teller = teller
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it."""
+        self._teller.tell(warning=self.format(record))
+
+
+class _Progress(ProgressHook):
+    """Tells the status; takes the place of the hook that shows it on a terminal."""
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__(STATUS_SECS)
+        self._teller = teller
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Start measuring."""
+        StatusHook.begin(self, session, facts)
+        self._teller.tell(began=True)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Tell the final status."""
+        self._report_last(session)
+
+    def _show(self, session: Session, line: str) -> None:
+        self._teller.tell(line=line, share=self._done(session))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

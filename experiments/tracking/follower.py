@@ -38,9 +38,9 @@ CONTINUES: Final = "retrying, and training continues"
 EXIT_SECS: Final = 7.0
 """Seconds that trackers have after the end of the run."""
 PREPARE_SECS: Final = 120.0
-"""Seconds that trackers have in addition to finish what must not be left half made."""
+"""Further seconds for trackers that make something that must not be left unfinished."""
 _WRITING: Final = threading.Lock()
-"""Where a process follows several runs, their writers work in turn."""
+"""Writers work in turn if a process follows several runs."""
 
 
 class Pusher(threading.Thread):
@@ -63,15 +63,15 @@ class Pusher(threading.Thread):
 
     @property
     def preparing(self) -> bool:
-        """Does the tracker make what must not be left half made?"""
+        """Is the tracker making something that must not be left unfinished?"""
         return bool(getattr(self._tracker, "preparing", False))
 
     def wake(self) -> None:
-        """Push now: people wait for it."""
+        """Push now."""
         self._woken.set()
 
     def end(self) -> None:
-        """The run has ended: push the rest, and end."""
+        """Push the rest of an ended run, and end."""
         self._ended.set()
         self._woken.set()
 
@@ -110,7 +110,7 @@ class Pusher(threading.Thread):
 
 
 def explained(name: str, error: Exception) -> str:
-    """What went wrong with a tracker, in a line; a TrackerError names the tracker itself."""
+    """Explain the error of a tracker in a line; a TrackerError names the tracker itself."""
     text, place = " ".join(str(error).split())[:500], place_of(error)
     if isinstance(error, TrackerError):
         return text
@@ -156,7 +156,7 @@ def follow(
 
 
 def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell) -> None:
-    """Wait for pushers that end; for longer, which is said, where one makes what must not be left half made.
+    """Wait for pushers to end; longer, with a message, if one makes something that must not be left unfinished.
 
     Args:
         pushers: they have been told to end.
@@ -190,7 +190,7 @@ class _Files:
 
     @property
     def incomplete(self) -> list[str]:
-        """What could not be written the last time."""
+        """Files that could not be written the last time."""
         return [writer.what for writer in self._failed]
 
     def update(self) -> None:

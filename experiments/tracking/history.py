@@ -1,4 +1,4 @@
-"""The journal of a run that was not tracked while it trained: of a Python program, made from its history."""
+"""The journal of a Python program's run, made from its history: it was not tracked while it trained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
 from .producer import inputs
 
 _MADE: Final = "made_from_history"
-"""Marks such a journal: it is made anew when the run has gone on."""
+"""Marks such a journal: it is made again when the run has continued."""
 
 
 class _Entries:
@@ -97,7 +97,7 @@ def _results(row: Evaluation) -> dict[str, float]:
 
 
 def _uuid_of(folder: Path) -> str:
-    """That of the journal there is, or a new one."""
+    """The identity in the existing journal, or a new one."""
     try:
         with (folder / JOURNAL).open("rb") as file:
             return str(json.loads(file.readline())["run"]["uuid"])

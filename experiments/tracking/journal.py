@@ -41,7 +41,7 @@ class Group(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What trackers show: the name, with as much of the identity as tells it from others of that name."""
+        """The label at trackers: the name, with enough of the identity to tell it from others."""
         return f"{self.name}-{self.uuid[:8]}"
 
 
@@ -127,7 +127,7 @@ class Journal:
         return None
 
     def _complain(self, error: OSError) -> None:
-        """Once, until it works again."""
+        """Warn once, until it works again."""
         if not self._silent:
             self._silent = True
             _log.warning("%s cannot be written (%s); training continues", self._path, error.strerror or error)
@@ -142,7 +142,7 @@ def _ends_with_a_line(path: Path) -> bool:
 
 
 class Entries(Protocol):
-    """What a hook writes to."""
+    """The target of a hook's entries."""
 
     def write(self, **entry: Any) -> None:
         """Append an entry, with the time."""
@@ -176,7 +176,7 @@ class JournalHook(Hook):
             self._session.request_stop(reason)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Void what was measured after the point from which the run continues."""
+        """Void measurements after the point from which the run continues."""
         self._journal.write(cut=session.position, update=session.global_step, episode=session.global_episode)
         self._journal.status(RUNNING)
         self._scalars.start(session)
@@ -198,15 +198,15 @@ class JournalHook(Hook):
         self._write(session, evaluation_values(facts))
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """There is nothing left to stop."""
+        """Forget the session."""
         self._session = None
 
     def state_dict(self) -> State:
-        """The last episodes."""
+        """The state of the scalars."""
         return self._scalars.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Continue with them."""
+        """Restore the state of the scalars."""
         self._scalars.load_state_dict(state)
 
     def _write(self, session: Session, values: Mapping[str, float], **counter: int) -> None:
@@ -251,24 +251,24 @@ class TrackedRun:
         self.name = ""
         self.description = ""
         self.group: Group | None = None
-        """What it is one of; None for a run of its own."""
+        """The group of the run; None for a run of its own."""
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
         """Results: the final evaluation and the totals."""
         self.starts = 0
-        """How often it was started or resumed."""
+        """The number of starts and resumes."""
         self.statuses: list[Status] = []
         self.points: list[Point] = []
         """Every value of every metric, in order. Only appended to, until ``cuts`` changes."""
         self.lines: list[Line] = []
         self.cuts = 0
-        """How often points were removed."""
+        """The number of times that points were removed."""
         self.lock = threading.Lock()
         """Held while a tracker's files in the run folder are written, and while they are read for a push."""
         self._at = 0
         self._rest = b""
         self._counted: list[tuple[str, int]] = []
-        """For each point the counter by which a cut keeps it or takes it back, and where that stood."""
+        """For each point, the counter by which a cut keeps or removes it, and its value."""
         self._cut, self._at_cut = -1, frozenset[str]()
 
     @property

@@ -1,4 +1,4 @@
-"""What the process that follows a run says to the one that trains: lines of JSON with a type."""
+"""Messages from the process that follows a run to the one that trains: lines of JSON with a type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STOP: Final = "stop"
 """Stop the run; the text is the reason."""
 
 WAIT: Final = "wait"
-"""For the user, and for who waits for the process: its end comes later than it should."""
+"""For the user, and for the waiting process: the end comes later than expected."""
 
 
 class Message(NamedTuple):

@@ -44,7 +44,7 @@ SETTINGS: Final = {
 EXTRA: Final = ("mlflow", "sqlalchemy", "alembic")
 """Installed by axonrl's extra; stores other than a server and SQLite may need more."""
 DATABASES: Final = ("mysql", "mssql", "postgresql")
-"""Whose tables a store's first client makes, or brings up to date; SQLite's are in a file."""
+"""Databases whose tables the first client makes or updates; SQLite's are in a file."""
 SECRETS: Final = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
 IN_QUERY: Final = "(?i:token|password|secret)="
 REQUEST: Final = re.compile("API request to .*(failed|successful)")
@@ -146,7 +146,7 @@ class MLflowTracker(TrackerKind):
         remote.state = state
 
     def _push_params(self, remote: _Remote, inputs: Mapping[str, Any]) -> None:
-        """Those that MLflow lacks; existing ones cannot change."""
+        """Log the params that MLflow lacks; existing ones cannot change."""
         from mlflow.entities import Param
 
         texts = {_name(name): value if isinstance(value, str) else json.dumps(value) for name, value in inputs.items()}
@@ -166,7 +166,7 @@ class MLflowTracker(TrackerKind):
             remote.at += len(new)
 
     def _push_outputs(self, remote: _Remote, run: TrackedRun) -> None:
-        """As metrics, at the run's last timestep; a later evaluation at the same timestep is added."""
+        """Log outputs as metrics at the run's last timestep; a later evaluation at the same timestep is added."""
         outputs = run.outputs
         if outputs == remote.outputs or not run.statuses:
             return
@@ -216,7 +216,7 @@ class _Remote:
         self.outputs: Mapping[str, Any] = {}
         self.points: list[Point] = []
         self.at = 0
-        """How many of the points it holds."""
+        """The number of points that it holds."""
         self.metrics: dict[str, _Held] = {}
 
 
@@ -275,7 +275,7 @@ def _gets_tables(uri: str) -> bool:
 
 
 def _explained(error: Exception, client: Any, experiment: str) -> str:
-    """What went wrong, in one line without secrets."""
+    """Explain an error in one line without secrets."""
     if isinstance(error, ModuleNotFoundError):
         ours = '; pip install "axonrl[mlflow]" installs it' if error.name in EXTRA else ""
         return f"MLflow needs the module {error.name!r}, which is not installed{ours}"

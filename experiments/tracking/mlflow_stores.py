@@ -21,9 +21,9 @@ from filelock import FileLock
 QUIET_SECS: Final = 10.0
 """A store that cannot be opened is being made by another process, unless nothing has changed in it for so long."""
 INCOMPLETE: Final = ".incomplete"
-"""What is appended to the name of a copy of a store that was left half made."""
+"""The suffix of a store's copy that was left unfinished."""
 _OWN: Final = {"alembic_version": "false", "workspaces": "name != 'default'", "experiments": "experiment_id != 0"}
-"""Of tables to which MLflow itself adds rows, a user's own."""
+"""Tables to which MLflow itself adds rows."""
 _log = logging.getLogger("axonrl")
 
 
@@ -38,7 +38,7 @@ def path_of(uri: str) -> Path | None:
 
 
 def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
-    """Connect to a store. One that is missing is made; so is one that was left half made, of which a copy is kept.
+    """Connect to a store. A missing one is made; an unfinished one is made again, and a copy of it kept.
 
     Args:
         path: the store's file.
@@ -71,7 +71,7 @@ def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
 
 @contextlib.contextmanager
 def _only_maker(path: Path) -> Iterator[None]:
-    """Be the only one that makes a store. Who comes when the lock is removed finds the store."""
+    """Be the only one that makes a store. Later processes find it when the lock is removed."""
     lock = path.with_name(f".{path.name}.lock")
     with FileLock(lock):
         try:
@@ -119,7 +119,7 @@ def _tables(path: Path) -> list[str]:
 
 
 def is_empty(path: Path) -> bool:
-    """Is a store missing, or has it nothing but what MLflow itself writes while it makes the tables?"""
+    """Is a store missing, or does it hold only what MLflow itself writes while it makes the tables?"""
     if not path.exists():
         return True
     try:

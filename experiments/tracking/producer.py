@@ -1,4 +1,4 @@
-"""Recording a run where it trains: into its journal, which a process of its own follows."""
+"""The recording side of tracking: a run writes its journal, which another process follows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import IO, Any, Final
 
 from ...core.errors import message_of
 from ...core.protocols import RunConfig
+from ..child_process import started
 from ..config.schema import ExperimentFile
 from ..config.values import flat
 from .follower import EXIT_SECS, PREPARE_SECS, main
@@ -76,7 +76,7 @@ def tracked(folder: Path, experiment: ExperimentFile, group: Group | None = None
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
         group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
-        name: of a run of a group; empty for the recorded one, or that of a seed.
+        name: of a run of a group; empty for the recorded one.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -94,8 +94,7 @@ def tracked(folder: Path, experiment: ExperimentFile, group: Group | None = None
         journal.status(FAILED, KILLED)
     run: dict[str, Any] = {"uuid": identity, "name": experiment.name, "description": experiment.description}
     if group is not None:
-        named = name or before.name or f"{experiment.name}-seed-{experiment.seed}"
-        run |= {"name": named, "group": group._asdict()}
+        run |= {"name": name or before.name, "group": group._asdict()}
     journal.write(run={**run, "inputs": inputs(experiment)})
     journal.status(RESUMING if before.uuid else CREATED)
     handler = JournalHandler(journal)
@@ -121,7 +120,7 @@ def tracked(folder: Path, experiment: ExperimentFile, group: Group | None = None
 
 
 def inputs(experiment: ExperimentFile) -> dict[str, Any]:
-    """What the run is given, as one flat mapping: the declared params by their names, everything else by its path."""
+    """The inputs of a run as one flat mapping: declared params by name, everything else by path."""
     values = experiment.model_dump(
         exclude={"params", "tracker", "submit", "name", "description", "seeds", "matrix"}, exclude_none=True
     )
@@ -148,21 +147,12 @@ class _Follower:
 
     def __init__(self, folder: Path, chosen: Sequence[Choice], stop: Callable[[str], None]) -> None:
         self._folder, self._stop = folder, stop
-        # What can be imported here can be imported there: a tracker may be the user's own.
-        start = f"import sys; sys.path[:] = {sys.path}; from {main.__module__} import main; main(sys.argv[1:])"
-        command = [sys.executable, "-c", start, str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)]
+        arguments = [str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         self._process: subprocess.Popen[bytes] | None = None
         self._late = threading.Event()
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,
-            )
+            self._process = started(main, arguments, stderr=subprocess.DEVNULL, env=environment)
         except OSError as error:
             self._complain(f"its process could not be started: {error}")
             return
@@ -170,13 +160,13 @@ class _Follower:
         self._reader.start()
 
     def finish(self) -> None:
-        """Tell it that the run has ended, and wait, but not for long: on a busy machine it finishes by itself."""
+        """Tell it that the run has ended, and wait briefly: on a busy machine it finishes by itself."""
         process = self._process
         if process is None or process.stdin is None:
             return
         try:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-                stdin.write(b"the end\n")  # to close it is not enough: a child of this process may hold it open too
+                stdin.write(b"the end\n")  # closing it is not enough: a child of this process may hold it open, too
             code = self._wait(process)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what was sent was sent
             self._complain("it has not finished yet")
@@ -186,7 +176,7 @@ class _Follower:
             self._complain(f"its process ended with exit code {code}")
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        """Its exit code; ``TimeoutExpired`` where it is late, and has not said that it will be."""
+        """Wait for its exit code; ``TimeoutExpired`` if it is late without having said so."""
         try:
             return process.wait(EXIT_SECS + MARGIN_SECS)
         except subprocess.TimeoutExpired:

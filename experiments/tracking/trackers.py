@@ -1,4 +1,4 @@
-"""What a tracker is, and which trackers a run has."""
+"""The interface of trackers, and the trackers of a run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from ...core import registry
-from ..config.schema import DEFAULT_TRACKER, ExperimentFile
+from ..config.schema import ExperimentFile
 from ..config.sections import Section
+from ..config.trackers import DEFAULT_TRACKER
 from .journal import TrackedRun
 
 FILES: Final = ("experiment.yml", "record.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
@@ -36,7 +37,7 @@ class Tracker(Protocol):
 
 
 class StopRequestedError(Exception):
-    """Someone asked, at the tracker, to stop the run. Everything was pushed before."""
+    """Raised when someone stops the run at the tracker. Everything was pushed before."""
 
 
 class Writer(Protocol):
@@ -54,7 +55,7 @@ class Writer(Protocol):
 
 
 class TrackerKind:
-    """What a tracker's class may decide before a tracker is created. Deriving from this class is optional."""
+    """Decisions that a tracker's class may make before a tracker is created. Deriving from it is optional."""
 
     settings: ClassVar[type[Section] | None] = None
     """A built-in tracker's settings, checked when an experiment file is read. None: by its constructor, later."""
@@ -62,7 +63,7 @@ class TrackerKind:
     """Keeps the files in the run folder, where there are any."""
 
     preparing: bool = False
-    """Does it make what would be ruined half made, such as the tables of a store? The end of a run waits for that."""
+    """Does it make what must not be left unfinished, such as the tables of a store? The run's end waits for it."""
 
     @classmethod
     def disabled_by(cls) -> str:
@@ -92,7 +93,7 @@ class Choice(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         host = (self.settings or {}).get("host")
         return f"{self.kind} at {host}" if host else self.kind
 
@@ -146,7 +147,7 @@ def make_trackers(chosen: Iterable[Choice]) -> list[tuple[str, Tracker]]:
 
 
 def make_writers(chosen: Sequence[Choice]) -> list[Writer]:
-    """What keeps files in the run folder for these trackers."""
+    """The writers of files in the run folder for these trackers."""
     kinds = {choice.kind: _kind(choice.kind) for choice in chosen}
     return [kind.writer() for kind in kinds.values() if kind.writer is not None]
 

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from axonrl.core.protocols import RunConfig
-from axonrl.estimators.limits import UpdateSchedule
+from axonrl.estimators.limits import Goal, UpdateSchedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.hooks import Hooks
 from axonrl.hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts
@@ -105,9 +105,12 @@ class FakeAgent:
         checked.end(session, EndFacts("done", None, 2.0))
         return self
 
-    def train(self, env: Any, *, hooks: Sequence[Any], max_timesteps: int, **arguments: Any) -> FakeAgent:
+    def train_as(
+        self, env: Any, schedule: UpdateSchedule, goal: Goal, hooks: Sequence[Any], cluster: Any = None
+    ) -> FakeAgent:
         self.envs.append(env)
-        self.train_arguments = {"max_timesteps": max_timesteps, **arguments}
+        self.train_arguments = {**schedule.given, **goal.limits(self).given()}
+        max_timesteps = goal.max_timesteps or 0
         if self.failures:
             raise self.failures.pop()
         checked, session = Hooks(hooks), self.session

@@ -20,7 +20,7 @@ from axonrl.errors import ClusterError
 from axonrl.experiments.commands import cli, single_run
 from axonrl.experiments.config.shipped import shipped
 from axonrl.experiments.console import print_rows
-from axonrl.experiments.running import runner
+from axonrl.experiments.running import report
 from axonrl.run_dir.history import read_episodes, read_evaluations
 from axonrl.tests.experiments.fakes import SLOW
 from axonrl.tests.experiments.sharing import Terminal, command, tracked_run, tracking, wait
@@ -40,7 +40,7 @@ def tensorflow_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fast_curve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "learning_curve", lambda folder, *_: (folder / "learning_curve.png").touch())
+    monkeypatch.setattr(report, "learning_curve", lambda folder, *_: (folder / "learning_curve.png").touch())
 
 
 def axonrl(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:

@@ -9,7 +9,7 @@ import pytest
 from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.experiments import BestExport, Experiment, LatestExport
-from axonrl.experiments.arguments import training_of
+from axonrl.experiments.experiment import training_of
 from axonrl.hooks import Hook
 from axonrl.hooks.events import Session, TimestepFacts
 from axonrl.memories import ReplayMemory

@@ -12,7 +12,8 @@ from axonrl.experiments.config.files import read
 from axonrl.experiments.config.json_schema import experiment_schema
 from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.searches import preflight
-from axonrl.experiments.searches.space import Space, as_text
+from axonrl.experiments.searches.runs import as_text
+from axonrl.experiments.searches.space import Space
 
 pytestmark = pytest.mark.docs
 

@@ -33,7 +33,7 @@ def loaded(folder: Path, sets: dict[str, str]) -> ExperimentFile:
 def explained(folder: Path, memory: Any, num_envs: int = 1, *, cluster: str = "null", **train: Any) -> dict[str, Any]:
     sets = {f"train.{name}": str(value) for name, value in train.items()} | {"distributed": cluster}
     experiment = loaded(folder, sets)
-    schedule = UpdateSchedule() if experiment.train is None else UpdateSchedule(**experiment.train.schedule)
+    schedule = UpdateSchedule() if experiment.train is None else experiment.train.schedule
     parts = {"q": Part(3, 2, True)}
     outline = RunSummary(spaces.Discrete(2), spaces.Discrete(3), num_envs, parts, 2048, schedule, {}, {})
     return explanation(experiment, memory, outline, folder / "run")

@@ -12,7 +12,7 @@ from axonrl.experiments.config.foreign import ELSEWHERE
 from axonrl.experiments.config.schema import CONFIG_FIELDS, ExperimentFile, load
 from axonrl.experiments.config.sections import keys_of
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.running.components import check_part
+from axonrl.experiments.running.components import check_parts
 from axonrl.serving.catalogue import parameters
 from axonrl.tests.raising import raised
 
@@ -47,7 +47,7 @@ FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: ppo, memory: {kind: ba
 )
 def test_where_a_key_belongs(key: str, nearest: str | None, here: list[str], tmp_path: Path) -> None:
     (tmp_path / "file.yml").write_text(FILE)
-    error = raised(ExperimentError, load, tmp_path / "file.yml", sets={key: "1", "seed": "-1"}, check_part=check_part)
+    error = raised(ExperimentError, load, tmp_path / "file.yml", sets={key: "1", "seed": "-1"}, check_parts=check_parts)
     (found,) = (one for one in error.errors if one.key == key)
     assert (found.nearest, found.message.partition("; here it is ")[2].split(", or ")) == (nearest, here or [""])
 

@@ -144,10 +144,10 @@ def test_the_names_and_arguments_of_all_parts_are_checked_at_once(file: Path) ->
         *("agent.memory.bach_size", "agent.memory.size", "environment.id", "environment.num_envs"),
         *("environment.wrappers.0.kind", "hooks.0", "hooks.1.every", "tracker.kind", "train.max_steps", "trian"),
     ]
-    caught = raised(ExperimentError, load, file, sets=sets, check_part=components.check_part)
+    caught = raised(ExperimentError, load, file, sets=sets, check_parts=components.check_parts)
     assert sorted(error.key for error in caught.errors) == wrong
     sets |= {"agent.model_fn": "dqn", "agent.params": "{lr: 1, sigma: 3}", "agent.params.double": "1e999"}
-    caught = raised(ExperimentError, load, file, sets=sets, check_part=components.check_part)
+    caught = raised(ExperimentError, load, file, sets=sets, check_parts=components.check_parts)
     params = [f"agent.params.{name}" for name in ("double", "lr", "sigma")]  # known without TensorFlow
     assert sorted(error.key for error in caught.errors) == sorted([*wrong, *params])
 
@@ -194,13 +194,7 @@ def test_a_run(file: Path, agents: list[Any]) -> None:
     model_fn, memory, model_dir, config, params = agent.given
     assert (model_fn.__name__, memory.size, model_dir, params) == ("model_fn", 100, Path("out"), {"rate": 0.5})
     assert (config.seed, config.keep_checkpoint_max) == (5, 3)
-    assert agent.train_arguments == {
-        "first_update": 10,
-        "update_frequency": 5,
-        "max_steps": None,
-        "max_episodes": None,
-        "max_timesteps": 20,
-    }
+    assert agent.train_arguments == {"first_update": 10, "update_frequency": 5, "timesteps": 20}
     training, evaluation = agent.envs
     assert isinstance(training, gymnasium.vector.SyncVectorEnv)
     assert (training.num_envs, evaluation.num_envs) == (2, 4)
@@ -233,7 +227,7 @@ def test_learning_from_data_comes_before_training_and_without_a_section_train_is
     result = run(file, sets=LEARN)
     agent = agents[2]
     assert agent.learn_arguments == {"data": "a.npz", "max_steps": 50}
-    assert agent.train_arguments["max_timesteps"] == 20
+    assert agent.train_arguments["timesteps"] == 20
     learning, training, _ = agent.envs
     assert learning is training
     assert (result.seconds, result.timesteps_per_second) == (3.0, pytest.approx(20.0))

@@ -9,7 +9,8 @@ import pytest
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.searches.early_stopping import Rules
-from axonrl.experiments.searches.space import Point, Space
+from axonrl.experiments.searches.runs import Point
+from axonrl.experiments.searches.space import Space
 from axonrl.experiments.searches.strategies import Batch, following, most_points
 from axonrl.tests.raising import raised
 

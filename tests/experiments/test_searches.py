@@ -1,5 +1,6 @@
 """Searches from the command line: trials that fail, are killed, stop early, are resumed and promoted."""
 
+import dataclasses
 import io
 import json
 import os
@@ -15,14 +16,15 @@ from unittest.mock import Mock
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.config.schema import load
+from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.running import runner
 from axonrl.experiments.running.signals import StopOnSignal
 from axonrl.experiments.searches import pool as pools
 from axonrl.experiments.searches import worker
-from axonrl.experiments.searches.folder import PROGRAMS, Search, TrialOutcome, prepare, trial_experiment
 from axonrl.experiments.searches.pool import Pool
-from axonrl.experiments.searches.programs import keys
+from axonrl.experiments.searches.programs import PROGRAMS, keys
+from axonrl.experiments.searches.runs import Outcome, run_experiment
+from axonrl.experiments.searches.search import Search, prepare
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
 from axonrl.run_dir.provenance import processors
@@ -107,20 +109,25 @@ def program(place: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(place)
         experiment, document = load(place / "grid.yml")
-        made = worker._program(task_in(place), keys(experiment), experiment, document)
+        made = worker.program_for(task_in(place), programs_of(experiment), experiment, document)
     assert made is not None
     return made
 
 
 def task_in(place: Path) -> Task:
-    return Task(str(place / "compiled"), "pole", "0" * 32, "return", [4, 5], "", [])
+    return Task(str(place / "compiled"), "", "trial", "pole", "0" * 32, "return", [4, 5], [], [])
+
+
+def programs_of(experiment: ExperimentFile) -> list[str]:
+    return [f"{PROGRAMS}/{name}" for name in dataclasses.astuple(keys(experiment))]
 
 
 def new(place: Path, program: Path, name: str, *limits: int, **sets: str) -> None:
     """A search that has not begun, whose trials find the program, with any of these limits of episodes."""
     search = prepare(place / name, *load(place / f"{name}.yml", sets=sets), resume=False)
     for point in [{"limit": limit} for limit in limits] or [{}]:
-        shutil.copytree(program, search.folder / PROGRAMS / keys(trial_experiment(search.folder, point, 0)[0]).family)
+        family = keys(run_experiment(search.folder / "search.yml", point, 0)[0]).family
+        shutil.copytree(program, search.folder / PROGRAMS / family)
 
 
 def run(place: Path, *arguments: str) -> tuple[int, Any, str]:
@@ -163,7 +170,7 @@ def test_the_first_trial_compiles_and_one_with_another_learning_rate_needs_no_te
 ) -> None:
     monkeypatch.setattr(worker, "load_tensorflow", lambda: pytest.fail("it was loaded"))
     experiment, document = load(place / "grid.yml", {"rate": "0.03"})
-    assert worker._program(task_in(place), keys(experiment), experiment, document) == program
+    assert worker.program_for(task_in(place), programs_of(experiment), experiment, document) == program
 
 
 def test_trials_that_fail_or_are_killed_are_recorded_and_do_not_stop_the_others(place: Path, first: Any) -> None:
@@ -204,8 +211,9 @@ def test_trials_that_share_the_machine_share_its_processors(
         (9, {}, ("1", "1", "1")),
         (3, {"TF_NUM_INTRAOP_THREADS": "5"}, ("5", "2", "1")),
     ):
-        found = pools.environment(own, jobs)
+        found = pools.shared_machine(own, jobs, tensorflow=True)
         assert tuple(map(found.get, names)) == expected
+    assert names[0] not in pools.shared_machine({}, 3, tensorflow=False)  # seeds are the runs that they are alone
 
 
 def test_each_trial_is_the_run_that_it_would_be_alone(
@@ -372,15 +380,15 @@ def test_a_misspelled_metric_is_told_after_one_trial_and_may_be_corrected(place:
 
 
 def test_a_request_to_stop_that_comes_late_does_not_stop_the_next_trial() -> None:
-    given = {"point": {}, "seed": 0, "programs": {}}
+    given = {"point": {}, "seed": 0, "programs": []}
     with StopOnSignal() as signals:
         inbox = Inbox(signals)
-        stops = [{"stop": "bad", "trial": 3}, {"stop": "late", "trial": 3}]
-        lines = [{"trial": 3, **given}, stops[0], {"trial": 4, **given}, stops[1]]
+        stops = [{"stop": "bad", "run": 3}, {"stop": "late", "run": 3}]
+        lines = [{"run": 3, **given}, stops[0], {"run": 4, **given}, stops[1]]
         inbox.take([json.dumps(line).encode() for line in [*lines, {"end": True}]])
         (first, of_first), (second, of_second) = cast(Any, [inbox.next(), inbox.next()])
-    assert [first.trial, of_first.reason] == [3, "bad"]
-    assert [second.trial, of_second.reason] == [4, ""]
+    assert [first.run, of_first.reason] == [3, "bad"]
+    assert [second.run, of_second.reason] == [4, ""]
     assert inbox.next() is None
 
 
@@ -390,13 +398,13 @@ def test_a_trial_is_asked_to_stop_once(tmp_path: Path) -> None:
     search.add(Next([{}, {}]))
     quiet = Mock()
     quiet.rules.end_by_failures.return_value = ""
-    pool = Pool(search, Task("", "", "", "", [], "", []), 1, quiet, quiet, quiet)
-    process = Mock(trial=0)
+    pool = Pool(search, task_in(tmp_path), 1, quiet, quiet, quiet, {})
+    process = Mock(number=0)
     pool._workers.append(process)
     for why in ("bad", "bad", "worse"):
         quiet.judge.return_value = ({0: why}, "")
         pool._judge()
-    process.write.assert_called_once_with(stop="bad", trial=0)
-    pool._ended(0, TrialOutcome("stopped", timesteps=9))
+    process.write.assert_called_once_with(stop="bad", run=0)
+    pool._ended(0, Outcome("stopped", timesteps=9))
     assert (search.outcomes[0].status, search.outcomes[0].message) == ("stopped early", "bad")
     assert search.unfinished() == [1]  # what a rule has stopped counts, and does not continue

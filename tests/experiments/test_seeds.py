@@ -1,4 +1,4 @@
-"""Many seeds of one experiment, from the command line: compiled once, a process for each, each as if it ran alone."""
+"""Many seeds of one experiment, from the command line: compiled once, each as if it ran alone."""
 
 import argparse
 import contextlib
@@ -10,7 +10,6 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +22,8 @@ from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner
-from axonrl.experiments.seeds import group as groups
+from axonrl.experiments.searches.runs import FINISHED, Outcome, run_experiment
+from axonrl.experiments.searches.seeds import Seeds, prepare
 from axonrl.experiments.tracking.journal import KILLED
 from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.experiments.fakes import TROUBLE
@@ -87,15 +87,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def program(place: Path) -> groups.Group:
+def program(place: Path) -> Seeds:
     """Three seeds, compiled; none has begun. In this process: to load TensorFlow in another one takes seconds."""
-    group = groups.prepare(place / "runs/pole", load(place / "pole.yml", sets={"seeds": "3"})[0], resume=False)
+    group = prepare(place / "runs/pole", load(place / "pole.yml", sets={"seeds": "3"})[0], resume=False)
     assert compile_here(place, group.compiled, group.seeds) == 0
     return group
 
 
 @pytest.fixture(scope="module")
-def first(place: Path, program: groups.Group) -> Any:
+def first(place: Path, program: Seeds) -> Any:
     """Three seeds, of which the second fails and the third is killed."""
     plan = {"5": ("raise", 120), "6": ("kill", 150)}
     words = ("run", "pole.yml", "--resume", "--seeds", "3", "--jobs", "2", "--json")
@@ -118,7 +118,7 @@ def second(place: Path, one_more: bytes) -> Any:
     return axonrl(place, "run", "pole.yml", "--resume", "--seeds", "4,5,6,9", "--json", env=tracking())
 
 
-def test_all_seeds_are_compiled(program: groups.Group) -> None:
+def test_all_seeds_are_compiled(program: Seeds) -> None:
     """By ``axonrl run`` in another process: the page about many seeds does so, in tests/test_docs.py."""
     kept = {path.stem for path in (program.compiled / "weights").iterdir()}
     assert kept >= {f"seed-{seed}" for seed in (4, 5, 6)}
@@ -139,7 +139,7 @@ def test_a_seed_that_fails_or_is_killed_does_not_stop_the_others(place: Path, fi
     assert "1 of 3 seeds have finished. Continue with: axonrl run pole.yml" in first.stderr
 
 
-def test_one_more_seed_shares_the_program(program: groups.Group, one_more: bytes) -> None:
+def test_one_more_seed_shares_the_program(program: Seeds, one_more: bytes) -> None:
     assert (program.compiled / "program.tflite").read_bytes() == one_more
     assert (program.compiled / "weights" / "seed-9.safetensors").is_file()
 
@@ -291,15 +291,15 @@ def test_a_damaged_program_is_compiled_again(
     compiled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the weights of all seeds that are to be run."""
-    group = groups.prepare(compiled / "runs" / "pole", load(compiled / "pole.yml")[0], resume=True)
+    group = prepare(compiled / "runs" / "pole", load(compiled / "pole.yml")[0], resume=True)
     asked: list[Any] = []
 
-    def started(command: list[str], **_: Any) -> Any:
-        asked.append((json.loads(command[-1])["seeds"], group.compiled.exists()))
-        return subprocess.Popen(["true"], stdout=subprocess.PIPE, text=True)
+    def started(main: Any, task: list[str]) -> Any:
+        asked.append((json.loads(task[0])["seeds"], group.compiled.exists()))
+        return subprocess.Popen(["true"], stdout=subprocess.PIPE)
 
     arguments = compile_arguments(compiled)
-    monkeypatch.setattr(commands, "subprocess", SimpleNamespace(Popen=started, PIPE=subprocess.PIPE))
+    monkeypatch.setattr(commands, "started", started)
     assert commands._compile(group, [6, 4], arguments) == 0
     assert asked == []
     (group.compiled / "weights" / "seed-6.safetensors").unlink()
@@ -334,7 +334,7 @@ def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: An
 
     def unfinished(**sets: str) -> list[int]:
         changed = {name.replace("__", "."): value for name, value in sets.items()}
-        return groups.prepare(folder, load(place / "pole.yml", sets=changed)[0], resume=True).unfinished()
+        return prepare(folder, load(place / "pole.yml", sets=changed)[0], resume=True).unfinished()
 
     assert unfinished() == []
     assert unfinished(train__max_timesteps="299") == []
@@ -357,8 +357,8 @@ def test_what_learned_from_data_goes_on_to_a_larger_limit_or_in_the_environment(
     )
     folder = tmp_path / "seed-4"
     folder.mkdir()
-    written = groups.run_of(load(file)[0], 4).model_dump(exclude={"seeds"})
+    written = run_experiment(file, {}, 4)[0].model_dump(exclude={"seeds"})
     (folder / "experiment.yml").write_text(to_yaml(written))
     for sets, left in (({}, []), ({"learn.max_steps": "6"}, [4]), ({"train.max_timesteps": "9"}, [4])):
-        group = groups.Group(tmp_path, load(file, sets=sets)[0], "", {4: groups.Outcome(groups.FINISHED)})
+        group = Seeds(tmp_path, load(file, sets=sets)[0], "", {4: Outcome(FINISHED)})
         assert group.unfinished() == left

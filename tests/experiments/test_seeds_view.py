@@ -13,10 +13,12 @@ from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.config.seeds import as_yaml, listed, seed_ranges
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running import folder as records
-from axonrl.experiments.seeds import group as groups
-from axonrl.experiments.seeds import report
-from axonrl.experiments.seeds.display import SeedsView
-from axonrl.experiments.seeds.group import FAILED, FINISHED, Group, Outcome
+from axonrl.experiments.searches import report
+from axonrl.experiments.searches.display import RunsView
+from axonrl.experiments.searches.runs import FAILED, FINISHED, Outcome
+from axonrl.experiments.searches.search import Search
+from axonrl.experiments.searches.seeds import Seeds, prepare
+from axonrl.experiments.searches.strategies import Next
 from axonrl.tests.hooks.conftest import FakeClock
 
 DONE = Outcome(FINISHED, 12, 300, 130, 1.25, 21.5)
@@ -28,15 +30,15 @@ def experiment(run_file: Path, seeds: str) -> ExperimentFile:
 
 
 @pytest.fixture
-def group(run_file: Path, tmp_path: Path) -> Group:
-    return Group(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {})
+def group(run_file: Path, tmp_path: Path) -> Seeds:
+    return Seeds(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {})
 
 
-def test_plain_lines(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines(group: Seeds, capsys: pytest.CaptureFixture[str]) -> None:
     """Start and end at once, the status every five seconds."""
     clock = FakeClock()
     clock.now = 0.0
-    with SeedsView(group, [4, 7, 9], clock=clock).opened() as view:
+    with RunsView(group, clock=clock).opened([4, 7, 9]) as view:
         view.started(4)
         view.status(4, "timestep 10/20", 0.5)
         view.refresh()
@@ -59,11 +61,21 @@ def test_plain_lines(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_trial_is_told_with_its_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And with its seed, where there are several."""
+    for seeds, said in ([4], "trial 1: started with rate=0.2"), ([4, 5], "trial 1: started with rate=0.1, seed 5"):
+        search = Search(tmp_path, "0" * 32, seeds, 0)
+        search.add(Next([{"rate": 0.1}, {"rate": 0.2}]))
+        with RunsView(search).opened([1]) as view:
+            view.started(1)
+        assert capsys.readouterr().err == f"axonrl: {said}\n"
+
+
 @pytest.mark.parametrize(("height", "shown"), [(20, True), (3, False)])
-def test_a_line_for_each_seed_on_a_terminal(group: Group, height: int, shown: bool) -> None:
+def test_a_line_for_each_seed_on_a_terminal(group: Seeds, height: int, shown: bool) -> None:
     """Where there are more than lines, those that run are shown."""
     console = Console(file=io.StringIO(), force_terminal=True, width=40, height=height, _environ={})
-    with SeedsView(group, [4, 7, 9], console).opened() as view:
+    with RunsView(group, console).opened([4, 7, 9]) as view:
         view.started(4)
         view.started(7)
         view.ended(4, BROKEN)
@@ -76,23 +88,23 @@ def test_a_line_for_each_seed_on_a_terminal(group: Group, height: int, shown: bo
     assert ("1 ended, 1 waiting" in text) != shown
 
 
-def test_the_table_and_what_the_seeds_say_together(group: Group) -> None:
+def test_the_table_and_what_the_seeds_say_together(group: Seeds) -> None:
     group.outcomes |= {4: DONE, 7: BROKEN}
-    rows = list(map(list, zip(*(column.texts for column in report.table(group).columns), strict=True)))
+    rows = list(map(list, zip(*(column.texts for column in report.seeds_table(group).columns), strict=True)))
     assert ["4", "finished", "12", "300", "1.2", "21.50"] in rows
     assert ["7", "failed", "-", "-", "-", "-"] in rows
     assert ["9", "waiting", "-", "-", "-", "-"] in rows
-    first, second, few = (" ".join(line.split()) for line in report.lines(group))
+    first, second, few = (" ".join(line.split()) for line in report.seeds_lines(group))
     assert first == "mean of 1 seed: 21.50 (95 % interval: 21.50 to 21.50)"
     assert second.startswith("interquartile mean of 1 seed: 21.50")
     assert few.startswith("warning")
     assert "only 1 seed" in few
     assert "--seeds 10" in few
-    found = report.as_json(group)
+    found = report.seeds_json(group)
     assert (found["together"]["mean"], found["few_seeds"]) == ({"value": 21.5, "low": 21.5, "high": 21.5}, True)
     group.outcomes = {seed: DONE if seed < 10 else BROKEN for seed in range(12)}
-    assert report.as_json(group)["few_seeds"] is False
-    assert not [line for line in report.lines(group) if line.startswith("warning")]
+    assert report.seeds_json(group)["few_seeds"] is False
+    assert not [line for line in report.seeds_lines(group) if line.startswith("warning")]
 
 
 @pytest.mark.parametrize(
@@ -124,10 +136,10 @@ def test_seeds_in_words() -> None:
 
 def test_the_outcome_of_each_seed_is_kept_and_a_damaged_record_refused(tmp_path: Path, run_file: Path) -> None:
     folder, given = tmp_path / "new", experiment(run_file, "2")
-    made = groups.prepare(folder, given, resume=False)
+    made = prepare(folder, given, resume=False)
     assert made.unfinished() == [0, 1]
-    made.ended(1, BROKEN)
-    again = groups.prepare(folder, experiment(run_file, "[5]"), resume=True)
+    made.done(1, BROKEN)
+    again = prepare(folder, experiment(run_file, "[5]"), resume=True)
     assert again.identity == made.identity
     assert again.outcomes == {0: Outcome(), 1: BROKEN, 5: Outcome()}
     assert load(folder / "seeds.yml")[0].seeds == [0, 1, 5]
@@ -138,7 +150,7 @@ def test_the_outcome_of_each_seed_is_kept_and_a_damaged_record_refused(tmp_path:
     ):
         (folder / "seeds.json").write_text(text)
         with pytest.raises(ExperimentError, match=rf"seeds\.json is damaged: .*{message}"):
-            groups.prepare(folder, given, resume=True)
+            prepare(folder, given, resume=True)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -174,7 +186,7 @@ def test_what_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str], arg
 def test_a_folder_of_many_runs_is_no_run_folder(
     run_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = groups.prepare(Path("runs/my_run"), experiment(run_file, "[9, 10]"), resume=False)
+    group = prepare(Path("runs/my_run"), experiment(run_file, "[9, 10]"), resume=False)
     what = "axonrl: error: Folder runs/my_run has the runs of many seeds. "
     assert refused(capsys, "evaluate", "runs/my_run") == f"{what}None has begun."
     for seed in group.seeds:

@@ -399,7 +399,7 @@ def test_a_submitted_run_has_its_identity_and_one_of_many_a_tag_of_their_group(
         pass
     assert tracked_run(folder).uuid == UUID
     (folder / "journal.jsonl").unlink()
-    with tracked(folder, experiment, group):
+    with tracked(folder, experiment, group, "tried-seed-3"):
         pass
     with tracked(folder, experiment):  # resumed alone
         pass

@@ -1,14 +1,4 @@
-"""The folder of a search: its files, and what is known of each trial.
-
-==========================  ==========================================================================================
-in the folder               what it is
-==========================  ==========================================================================================
-``search.yml``              the experiment with its matrix, as it was written, with the values of ``-P``
-``search.json``             the points, and status and results of each trial; written anew whenever one ends
-``trial-<n>/``              a run folder like any other
-``output/trial-<n>.txt``    what the trial logged
-``programs/``               programs that several trials share
-==========================  ==========================================================================================
+"""A search: the trials of a matrix.
 
 A trial is a point with one of the seeds: with 5 seeds, the trials of point 2 are 10 to 14.
 """
@@ -16,7 +6,6 @@ A trial is a point with one of the seeds: with 5 seeds, the trials of point 2 ar
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,35 +14,21 @@ from typing import Any, Final
 
 from ...core import fields
 from ...core.checks import flag
-from ...run_dir.files import make_folders, replacing, write_file, write_json_atomically
+from ...run_dir.files import make_folders
 from ...run_dir.generators import draw_seed
 from ..config.files import Document, show
 from ..config.schema import ExperimentFile, load
 from ..config.seeds import listed
 from ..config.values import flat
-from ..config.yaml_writer import to_yaml
 from ..errors import RunFolderError
 from ..polyaxon.metrics import compared
 from ..running import folder as records
-from ..seeds.group import FINISHED, IDENTITY, OUTCOME, Outcome
 from .metrics import measured
-from .space import Point, as_text
+from .runs import COUNT, IDENTITY, OUTCOME, OUTPUT, Outcome, Point, Runs, read_results, run_experiment
 from .strategies import Batch, Next
 
-EXPERIMENT: Final = records.SEARCH
-RESULTS: Final = "search.json"
-PROGRAMS: Final = "programs"
-OUTPUT: Final = "output"
-TRIAL: Final = "trial"
-"""What the names of run folders begin with."""
-EARLY: Final = "stopped early"
-"""The status of a trial that a rule of early stopping has ended: it counts, and does not continue."""
-COUNT: Final = (FINISHED, EARLY)
-"""Statuses of trials that count."""
 MAY_CHANGE: Final = ("tracker", "submit", "description", "matrix.metric", "matrix.earlyStopping")
-"""What may change when a search is resumed: no trial that has finished would be another one."""
-
-
+"""Keys that may change when a search is resumed: they change no finished trial."""
 _FIELDS: Final = fields.fields(
     {
         "group": IDENTITY,
@@ -67,22 +42,12 @@ _FIELDS: Final = fields.fields(
                 {"points": fields.listed(fields.whole())}, dict.fromkeys(("iteration", "bracket"), fields.whole())
             )
         ),
-        "trials": fields.each(
-            fields.fields({"status": fields.text}, {**OUTCOME, "metric": fields.optional(fields.number)})
-        ),
+        "trials": fields.each(OUTCOME),
     }
 )
-"""What ``RESULTS`` holds."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TrialOutcome(Outcome):
-    """What became of a trial. ``metric`` is what is compared."""
-
-    metric: float | None = None
-
-
-class Search:
+class Search(Runs):
     """A search and its trials.
 
     Args:
@@ -92,24 +57,13 @@ class Search:
         seed: of draws.
     """
 
+    noun, file, results = "trial", records.SEARCH, "search.json"
+
     def __init__(self, folder: Path, identity: str, seeds: Sequence[int], seed: int) -> None:
-        self.folder, self.identity, self.seeds, self.seed = folder, identity, list(seeds), seed
-        self.name = ""
+        super().__init__(folder, "", identity, seeds)
+        self.seed = seed
         self.points: list[Point] = []
         self.batches: list[Batch] = []
-        self.outcomes: dict[int, Outcome] = {}
-        self.ended = ""
-        """Why it ended before its last trial; empty if it did not."""
-        self.failed = False
-        """Did it end because too much failed?"""
-
-    def run_folder(self, trial: int) -> Path:
-        """The run folder of a trial."""
-        return self.folder / f"{TRIAL}-{trial}"
-
-    def output(self, trial: int) -> Path:
-        """What a trial logged."""
-        return self.folder / OUTPUT / f"{TRIAL}-{trial}.txt"
 
     def trials(self, points: Iterable[int]) -> list[int]:
         """The numbers of these points' trials."""
@@ -120,18 +74,27 @@ class Search:
         """The number of its point."""
         return trial // len(self.seeds)
 
-    def seed_of(self, trial: int) -> int:
-        """Its seed."""
-        return self.seeds[trial % len(self.seeds)]
+    def point(self, number: int) -> Point:
+        """The values of a trial."""
+        return self.points[self.point_of(number)]
 
-    def unfinished(self) -> list[int]:
-        """The trials that are to be run."""
-        return [one for one, outcome in self.outcomes.items() if outcome.status not in COUNT]
+    def seed_of(self, number: int) -> int:
+        """The seed of a trial."""
+        return self.seeds[number % len(self.seeds)]
+
+    def about(self, number: int) -> str:
+        """The values, and the seed where there are several."""
+        parts = [
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in self.point(number).items()
+        ]
+        seed = [f"seed {self.seed_of(number)}"] if len(self.seeds) > 1 else []
+        return ", ".join([*parts, *seed])
 
     def reached(self, point: int) -> dict[int, float]:
         """The metric of each of its trials that counts and has one."""
         outcomes = {trial: self.outcomes[trial] for trial in self.trials([point])}
-        found = {trial: getattr(one, "metric", None) for trial, one in outcomes.items() if one.status in COUNT}
+        found = {trial: one.metric for trial, one in outcomes.items() if one.status in COUNT}
         return {trial: value for trial, value in found.items() if value is not None and math.isfinite(value)}
 
     def metric(self, point: int) -> float | None:
@@ -140,14 +103,14 @@ class Search:
         return math.fsum(known) / len(known) if known else None
 
     def metrics(self) -> dict[int, float]:
-        """Those of all points that have one."""
+        """The metric of each point that has one."""
         found = {point: self.metric(point) for point in range(len(self.points))}
         return {point: value for point, value in found.items() if value is not None}
 
     def measure(self, name: str) -> None:
         """Compare another metric from now on, of trials that have ended too."""
         for trial, outcome in self.outcomes.items():
-            if isinstance(outcome, TrialOutcome) and outcome.status in COUNT:
+            if outcome.status in COUNT:
                 value = measured(name, outcome, self.run_folder(trial))
                 self.outcomes[trial] = dataclasses.replace(outcome, metric=value)
 
@@ -161,23 +124,16 @@ class Search:
             numbers = list(range(len(self.points), len(self.points) + len(wanted.points)))
             self.points += [dict(point) for point in wanted.points]
         self.batches.append(Batch(numbers, wanted.iteration, wanted.bracket))
-        self.outcomes |= {trial: TrialOutcome() for trial in self.trials(numbers)}
+        self.outcomes |= {trial: Outcome() for trial in self.trials(numbers)}
         self.write()
 
-    def done(self, trial: int, outcome: TrialOutcome) -> None:
-        """Record what became of a trial."""
-        self.outcomes[trial] = outcome
-        self.write()
-
-    def write(self) -> None:
-        """Write ``search.json``."""
-        value = {
-            "group": {"name": self.name, "uuid": self.identity},
+    def record(self) -> Mapping[str, Any]:
+        """Points, batches, and outcomes by trial."""
+        return {
             **{name: getattr(self, name) for name in ("seeds", "seed", "ended", "failed", "points")},
             "batches": [dataclasses.asdict(one) for one in self.batches],
             "trials": {str(trial): dataclasses.asdict(one) for trial, one in self.outcomes.items()},
         }
-        write_json_atomically(self.folder / RESULTS, value)
 
 
 def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, resume: bool) -> Search:
@@ -187,12 +143,12 @@ def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, res
         RunFolderError: a new one and the folder is not empty; or a resumed one, and there is none or a different one.
         OSError: the folder cannot be written.
     """
-    check_folder(folder, resume=resume)
+    records.check_folder(folder, resume=resume, file=Search.file)
     params = {name: param.model_dump() for name, param in experiment.params.items()}
     values = {"name": experiment.name, **document.values, "params": params}
     if resume:
-        before = load(folder / EXPERIMENT)[1].values
-        if "name" not in document.values:  # it is that of the file, which may have been renamed
+        before = load(folder / Search.file)[1].values
+        if "name" not in document.values:  # it comes from the name of the file, which may have changed
             values["name"] = before["name"]
         changed = _changed(folder, before, values)
         search = _read(folder)
@@ -204,20 +160,13 @@ def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, res
         search = _new(folder, experiment)
     search.name = values["name"]
     make_folders(folder / OUTPUT)
-    with replacing(folder / EXPERIMENT) as temporary:
-        write_file(temporary, [to_yaml(values).encode()])
+    records.write_experiment(folder / Search.file, values)
     search.write()
     return search
 
 
-def trial_experiment(folder: Path, point: Mapping[str, Any], seed: int) -> tuple[ExperimentFile, Document]:
-    """The experiment of a trial; errors as for ``load``."""
-    experiment, document = load(folder / EXPERIMENT, as_text(point))
-    return experiment.model_copy(update={"seed": seed, "seeds": None, "matrix": None}), document
-
-
 def refused_changes(folder: Path, first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
-    """What keeps a trial from being resumed with other values: the keys that change, and may not, with both values.
+    """The keys that keep a trial from being resumed with other values, each with both values.
 
     Args:
         folder: of the search.
@@ -227,17 +176,8 @@ def refused_changes(folder: Path, first: Mapping[str, Any], last: Mapping[str, A
     Raises:
         ExperimentError: they do not make a valid experiment.
     """
-    before, after = (trial_experiment(folder, point, 0)[0] for point in (first, last))
+    before, after = (run_experiment(folder / Search.file, point, 0)[0] for point in (first, last))
     return records.changes(before, after)
-
-
-def check_folder(folder: Path, *, resume: bool) -> None:
-    """Refuse to resume where no search is, and to start where something is; ``RunFolderError``."""
-    if not resume:
-        records.check_folder(folder, resume=False)
-    elif not records.is_search(folder):
-        what = f"Folder {folder} has no search to resume. Start a new one without --resume."
-        raise RunFolderError(folder, what)
 
 
 def _new(folder: Path, experiment: ExperimentFile) -> Search:
@@ -265,14 +205,13 @@ def _changed(folder: Path, before: Mapping[str, Any], after: Mapping[str, Any]) 
 
 
 def _read(folder: Path) -> Search:
-    path = folder / RESULTS
+    path = folder / Search.results
     try:
-        value: Any = json.loads(path.read_text(encoding="utf-8"))
-        fields.check("", value, _FIELDS)
+        value = read_results(path, _FIELDS)
         search = Search(folder, value["group"]["uuid"], value["seeds"], value["seed"])
         search.points, search.ended, search.failed = value["points"], value["ended"], value["failed"]
         search.batches = [Batch(**one) for one in value["batches"]]
-        search.outcomes = {int(trial): TrialOutcome(**found) for trial, found in value["trials"].items()}
+        search.outcomes = {int(trial): Outcome(**found) for trial, found in value["trials"].items()}
         expected = search.trials(range(len(search.points)))
         if sorted(search.outcomes) != expected:
             raise ValueError(f"{len(expected)} trials were expected, got {len(search.outcomes)}")

@@ -1,0 +1,247 @@
+"""A process beside those of the runs that draws pictures and keeps trackers up to date.
+
+One process does so for all runs, while they train: what it loads for that costs as much as a small agent's whole
+training, and each file has one writer. It reads lines of JSON from its standard input: ``{"run": 3}`` when a run has
+begun to train, ``{"run": 3, "status": "finished", "evaluation": {...}, "draws": true}`` when it has ended,
+``{"draw": 3, "evaluation": {...}}`` to draw it, and ``{"finished": [0, 3]}`` when these are to be drawn in one picture.
+It writes lines as well: ``{"run": 3, "type": "warning", "text": "..."}``, with null for all of them.
+
+Trackers with a server are told how a run goes while it trains; where there is none, its files are written when it has
+ended. When standard input closes, it ends as soon as the processes of the runs have, which end then too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, TextIO, TypeAlias, cast
+
+from ...core.errors import message_of
+from ...run_dir.learning_curve import CURVE, caption
+from ...run_dir.learning_curves import CURVES, learning_curves
+from ..child_process import started
+from ..config.schema import ExperimentFile, load
+from ..config.seeds import seed_ranges
+from ..console import say
+from ..running.report import draw
+from ..tracking.journal import ENDED, JOURNAL, TrackedRun
+from ..tracking.messages import Message
+from .runs import FINISHED, Outcome, Runs
+
+TROUBLE: Final = "trouble"
+"""The type of a message: a picture, or a file in the run folder, could not be made."""
+DRAWN: Final = "drawn"
+"""The type of a message: the picture of all runs is there."""
+WAIT_SECS: Final = 60.0
+"""Seconds for processes of runs to end, and for one that still tracks a run of an earlier start."""
+Listener: TypeAlias = Callable[[int, Message], None]
+
+
+class Companion:
+    """The process, seen from the one that starts the runs. It starts when it is first told something.
+
+    Args:
+        runs: of which.
+        draws: draw the learning curve of each that finishes; a picture costs as much as a short run.
+    """
+
+    def __init__(self, runs: Runs, *, draws: bool) -> None:
+        self._runs, self._draws = runs, draws
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
+        self._ended: set[int] = set()
+        self.failed = False
+        """Did a picture or a tracker fail?"""
+        self.drawn = False
+        """Has the picture of all runs been drawn?"""
+        self.listener: Listener = lambda number, message: say(f"{runs.label(number)}: {message.text}")
+        """Gets all messages but troubles, in another thread."""
+
+    def began(self, number: int) -> None:
+        """Tell it that a run has begun to train."""
+        self._write(run=number)
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        """Tell it that a run has ended."""
+        self._ended.add(number)
+        self._write(run=number, status=outcome.status, evaluation=outcome.evaluation, draws=self._draws)
+
+    def draw(self, number: int) -> None:
+        """Draw the learning curve of one that has ended."""
+        self._write(draw=number, evaluation=self._runs.outcomes[number].evaluation)
+
+    def draw_all(self) -> None:
+        """Draw all finished runs in one picture, after the pictures that a killed start did not draw."""
+        finished = self._runs.with_status(FINISHED)
+        for number in finished:
+            if number not in self._ended and not (self._runs.run_folder(number) / CURVE).is_file():
+                self.ended(number, self._runs.outcomes[number])
+        if finished:
+            self._write(finished=finished)
+
+    def wait(self) -> None:
+        """Wait until everything is done."""
+        if self._process is None or self._reader is None:
+            return
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self._process.stdin).close()
+        self._reader.join()
+        if code := self._process.wait():
+            self.failed = True
+            what = "the process that draws pictures and keeps trackers up to date"
+            say(f"warning: {what} ended with exit code {code}. axonrl sync {self._runs.folder} does the latter.")
+
+    def _write(self, **values: Any) -> None:
+        if self._process is None:
+            arguments = [str(self._runs.folder.absolute()), self._runs.file, self._runs.noun]
+            variables = {**os.environ, "PYTHONWARNINGS": "ignore"}
+            self._process = started(main, arguments, stderr=subprocess.DEVNULL, env=variables)
+            self._reader = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+            self._reader.start()
+        stdin = cast("IO[bytes]", self._process.stdin)
+        with contextlib.suppress(OSError):  # its end is reported later
+            stdin.write(json.dumps(values).encode() + b"\n")
+            stdin.flush()
+
+    def _listen(self, output: IO[bytes]) -> None:
+        with output:
+            for value in map(json.loads, output):
+                message = Message(value["type"], value["text"])
+                if message.type == DRAWN:
+                    self.drawn = True
+                elif message.type == TROUBLE:
+                    self.failed = True
+                    about = f"all {self._runs.noun}s" if value["run"] is None else self._runs.label(value["run"])
+                    say(f"warning: {about}: {message.text}")
+                else:
+                    self.listener(value["run"], message)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Accompany runs; the arguments are their folder, the experiment in it, and what a run is called."""
+    out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no message
+    folder, noun = Path(arguments[0]), arguments[2]
+    runs = _Followed(folder, load(folder / arguments[1])[0], noun, functools.partial(_tell, out, threading.Lock()))
+    for line in sys.stdin:
+        value = json.loads(line)
+        if "finished" in value:
+            runs.draw_all(value["finished"])
+        elif "draw" in value:
+            runs.draw(value["draw"], value["evaluation"])
+        elif "status" in value:
+            runs.ended(**value)
+        else:
+            runs.began(value["run"])
+    runs.finish()
+    os._exit(0)  # without waiting for the thread of a tracker that hangs
+
+
+def _tell(out: TextIO, lock: threading.Lock, run: int | None, message: Message) -> None:
+    with lock, contextlib.suppress(OSError):
+        print(json.dumps({"run": run, **message._asdict()}), file=out, flush=True)
+
+
+class _Followed:
+    """The runs, seen from the companion.
+
+    Args:
+        folder: of all of them.
+        experiment: theirs.
+        noun: with which the names of run folders begin.
+        tell: gets what there is to say of a run.
+    """
+
+    def __init__(
+        self, folder: Path, experiment: ExperimentFile, noun: str, tell: Callable[[int | None, Message], None]
+    ) -> None:
+        from ..tracking.trackers import choices, disabled_by, pushes
+
+        self._folder, self._experiment, self._noun, self._tell = folder, experiment, noun, tell
+        self._disabled = bool(disabled_by())
+        self._chosen = [] if self._disabled else choices(experiment)
+        self._has_server = pushes(self._chosen)
+        self._followed: dict[int, tuple[threading.Thread, threading.Event]] = {}
+        """The threads of runs that train, and what ends them."""
+        self._ending: list[threading.Thread] = []
+
+    def began(self, run: int) -> None:
+        if self._has_server:
+            self._follow(run)
+
+    def ended(self, run: int, status: str, evaluation: dict[str, float] | None, draws: bool) -> None:
+        if status == FINISHED and draws:
+            self.draw(run, evaluation)
+        if self._disabled or not (self._run(run) / JOURNAL).is_file():
+            return
+        if run not in self._followed:
+            self._follow(run)
+        thread, event = self._followed.pop(run)
+        event.set()
+        if self._has_server:
+            self._ending.append(thread)
+        else:
+            thread.join()
+
+    def draw(self, run: int, evaluation: dict[str, float] | None) -> None:
+        with self._troubles(run):
+            draw(self._run(run), self._experiment, evaluation)
+
+    def draw_all(self, finished: list[int]) -> None:
+        """Draw the learning curves of seeds that finished in one picture."""
+        with self._troubles(None):
+            folders = [self._run(run) for run in finished]
+            seeds = f"{len(finished)} seeds, {seed_ranges(finished)}" if len(finished) > 1 else f"seed {finished[0]}"
+            learning_curves(folders, self._folder / CURVES, caption(folders[0], self._experiment.name, seeds))
+            self._tell(None, Message(DRAWN, ""))
+
+    def finish(self) -> None:
+        """Wait for runs that still train since their parent was killed, and for trackers."""
+        until = time.monotonic() + WAIT_SECS
+        while self._followed:
+            for run in [run for run in self._followed if self._has_ended(run) or time.monotonic() > until]:
+                thread, event = self._followed.pop(run)
+                event.set()
+                self._ending.append(thread)
+            time.sleep(0.1)
+        for thread in self._ending:
+            thread.join()
+
+    def _has_ended(self, run: int) -> bool:
+        tracked = TrackedRun(self._run(run))
+        with contextlib.suppress(OSError):
+            tracked.read()
+        return tracked.status in ENDED
+
+    def _run(self, run: int) -> Path:
+        return self._folder / f"{self._noun}-{run}"
+
+    def _follow(self, run: int) -> None:
+        event = threading.Event()
+        thread = threading.Thread(target=self._track, args=(run, event), daemon=True)
+        thread.start()
+        self._followed[run] = thread, event
+
+    def _track(self, run: int, event: threading.Event) -> None:
+        from filelock import FileLock
+
+        from ..tracking.follower import LOCK, follow
+
+        folder = self._run(run)
+        with self._troubles(run), FileLock(folder / LOCK, WAIT_SECS):
+            follow(folder, self._chosen, event, functools.partial(self._tell, run))
+
+    @contextlib.contextmanager
+    def _troubles(self, run: int | None) -> Iterator[None]:
+        """Report errors of one run; the others continue."""
+        try:
+            yield
+        except Exception as error:
+            self._tell(run, Message(TROUBLE, message_of(error)))
