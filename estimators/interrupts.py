@@ -5,28 +5,36 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType
+from typing import Final
+
+IDLE: Final = 0
+"""Nothing is in progress."""
+RUNNING: Final = 1
+"""Atomic work is in progress, such as a timestep; or has failed, and its state is torn."""
+UNDONE: Final = 2
+"""A timestep has failed, and its state is as before it."""
+SAVING: Final = 3
+"""In progress, and a checkpoint is to be saved at the end."""
+WAITING: Final = 4
+"""In progress, and a checkpoint is to be saved before any further update."""
 
 
 class Interrupts:
-    """Defers Ctrl-C between :meth:`hold` and :meth:`release`, which raises it; a second Ctrl-C raises at once.
+    """Defers Ctrl-C while atomic work is in progress, until :meth:`release` raises it; a second Ctrl-C raises at once.
 
     Only in the main thread, and only if Python's own handler is installed: others are kept.
     """
 
     def __init__(self) -> None:
-        self.held = False
-        """Is atomic work in progress? Stays True if an exception interrupts it."""
+        self.phase = IDLE
+        """Phase of the atomic work."""
         self.noted = False
         """Was an interrupt deferred?"""
         self._installed = False
 
-    def hold(self) -> None:
-        """Begin atomic work."""
-        self.held = True
-
     def release(self) -> None:
         """End atomic work; raises a deferred ``KeyboardInterrupt``."""
-        self.held = False
+        self.phase = IDLE
         if self.noted:
             self.noted = False
             raise KeyboardInterrupt
@@ -45,6 +53,6 @@ class Interrupts:
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if not self.held:
+        if self.phase == IDLE:
             raise KeyboardInterrupt
         self.noted = True

@@ -15,6 +15,7 @@ from ..environments.single import Single, SingleStep
 from ..hooks.events import EpisodeStats
 from .batch_layout import first_row
 from .failures import FAILURES
+from .interrupts import UNDONE
 from .monitor import Monitor
 from .state import TrainingState
 
@@ -31,8 +32,6 @@ class Loop:
     """
 
     def __init__(self, state: TrainingState, env: BatchedEnvironment, monitor: Monitor) -> None:
-        self.untouched = False
-        """Is the state unchanged since before a failed timestep?"""
         self._state = state
         self._stepper = state.stepper
         self._env = env
@@ -68,7 +67,7 @@ class Loop:
         except _BREAKS as error:
             if drawn is not None:
                 stepper.behaviour.put_back(drawn)
-                self.untouched = True
+                self._monitor.interrupts.phase = UNDONE
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise self._monitor.located(error) from error

@@ -12,6 +12,7 @@ from ..core.protocols import Array, ArrayTree
 from ..hooks.events import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, TrainingSession
 from ..hooks.hook import LOOK_SECS, Event, Hooks
 from .failures import EnvironmentFailure, located
+from .interrupts import WAITING, Interrupts
 from .limits import Limits
 from .state import TrainingState
 
@@ -30,8 +31,8 @@ class Monitor:
     def __init__(self, state: TrainingState, hooks: Hooks, session: TrainingSession) -> None:
         self.timings = Timings()
         self.limits = Limits()
-        self.waits = False
-        """Must updates wait for a checkpoint of the current policy?"""
+        self.interrupts = Interrupts()
+        """Phase of the timestep in progress."""
         self.updates = 0
         """Updates in this session."""
         self.loss_sum = 0.0
@@ -84,9 +85,9 @@ class Monitor:
 
     def learn(self) -> None:
         """Run pending updates, as far as a limit on steps allows, until they must wait."""
-        stepper, limit = self._stepper, self.limits.steps
+        stepper, interrupts, limit = self._stepper, self.interrupts, self.limits.steps
         began = time.perf_counter()
-        while stepper.pending_updates and stepper.counters.global_step != limit and not self.waits:
+        while stepper.pending_updates and stepper.counters.global_step != limit and interrupts.phase != WAITING:
             if not stepper.memory.can_sample():
                 self._skip_updates()
                 break

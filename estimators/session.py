@@ -17,7 +17,7 @@ from ..environments.batched import BatchedEnvironment
 from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
 from .failures import FAILURES
-from .interrupts import Interrupts
+from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
 from .limits import Limits
 from .live_evaluation import LiveEvaluations
 from .loop import Loop
@@ -61,10 +61,9 @@ class MonitoredSession:
         self._offline = offline
         self._loop = None if env is None or offline else Loop(state, env, self.monitor)
         self._cuts = self._loop is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
-        self._interrupts = Interrupts()
+        self._interrupts = self.monitor.interrupts
         self._stop_reason: str | None = None
         self._failed = False
-        self._checkpoint_asked = False
         self._unsaved = False
         self.saves = 0
         """Checkpoints saved in this session."""
@@ -134,10 +133,10 @@ class MonitoredSession:
         """
         if self._failed:
             logger.warning("no checkpoint is saved: the run has failed")
-        elif self._interrupts.held:
-            self._checkpoint_asked = True
+        elif self._interrupts.phase != IDLE:
+            self._ask_checkpoint(SAVING)
         else:
-            self._interrupts.hold()
+            self._interrupts.phase = RUNNING
             try:
                 self._save()
             finally:
@@ -161,10 +160,14 @@ class MonitoredSession:
         """Request a checkpoint of the evaluated policy: remaining updates of this timestep wait for it."""
         if not self.config.save_checkpoints_at_evaluations or self._cuts or self._failed:
             return
-        if self._interrupts.held:
-            self._checkpoint_asked, self.monitor.waits = True, not self._offline
+        if self._interrupts.phase != IDLE:
+            self._ask_checkpoint(SAVING if self._offline else WAITING)
         elif self._unsaved:
             self.save_checkpoint()
+
+    def _ask_checkpoint(self, phase: int) -> None:
+        """Request a checkpoint within the timestep in progress."""
+        self._interrupts.phase = max(self._interrupts.phase, phase)
 
     def prepare_video(self, env: Any = None) -> None:
         """Open the environment for ``record_video``, so that errors show at once."""
@@ -225,7 +228,7 @@ class MonitoredSession:
                 self._save_if_changed()
         except KeyboardInterrupt as caught:
             error = caught
-            if self._interrupts.held:
+            if self._interrupts.phase != IDLE:
                 logger.warning("interrupted in the middle of a timestep: progress since the last checkpoint is lost")
             else:
                 self._save_if_changed()
@@ -284,26 +287,23 @@ class MonitoredSession:
     def guarded(self, timestep: Callable[[], _T]) -> _T:
         """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result."""
         interrupts = self._interrupts
-        if interrupts.held:
+        if interrupts.phase != IDLE:
             self._refuse_torn()
-        interrupts.held = True
+        interrupts.phase = RUNNING
         self._unsaved = True
         try:
             finished = timestep()
         except (KeyboardInterrupt, *FAILURES) as error:
-            untouched = self._loop is not None and self._loop.untouched
-            if untouched and (interrupts.noted or isinstance(error, KeyboardInterrupt)):
-                interrupts.held = interrupts.noted = False
+            if interrupts.phase == UNDONE and (interrupts.noted or isinstance(error, KeyboardInterrupt)):
+                interrupts.phase, interrupts.noted = IDLE, False
                 raise KeyboardInterrupt from error
             raise
-        if self._checkpoint_asked:
+        while (asked := interrupts.phase) >= SAVING:
             self._save()
-        while self.monitor.waits:  # save the evaluated policy
-            self.monitor.waits = False
-            self._unsaved = self._unsaved or self.has_pending_updates(self.monitor.limits)
-            self.monitor.learn()
-            if self._checkpoint_asked:
-                self._save()
+            interrupts.phase = RUNNING
+            if asked == WAITING:  # the policy that was evaluated is saved
+                self._unsaved = self.has_pending_updates(self.monitor.limits)
+                self.monitor.learn()
         interrupts.release()
         return finished
 
@@ -314,7 +314,7 @@ class MonitoredSession:
         if self._cuts:
             self._state.cut()  # a caller's running episodes cannot be replayed
         self._run.save(self._state.content())
-        self._checkpoint_asked = self._unsaved = False
+        self._unsaved = False
         self.saves += 1
 
     def _save_if_changed(self) -> None:
@@ -322,7 +322,7 @@ class MonitoredSession:
             self.save_checkpoint()
 
     def _refuse_torn(self) -> None:
-        if self._interrupts.held:
+        if self._interrupts.phase != IDLE:
             raise ValueError("a timestep of this session failed or is in progress: open a new session")
 
     def _reason(self, error: BaseException | None) -> str:
