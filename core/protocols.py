@@ -129,7 +129,7 @@ RUNTIMES: Final = ("auto", "tensorflow", "litert")
 class ClusterLike(Protocol):
     """Runs a training on several processes for ``Agent.train``."""
 
-    def train(self, trainer: Any, model: Any, env: Any, hooks: Sequence[Any], schedule: Any, goal: Any) -> None:
+    def train(self, trainer: Any, model: Any, env: Any, hooks: Any, schedule: Any, goal: Any) -> None:
         """Train; the arguments are the Agent's trainer and model, and what ``Agent.train`` was given."""
 
 

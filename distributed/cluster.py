@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ClusterError
@@ -20,7 +19,7 @@ class Cluster(Settings):
         agent.train("CartPole-v1", cluster=Cluster(actors=4), max_timesteps=1_000_000)
     """
 
-    def train(self, trainer: Any, model: Any, env: Any, hooks: Sequence[Any], schedule: Any, goal: Any) -> None:
+    def train(self, trainer: Any, model: Any, env: Any, hooks: Any, schedule: Any, goal: Any) -> None:
         """Train as ``Agent.train`` does, in these processes; called by the Agent."""
         from .driver import train
 

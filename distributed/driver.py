@@ -6,7 +6,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..environments.merged_statistics import merged
 from ..estimators.experience_sources import Lanes
 from ..estimators.limits import Goal, Limits, UpdateSchedule
 from ..explorations import EpsilonGreedy
+from ..hooks.hook import Hooks
 from .actor import ActorSpec
 from .apex_epsilons import apex_epsilons
 from .environment_recipes import EnvironmentRecipe, recipe_of, refuse_unsuitable
@@ -53,7 +54,7 @@ def train(
     trainer: Trainer,
     model: Model,
     env: Any,
-    hooks: Sequence[Any],
+    hooks: Hooks,
     schedule: UpdateSchedule,
     goal: Goal,
 ) -> None:

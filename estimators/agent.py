@@ -16,9 +16,10 @@ from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES, Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
 from ..environments.ids import open_environment
 from ..hooks.events import EpisodeStats
+from ..hooks.hook import Hooks
 from ..policies.reasons import from_record
 from ..run_dir import record
-from .estimator import Estimator, as_hooks
+from .estimator import Estimator
 from .experience_sources import Lanes, Spaces, spaces_in
 from .interaction import Interaction
 from .limits import FIRST_UPDATE, UPDATE_FREQUENCY, Goal, Limits, UpdateSchedule
@@ -201,11 +202,11 @@ class Agent(Estimator):
         """Train as :meth:`train` does, with numbers that are checked already; for experiment files."""
         self._refuse_overridden()
         if cluster is not None:
-            cluster.train(self._trainer, self._model, env, as_hooks(hooks), schedule, goal)
+            cluster.train(self._trainer, self._model, env, Hooks(hooks), schedule, goal)
             return self
         if not goal.is_given:
             logger.warning("no limit given: training continues until Ctrl-C, or until a hook stops it")
-        with self._trainer.opened(env, as_hooks(hooks), schedule, endless=not goal.is_given) as session:
+        with self._trainer.opened(env, Hooks(hooks), schedule, endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)
             if reason is not None and not session.has_pending_updates(limits):
@@ -255,7 +256,7 @@ class Agent(Estimator):
             CheckpointError: ``model_dir`` cannot be used.
         """
         goal = Goal(steps=steps, max_steps=max_steps)
-        with self._trainer.offline(data, env, as_hooks(hooks), endless=not goal.is_given) as session:
+        with self._trainer.offline(data, env, Hooks(hooks), endless=not goal.is_given) as session:
             limits = goal.limits(session)
             reason = limits.reached(session)
             if reason is not None:
@@ -333,7 +334,7 @@ class Agent(Estimator):
         Raises:
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
-        given, schedule = as_hooks(hooks), UpdateSchedule(first_update, update_frequency)
+        given, schedule = Hooks(hooks), UpdateSchedule(first_update, update_frequency)
         trainer = self._trainer
         if data is None:
             self._refuse_overridden()
@@ -370,7 +371,7 @@ class Agent(Estimator):
             hooks: as for ``train``.
         """
         with (
-            self._trainer.opened(env, as_hooks(hooks), endless=True) as session,
+            self._trainer.opened(env, Hooks(hooks), endless=True) as session,
             session.monitored(Limits()),
         ):
             yield session
@@ -439,7 +440,7 @@ class Agent(Estimator):
         """
         schedule = UpdateSchedule(first_update, update_frequency)
         where = Lanes(observation_space, action_space, count("lanes", lanes, at_most=MOST_LANES))
-        over = self._trainer.over(where, as_hooks(hooks), schedule, endless=True)
+        over = self._trainer.over(where, Hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())
 

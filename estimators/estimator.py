@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +14,7 @@ from ..core.checks import count, number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ModelFn, RunConfig
 from ..environments.episodes import write_episodes
-from ..hooks.events import HOOK_EVENTS, EpisodeStats, Session
-from ..hooks.hook import check_signature
+from ..hooks.hook import Hooks
 from ..run_dir.history import REPEAT, Evaluation
 from .evaluator import Evaluator
 from .model import Model
@@ -215,7 +213,7 @@ class Estimator:
                 such checkpoint; the training did not evaluate this policy.
         """
         episodes = episodes if episodes in (None, REPEAT) else count("episodes", episodes)
-        given = as_hooks(hooks)
+        given = Hooks(hooks)
         self._run.refresh()
         with self._model.lock:
             return self._evaluator.evaluate(policy, env, episodes, seed, given)
@@ -321,39 +319,3 @@ class Estimator:
         compare = functools.partial(compare_with_agent, model, self.config, exported, chosen, record.environment)
         run, litert = self.model_dir, LITERT in chosen
         return export(model, self.config, exported, directory, litert=litert, write_onnx=onnx, compare=compare, run=run)
-
-
-def as_hooks(hooks: Any) -> tuple[Any, ...]:
-    """Convert a user's ``hooks`` to a tuple: a hook, a function, or several of them.
-
-    A function is called after every episode: ``f(session, episode)``.
-
-    Raises:
-        ArgumentError: it is none of these, or a function takes other arguments.
-    """
-    if hooks is None:
-        return ()
-    if _is_hook(hooks) or inspect.isroutine(hooks):
-        hooks = (hooks,)
-    if not isinstance(hooks, Iterable):
-        raise ArgumentError(f"hooks must be a hook, a function, or a sequence of these, got {hooks!r}", "hooks", hooks)
-    return tuple(_AfterEpisode(hook) if inspect.isroutine(hook) else hook for hook in hooks)
-
-
-def _is_hook(value: Any) -> bool:
-    return not isinstance(value, type) and any(hasattr(value, event) for event in HOOK_EVENTS)
-
-
-class _AfterEpisode:
-    """Adapts a function to a hook."""
-
-    def __init__(self, function: Callable[[Session, EpisodeStats], Any]) -> None:
-        name = f"the hook {function.__name__}, a function called after every episode,"
-        try:
-            check_signature(name, function, ("session", "episode"))
-        except ValueError as error:
-            raise ArgumentError(str(error), "hooks", function) from None
-        self._function = function
-
-    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
-        self._function(session, facts)

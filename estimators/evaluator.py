@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -125,7 +125,7 @@ class Evaluator:
         return next((row for row in rows if (row.global_timestep, row.global_step) == at), None)
 
     def evaluate(
-        self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, hooks: Sequence[Any]
+        self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, hooks: Hooks
     ) -> dict[str, float]:
         """Run greedy episodes with hooks; see ``Agent.evaluate``."""
         self.refuse_training_environment(env)
@@ -136,7 +136,7 @@ class Evaluator:
             snapshot, statistics = self._policy_for(opened, policy)
             if run.record is None:
                 logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
-            watching = Hooks([*hooks, *model.program.predict.evaluation_hooks])
+            watching = hooks.between((), model.program.predict.evaluation_hooks)
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)

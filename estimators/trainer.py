@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,7 +129,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def opened(
-        self, env: Any, hooks: Sequence[Any], schedule: UpdateSchedule | None = None, *, endless: bool = False
+        self, env: Any, hooks: Hooks, schedule: UpdateSchedule | None = None, *, endless: bool = False
     ) -> Iterator[MonitoredSession]:
         """Open a session in an environment, in the state of the running episodes.
 
@@ -139,7 +139,7 @@ class Trainer:
             schedule: checked against the memory; None to do that later.
             endless: no limit is known, so nothing may depend on the run's progress.
         """
-        self._refuse_early(hooks)
+        self._refuse_early()
         with contextlib.ExitStack() as closing:
             lanes = lanes_of(self._run, env, closing)
             session = closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
@@ -147,7 +147,7 @@ class Trainer:
             yield session
 
     @contextlib.contextmanager
-    def offline(self, data: Any, env: Any, hooks: Sequence[Any], *, endless: bool) -> Iterator[MonitoredSession]:
+    def offline(self, data: Any, env: Any, hooks: Hooks, *, endless: bool) -> Iterator[MonitoredSession]:
         """Open a session without timesteps, which learns from the contents of the memory.
 
         Args:
@@ -156,7 +156,7 @@ class Trainer:
             hooks: the user's hooks.
             endless: as for :meth:`opened`.
         """
-        self._refuse_early(hooks)
+        self._refuse_early()
         refuse_emptied(self.needed_memory())
         with contextlib.ExitStack() as closing:
             lanes = offline_lanes(self._run, data, env, closing)
@@ -164,10 +164,10 @@ class Trainer:
 
     @contextlib.contextmanager
     def over(
-        self, lanes: Lanes, hooks: Sequence[Any], schedule: UpdateSchedule | None, *, endless: bool
+        self, lanes: Lanes, hooks: Hooks, schedule: UpdateSchedule | None, *, endless: bool
     ) -> Iterator[MonitoredSession]:
         """Open a session for these lanes, in the state of the newest checkpoint."""
-        self._refuse_early(hooks)
+        self._refuse_early()
         if not self._alone.acquire(blocking=False):
             raise self._session_error()
         self._thread = threading.current_thread().name
@@ -179,7 +179,7 @@ class Trainer:
                 state = built.state
                 if endless and state.stepper.needs_limits:
                     raise no_limits()
-                watching = Hooks(with_defaults(self._run.config, [*hooks, *built.hooks]))
+                watching = with_defaults(self._run.config, hooks, built.hooks)
                 watching.load_state_dict(state.hooks)
                 split_state({"hooks": watching.state_dict()})  # fails now rather than when saving
                 self._evaluator.training_environment = None if lanes.offline else lanes.source
@@ -256,10 +256,9 @@ class Trainer:
             raise ValueError("no session is open")
         return self._built.state
 
-    def _refuse_early(self, hooks: Sequence[Any]) -> None:
+    def _refuse_early(self) -> None:
         """Raise what can be raised before anything is opened or written."""
         self.needed_memory()
-        Hooks(hooks)
         if self._alone.locked():
             raise self._session_error()
 

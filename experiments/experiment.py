@@ -255,15 +255,11 @@ def _strategies(given: Any) -> list[ExportStrategy]:
 
 def _hooks(argument: str, given: Any) -> list[Any]:
     """One hook or function, or several, as ``Agent.train`` takes them; ``ArgumentError`` for what is none."""
-    from ..estimators.estimator import as_hooks
-
     try:
-        found = [*as_hooks(given)]
-        Hooks(found)
+        return list(Hooks(given))
     except ValueError as error:
         message = f"{argument} must be a hook, a function, or several of them; got {shortened(given)}: {error}"
         raise ArgumentError(message, argument, given) from error
-    return found
 
 
 def training_of(given: Mapping[str, Any]) -> dict[str, Any]:

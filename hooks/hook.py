@@ -7,10 +7,11 @@ import difflib
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from ..core.checks import shortened
+from ..core.errors import ArgumentError
 from ..core.protocols import State
 from .events import (
     HOOK_EVENTS,
@@ -99,19 +100,34 @@ class Hooks:
     ``every_timestep`` has the ``after_timestep`` methods that are not :func:`by_the_clock`.
 
     Args:
-        hooks: the hooks, in the order of calls.
+        hooks: a hook; a function ``f(session, episode)``, called after every episode; or several of these, in the order
+            of calls.
 
     Raises:
+        ArgumentError: ``hooks`` is none of these, or a function takes other arguments.
         ValueError: one is not a hook: it has no event, a misspelt one, or one with arguments other than
             ``(session, facts)``.
     """
 
-    def __init__(self, hooks: Iterable[Any] = ()) -> None:
-        if not isinstance(hooks, Iterable):
-            raise ValueError(f"hooks must be a sequence of hooks, got {hooks!r}")
-        self._hooks = tuple(hooks)
-        for hook in self._hooks:
+    def __init__(self, hooks: Any = ()) -> None:
+        given = _listed(hooks)
+        for hook in given:
             _check(hook)
+        self._keep(given)
+
+    def between(self, first: Iterable[Any], last: Iterable[Any]) -> Hooks:
+        """These hooks with others before and after them; only the others are checked."""
+        before, after, found = tuple(first), tuple(last), Hooks()
+        for hook in (*before, *after):
+            _check(hook)
+        found._keep((*before, *self, *after))
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._hooks)
+
+    def _keep(self, hooks: tuple[Any, ...]) -> None:
+        self._hooks = hooks
         self.prepare: tuple[Callable[[Any], Any], ...] = self._methods(_PREPARE)
         self.begin = self._methods("begin")
         self.before_episode = self._methods("before_episode")
@@ -187,6 +203,33 @@ class Hooks:
             occurrences[name] = number + 1
             keyed.append((f"{name}:{number}", hook))
         return keyed
+
+
+def _listed(hooks: Any) -> tuple[Any, ...]:
+    """A hook, a function, or several of them as a tuple of hooks."""
+    if hooks is None:
+        return ()
+    is_hook = not isinstance(hooks, type) and any(hasattr(hooks, event) for event in HOOK_EVENTS)
+    if is_hook or inspect.isroutine(hooks):
+        hooks = (hooks,)
+    if not isinstance(hooks, Iterable):
+        raise ArgumentError(f"hooks must be a hook, a function, or a sequence of these, got {hooks!r}", "hooks", hooks)
+    return tuple(_AfterEpisode(hook) if inspect.isroutine(hook) else hook for hook in hooks)
+
+
+class _AfterEpisode:
+    """Adapts a function to a hook."""
+
+    def __init__(self, function: Callable[[Session, EpisodeStats], Any]) -> None:
+        name = f"the hook {function.__name__}, a function called after every episode,"
+        try:
+            check_signature(name, function, ("session", "episode"))
+        except ValueError as error:
+            raise ArgumentError(str(error), "hooks", function) from None
+        self._function = function
+
+    def after_episode(self, session: Session, facts: EpisodeStats) -> None:
+        self._function(session, facts)
 
 
 def _error_of(call: Event, session: Session, facts: EndFacts) -> BaseException | None:

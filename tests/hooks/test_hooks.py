@@ -115,7 +115,7 @@ async def _coroutine(session: Any, facts: Any) -> None: ...
     [
         ([object()], "object is not a hook: it defines none of the events begin, before_episode"),
         ([Hook], r"got the class Hook, expected Hook\(\.\.\.\)"),
-        (Hook(), "hooks must be a sequence of hooks, got <axonrl.hooks.hook.Hook"),
+        (3, "hooks must be a hook, a function, or a sequence of these, got 3"),
         ([types.SimpleNamespace(begin=3)], r"SimpleNamespace\.begin must be a method \(session, facts\), got 3"),
         ([types.SimpleNamespace(begin=_coroutine)], "would never run"),
         (
