@@ -107,14 +107,15 @@ class BatchedEnvironment(abc.ABC):
             raise ArgumentError(message, "mask", mask)
         if len(seeds) != self.num_envs:
             raise ArgumentError(f"{self.name} needs {self.num_envs} seeds, got {len(seeds)}", "seeds", seeds)
+        every = 0 not in chosen.tobytes()
         if self._last is None:
-            if not chosen.all():
+            if not every:
                 message = f"the first reset of {self.name} must include all environments, got {mask}"
                 raise ArgumentError(message, "mask", mask)
             mask = None
-        if mask is None or chosen.any():
+        if every or chosen.any():
             batch = self._reset(chosen, seeds, everything=mask is None)
-            if self._last is not None:
+            if self._last is not None and not every:
                 keep_rows(batch, self._last, ~chosen)
             self._check_finite("reset", batch)
             self._last = batch

@@ -108,9 +108,7 @@ class Loop:
 
     def _finish_episodes(self, step: Any) -> list[EpisodeStats]:
         self._all_running = False
-        _, terminated, truncated = self._lanes.outcome(step)
-        ended = np.flatnonzero(terminated | truncated)
-        return self._monitor.finish(ended.tolist(), terminated[ended].tolist(), truncated[ended].tolist())
+        return self._monitor.finish(*self._lanes.ends(step))
 
 
 class _One:
@@ -144,6 +142,9 @@ class _One:
     def ended(self, step: Any) -> bool:
         ended: bool = step.terminated or step.truncated
         return ended
+
+    def ends(self, step: Any) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
+        return (0,), (step.terminated,), (step.truncated,)
 
     def outcome(self, step: Any) -> tuple[Array, Array, Array]:
         return np.array([step.reward]), np.array([step.terminated]), np.array([step.truncated])
@@ -179,6 +180,11 @@ class _Many:
     def ended(self, step: Any) -> bool:
         # Comparing bytes is many times faster than operations on tiny boolean arrays.
         return not step.terminated.tobytes() == step.truncated.tobytes() == self._none
+
+    def ends(self, step: Any) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
+        """The lanes whose episodes have ended, and how."""
+        ended = np.flatnonzero(step.terminated | step.truncated)
+        return ended.tolist(), step.terminated[ended].tolist(), step.truncated[ended].tolist()
 
     def outcome(self, step: Any) -> tuple[Array, Array, Array]:
         return step.reward, step.terminated, step.truncated
