@@ -63,6 +63,8 @@ class ActorState:
     restarts: int = 0
     start_at: float = 0.0
     delay: float = 0.0
+    patience: int = 1
+    """Multiple of ``unroll_timeout_s`` that it may take: doubles when it was given up, as the machine may be busy."""
     leaving: bool = False
     """Ends after its outstanding unrolls."""
     raised: int = 0
@@ -207,7 +209,7 @@ class Planner:
         actor.answered_at = now
         actor.answered += 1
         actor.raised = actor.damaged = 0
-        actor.delay = 0.0
+        actor.delay, actor.patience = 0.0, 1
         self.counts["accepted"] += 1
         self.moved_at = now
         return True
@@ -240,6 +242,7 @@ class Planner:
         rules = self.rules
         actor.raised += death.kind == RAISED
         actor.damaged += death.kind == DAMAGED
+        actor.patience *= 2 if death.kind == SILENT else 1
         if max(actor.raised, actor.damaged) >= _IN_A_ROW or actor.restarts >= rules.max_restarts:
             self._become(actor, FAILED, death.at)
             return True
@@ -254,12 +257,13 @@ class Planner:
         """Return actors, and their incarnations, whose answer is overdue; they must be killed and given up."""
         found = []
         for actor in self.actors:
-            if actor.status == STARTING and now - actor.since > max(self.rules.unroll_timeout_s, 60.0):
+            limit = self.rules.unroll_timeout_s
+            if actor.status == STARTING and now - actor.since > actor.patience * max(limit, 60.0):
                 found.append((actor.index, actor.incarnation))
             elif actor.asked:
                 usual = statistics.median(actor.durations) if actor.durations else 0.0
                 waited = now - max(actor.asked[0][1], actor.answered_at, actor.since)
-                if waited > self.rules.unroll_timeout_s + 3 * usual:
+                if waited > actor.patience * limit + 3 * usual:
                     found.append((actor.index, actor.incarnation))
         return found
 

@@ -105,6 +105,18 @@ def test_a_silent_actor_is_overdue_by_its_own_measure() -> None:
     assert planner.overdue(now + 22.1) == [(0, 0)]
 
 
+def test_an_actor_that_was_given_up_has_twice_the_time_until_it_answers() -> None:
+    """Else none would ever start on a machine where starting takes a minute."""
+    planner, now = Planner(Rules(actors=1, restart_delay_s=1.0), 0.0), 0.0
+    for seconds in (60.0, 120.0, 240.0):
+        (actor,) = planner.to_start(now)
+        assert planner.overdue(now + seconds) == []
+        assert planner.overdue(now + seconds + 0.1) == [(0, actor.incarnation)]
+        now += seconds + 0.1
+        planner.ended(0, actor.incarnation, Death(SILENT, "late", now))
+        now += actor.delay
+
+
 def test_a_stall_and_too_few_actors_say_who_waits() -> None:
     planner = ready(Rules(actors=2, min_actors=2, max_restarts=0, stall_timeout_s=30.0))
     planner.requests(1, 5.0)
