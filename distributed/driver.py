@@ -77,10 +77,7 @@ def train(
         if isinstance(memory, ShardedReplay):
             closing.enter_context(trainer.using(memory))
         session = closing.enter_context(trainer.over(lanes, hooks, schedule, endless=not goal.is_given))
-        limits = goal.limits(session)
-        reason = limits.reached(session)
-        if reason is not None and not session.has_pending_updates(limits):
-            logger.info("nothing to train: %s", reason)
+        if (limits := session.limits_of(goal)) is None:
             return
         if not cluster.lockstep:
             trainer.mark_not_exact("unrolls of a cluster are used in order of arrival; Cluster(lockstep=True) is exact")

@@ -207,13 +207,9 @@ class Agent(Estimator):
         if not goal.is_given:
             logger.warning("no limit given: training continues until Ctrl-C, or until a hook stops it")
         with self._trainer.opened(env, Hooks(hooks), schedule, endless=not goal.is_given) as session:
-            limits = goal.limits(session)
-            reason = limits.reached(session)
-            if reason is not None and not session.has_pending_updates(limits):
-                logger.info("nothing to train: %s", reason)
-                return self
-            with session.monitored(limits):
-                session.run()
+            if (limits := session.limits_of(goal)) is not None:
+                with session.monitored(limits):
+                    session.run()
         return self
 
     def learn(
@@ -257,13 +253,9 @@ class Agent(Estimator):
         """
         goal = Goal(steps=steps, max_steps=max_steps)
         with self._trainer.offline(data, env, Hooks(hooks), endless=not goal.is_given) as session:
-            limits = goal.limits(session)
-            reason = limits.reached(session)
-            if reason is not None:
-                logger.info("nothing to learn: %s", reason)
-                return self
-            with session.monitored(limits):
-                session.learn()
+            if (limits := session.limits_of(goal)) is not None:
+                with session.monitored(limits):
+                    session.learn()
         return self
 
     def compile(

@@ -13,7 +13,6 @@ from ..hooks.events import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, T
 from ..hooks.hook import LOOK_SECS, Event, Hooks
 from .failures import EnvironmentFailure, located
 from .interrupts import WAITING, Interrupts
-from .limits import Limits
 from .state import TrainingState
 
 logger = logging.getLogger("axonrl")
@@ -30,7 +29,6 @@ class Monitor:
 
     def __init__(self, state: TrainingState, hooks: Hooks, session: TrainingSession) -> None:
         self.timings = Timings()
-        self.limits = Limits()
         self.interrupts = Interrupts()
         """Phase of the timestep in progress."""
         self.updates = 0
@@ -85,7 +83,7 @@ class Monitor:
 
     def learn(self) -> None:
         """Run pending updates, as far as a limit on steps allows, until they must wait."""
-        stepper, interrupts, limit = self._stepper, self.interrupts, self.limits.steps
+        stepper, interrupts, limit = self._stepper, self.interrupts, self._stepper.limits.steps
         began = time.perf_counter()
         while stepper.pending_updates and stepper.counters.global_step != limit and interrupts.phase != WAITING:
             if not stepper.memory.can_sample():
@@ -127,7 +125,7 @@ class Monitor:
     def counted(self, stats: EpisodeStats) -> bool:
         """Count a finished episode and report it; False for a surplus one, which is discarded."""
         counters = self._stepper.counters
-        if counters.global_episode == self.limits.episodes:
+        if counters.global_episode == self._stepper.limits.episodes:
             return False
         counters.global_episode += 1
         for call in self._hooks.after_episode:

@@ -18,7 +18,7 @@ from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
 from .failures import FAILURES
 from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
-from .limits import Limits
+from .limits import Goal, Limits
 from .live_evaluation import LiveEvaluations
 from .loop import Loop
 from .monitor import Monitor
@@ -56,6 +56,7 @@ class MonitoredSession:
         self.monitor = Monitor(state, hooks, self)
         self._run = run
         self._state = state
+        self._stepper = state.stepper
         self._hooks = hooks
         self._evaluations = evaluations
         self._offline = offline
@@ -76,17 +77,17 @@ class MonitoredSession:
     @property
     def global_step(self) -> int:
         """Updates run so far."""
-        return self._state.stepper.counters.global_step
+        return self._stepper.counters.global_step
 
     @property
     def global_timestep(self) -> int:
         """Actions taken so far, one per environment per step."""
-        return self._state.stepper.counters.global_timestep
+        return self._stepper.counters.global_timestep
 
     @property
     def global_episode(self) -> int:
         """Episodes finished so far."""
-        return self._state.stepper.counters.global_episode
+        return self._stepper.counters.global_episode
 
     @property
     def position(self) -> int:
@@ -111,16 +112,16 @@ class MonitoredSession:
     @property
     def exploration(self) -> float:
         """The behaviour policy's current level (epsilon, standard deviation); NaN if it has none."""
-        return self._state.stepper.level() if self.explores_by is None else self.explores_by
+        return self._stepper.level() if self.explores_by is None else self.explores_by
 
     @property
     def stop_reason(self) -> str | None:
         """Why the run will stop, a request or a reached limit; None if it will not."""
-        return self._stop_reason or self.monitor.limits.reached(self._state.stepper.counters)
+        return self._stop_reason or self._stepper.limits.reached(self._stepper.counters)
 
     def weights(self) -> Mapping[str, Array]:
         """Every variable by name, copied: network, target network, optimizer."""
-        return self._state.stepper.weights()
+        return self._stepper.weights()
 
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason is kept."""
@@ -197,7 +198,7 @@ class MonitoredSession:
     @property
     def num_envs(self) -> int:
         """Number of environments, or of lanes if the caller owns the loop."""
-        return self._state.stepper.lanes
+        return self._stepper.lanes
 
     @property
     def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
@@ -207,10 +208,22 @@ class MonitoredSession:
             raise ValueError("the spaces of this session are not known")
         return observation, action
 
+    def limits_of(self, goal: Goal) -> Limits | None:
+        """The totals at which the goal is reached; None, said in the log, if nothing is left to do.
+
+        Updates may be pending at a limit, from a run killed at an evaluation's checkpoint.
+        """
+        limits = goal.limits(self)
+        reason = limits.reached(self)
+        if reason is None or (not self._offline and self._stepper.has_pending_updates(limits)):
+            return limits
+        logger.info("nothing to %s: %s", "learn" if self._offline else "train", reason)
+        return None
+
     @contextlib.contextmanager
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Call hooks' ``begin``, run the context, save a checkpoint, and call every hook's ``end``."""
-        self.monitor.limits = self._state.stepper.limits = limits
+        self._stepper.limits = limits
         self._run.record_limits(limits.given())
         self._warn_of_no_update(limits)
         began = time.perf_counter()
@@ -224,7 +237,7 @@ class MonitoredSession:
                     call(self, facts)
                 yield
                 self._refuse_torn()
-                self._state.stepper.warn_unchanged()
+                self._stepper.warn_unchanged()
                 self._save_if_changed()
         except KeyboardInterrupt as caught:
             error = caught
@@ -247,7 +260,7 @@ class MonitoredSession:
                     self._save_if_changed()  # includes state that hooks change in `end`, even if another's failed
 
     def _warn_of_no_update(self, limits: Limits) -> None:
-        stepper = self._state.stepper
+        stepper = self._stepper
         if self.env is None or limits.timesteps is None or stepper.pending_updates:
             return
         end = -(-limits.timesteps // self.num_envs) * self.num_envs
@@ -256,18 +269,14 @@ class MonitoredSession:
 
     def run(self) -> None:
         """Run timesteps until a limit is reached or a hook stops the run."""
-        timestep, limits = self._timesteps(), self.monitor.limits
-        counters, reached = self._state.stepper.counters, limits.reached
-        while self._stop_reason is None and (reached(counters) is None or self.has_pending_updates(limits)):
+        timestep, stepper = self._timesteps(), self._stepper
+        counters, limits, reached = stepper.counters, stepper.limits, stepper.limits.reached
+        while self._stop_reason is None and (reached(counters) is None or stepper.has_pending_updates(limits)):
             self.guarded(timestep)
-
-    def has_pending_updates(self, limits: Limits) -> bool:
-        """Are updates pending, from a run killed at an evaluation's checkpoint or ended by a limit?"""
-        return self._state.stepper.has_pending_updates(limits)
 
     def learn(self) -> None:
         """Run updates without timesteps until a limit is reached or a hook stops the run."""
-        reached, counters = self.monitor.limits.reached, self._state.stepper.counters
+        reached, counters = self._stepper.limits.reached, self._stepper.counters
         while self._stop_reason is None and reached(counters) is None:
             self.guarded(self.monitor.learn_offline)
 
@@ -302,7 +311,7 @@ class MonitoredSession:
             self._save()
             interrupts.phase = RUNNING
             if asked == WAITING:  # the policy that was evaluated is saved
-                self._unsaved = self.has_pending_updates(self.monitor.limits)
+                self._unsaved = self._stepper.has_pending_updates(self._stepper.limits)
                 self.monitor.learn()
         interrupts.release()
         return finished

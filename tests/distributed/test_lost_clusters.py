@@ -35,7 +35,7 @@ def calling(script: str, *words: str) -> list[str]:
 
 def run(script: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env, command = environment(folder), calling(script, *words)
-    return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=500)
 
 
 def test_a_run_whose_daemon_is_killed_ends_and_goes_on_elsewhere(tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ def test_a_signal_saves_and_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, env=environment(tmp_path), start_new_session=True, stderr=subprocess.PIPE, text=True
     ) as process:
-        store, until = CheckpointStore(folder), time.monotonic() + 90
+        store, until = CheckpointStore(folder), time.monotonic() + 500
         while (store.newest() or 0) < 3 and process.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         below, before = sorted(descendants(process.pid)), store.newest() or 0
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=500)
     assert process.returncode == 143, said
     assert len(below) >= 6
     assert not remaining(below)

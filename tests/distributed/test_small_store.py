@@ -46,7 +46,7 @@ def memory_of(pids: set[int]) -> int:
 
 
 class Watch(Hook):
-    """A slow learner, which notes every ten updates what all processes have in memory, and Ray in files."""
+    """Waits in the first update until Ray has written files; notes every ten updates what it and all processes hold."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -54,7 +54,11 @@ class Watch(Hook):
         self.files: list[int] = []
 
     def after_update(self, session: Any, facts: Any) -> None:
-        time.sleep(0.05)
+        if session.global_step == 1:
+            until = time.monotonic() + 240
+            while bytes_below(self._store) <= 10 * MB and time.monotonic() < until:
+                time.sleep(0.1)
+            self.files.append(bytes_below(self._store))
         if session.global_step % 10 == 0:
             self.memory.append(memory_of({os.getpid(), *descendants(os.getpid())}))
             self.files.append(bytes_below(self._store))
