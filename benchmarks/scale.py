@@ -19,7 +19,8 @@ from typing import Final
 import numpy as np
 
 from ..distributed.planner import Rules
-from ..distributed.simulation import Costs, Outcome, Plan, Simulation
+from ..distributed.simulation import Outcome, Simulation
+from ..distributed.simulation_plan import Costs, Plan
 from .machine import load, machine
 from .report import placed, table
 from .run import MAX_LOAD, last_line

@@ -181,7 +181,6 @@ class EstimatorSpec:
         td_error: float [B] (rollouts [T, N]), one per transition; passed to ``memory.update_priorities``.
         state: recurrent state, name to tensor [B, ...]. Without ``features["state"]`` it declares names, shapes and
             dtypes (episodes start with zeros); otherwise it is the next state.
-        export_outputs: kept for compatibility with TensorFlow's Estimators; unused, exports offer all predictions.
         training_hooks: hooks added to ``train``; from the TRAIN spec.
         evaluation_hooks: hooks added to ``evaluate``; from the PREDICT spec.
 
@@ -199,11 +198,14 @@ class EstimatorSpec:
     record: tuple[str, ...] = ()
     td_error: Any = None
     state: Mapping[str, Any] | None = None
-    export_outputs: Mapping[str, Any] | None = None
     training_hooks: tuple[Any, ...] = ()
     evaluation_hooks: tuple[Any, ...] = ()
+    export_outputs: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, export_outputs: Any) -> None:
+        if export_outputs is not None:  # of TensorFlow's Estimators
+            message = "EstimatorSpec takes no export_outputs: use Agent.export(directory), which offers all predictions"
+            raise ArgumentError(message, "EstimatorSpec.export_outputs", export_outputs)
         choice("EstimatorSpec.mode", self.mode, (Modes.TRAIN, Modes.EVAL, Modes.PREDICT))
         record: object = self.record
         if isinstance(record, str):  # an easy mistake: ("log_prob") is a string

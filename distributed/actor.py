@@ -10,15 +10,17 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
+from ..core.protocols import Array, ArrayTree, SpecTree, State
+from ..core.trees import leaves, map_tree
 from ..environments.batched import BatchedEnvironment
 from ..environments.merged_statistics import learnt
 from ..environments.statistics import statistics_of, take_moments
 from ..explorations.returned_actions import level_of
+from ..memories.columns import OBSERVATIONS, allocate
 from ..policies.actor import ActorProgram
 from ..policies.behaviour import Behaviour
 from .apex_epsilons import ApexEpsilonGreedy
-from .unrolls import Ended, Head, Request, Seconds, Unroll, UnrollId, map_tree
+from .unrolls import Ended, Head, Request, Seconds, Unroll, UnrollId
 
 _ACTOR: Final = 1
 """First word of an actor's spawn key, after the cluster's; must never change."""
@@ -108,13 +110,9 @@ class Collector:
         """
         began = time.perf_counter()
         waiting, number, length = began - self._left, self._env.num_envs, self._made.length
-        unroll_id = UnrollId(self._made.actor, self._made.incarnation, self._next)
-        columns = {
-            key: _zeros(spec, (length, number))
-            for key, spec in self._made.transition.items()
-            if key not in ("observation", "next_observation")
-        }
-        observations = _zeros(self._made.transition["observation"], (length + 1, number))
+        stored = {key: spec for key, spec in self._made.transition.items() if key not in OBSERVATIONS}
+        columns = allocate(stored, length, number, name="columns")
+        observations = allocate(self._made.transition["observation"], length + 1, number, name="observation")
         episodes: list[Ended] = []
         final: list[ArrayTree] = []
         acting = stepping = 0.0
@@ -143,31 +141,34 @@ class Collector:
                 final += [map_tree(lambda v, n=n: v[n].copy(), step.observation) for n in np.flatnonzero(ended)]
                 self._observation = self._reset(ended, step.observation)
         _put(observations, length, self._observation)
-        self._next += 1
+        none = map_tree(lambda rows: rows[:0, 0], observations)
+        ends = map_tree(lambda *rows: np.stack(rows), *final) if final else none
         at = np.array([(one.t, one.environment) for one in episodes], np.int64).reshape(-1, 2)
-        arrays = [*_arrays(columns), *_arrays(observations)]
-        head = Head(
-            unroll_id,
-            self.version,
-            length * number,
-            tuple(episodes),
-            self._levels(request),
-            Seconds(acting, stepping, waiting),
-            sum(array.nbytes for array in arrays),
-            self._learnt(),
-        )
+        nbytes = sum(array.nbytes for array in leaves([columns, observations]))
+        seconds = Seconds(acting, stepping, waiting)
+        head = self._head(tuple(episodes), request, seconds, nbytes)
         self._left = time.perf_counter()
         td_error = None
         if targets is not None:
             predictions, _ = self._executor.act(self._observation)
             targets.close(length, predictions["q_values"])
             td_error = targets.taken()
-        return Unroll(head, observations, columns, _stacked(final, observations), at, td_error)
+        return Unroll(head, observations, columns, ends, at, td_error)
 
-    def _learnt(self) -> State:
-        """Statistics gathered by normalising wrappers since the previous unroll, or since they were last set."""
+    def _head(self, episodes: tuple[Ended, ...], request: Request, seconds: Seconds, nbytes: int) -> Head:
+        """The head of the next unroll, with what normalising wrappers learnt since the previous one."""
+        unroll_id = UnrollId(self._made.actor, self._made.incarnation, self._next)
+        self._next += 1
         before, self._learnt_at = self._learnt_at, statistics_of(self._env.env)
-        return learnt(before, self._learnt_at)
+        exploration: Any = self._behaviour.exploration
+        if isinstance(exploration, ApexEpsilonGreedy):
+            levels = exploration.epsilons
+        else:
+            levels = np.full(self._env.num_envs, level_of(exploration, request.timestep))
+        timesteps = self._made.length * self._env.num_envs
+        return Head(
+            unroll_id, self.version, timesteps, episodes, levels, seconds, nbytes, learnt(before, self._learnt_at)
+        )
 
     def close(self) -> None:
         """Close the environments."""
@@ -190,12 +191,6 @@ class Collector:
         self._lengths[ended] = 0
         self._began[ended] = now
         return found
-
-    def _levels(self, request: Request) -> Array:
-        exploration: Any = self._behaviour.exploration
-        if isinstance(exploration, ApexEpsilonGreedy):
-            return exploration.epsilons
-        return np.full(self._env.num_envs, level_of(exploration, request.timestep))
 
     def _values_of(self, observation: ArrayTree, ended: Array, like: Array) -> Array:
         """Values [N, A] of the last observations of ended episodes; the other values come with the next timestep."""
@@ -256,28 +251,9 @@ class _Targets:
         return found
 
 
-def _zeros(spec: SpecTree, shape: tuple[int, int]) -> Any:
-    if isinstance(spec, ArraySpec):
-        return np.zeros((*shape, *spec.shape), spec.dtype)
-    return {key: np.zeros((*shape, *leaf.shape), leaf.dtype) for key, leaf in spec.items()}
-
-
 def _put(arrays: Any, t: int, values: Any) -> None:
     if isinstance(arrays, Mapping):
         for key, array in arrays.items():
             array[t] = values[key]
     else:
         arrays[t] = values
-
-
-def _arrays(tree: Any) -> list[Array]:
-    if isinstance(tree, Mapping):
-        return [array for value in tree.values() for array in _arrays(value)]
-    return [tree]
-
-
-def _stacked(rows: list[Any], like: Any) -> Any:
-    """Stack rows into arrays [E, ...]."""
-    if isinstance(like, Mapping):
-        return {key: _stacked([row[key] for row in rows], like[key]) for key in like}
-    return np.stack(rows) if rows else np.zeros((0, *like.shape[2:]), like.dtype)

@@ -21,7 +21,7 @@ class Cluster(Settings):
 
     def train(self, trainer: Any, model: Any, env: Any, hooks: Any, schedule: Any, goal: Any) -> None:
         """Train as ``Agent.train`` does, in these processes; called by the Agent."""
-        from .driver import train
+        from .entry import train
 
         train(self, trainer, model, env, hooks, schedule, goal)
 

@@ -10,7 +10,8 @@ from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree
 from ..environments.batched import BatchedEnvironment, Step
 from ..environments.ids import make, open_environment
-from ..environments.normalization import NormalizedEnvironment, Normalizers
+from ..environments.normalization import NormalizedEnvironment
+from ..environments.normalizers import Normalizers
 from ..environments.statistics import names_of, statistics_of
 
 

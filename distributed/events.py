@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..core.errors import ClusterError
 from ..core.protocols import Array, State
@@ -73,6 +73,9 @@ Event: TypeAlias = Started | Collected | Lost | Emptied | Gone
 
 class Backend(Protocol):
     """Runs actors. Only :meth:`wait` blocks."""
+
+    shards: Any
+    """See :class:`.replay.Shards`; unused if unrolls go to the driver."""
 
     def start(self, made: ActorSpec) -> None:
         """Start an incarnation; :class:`Started` or :class:`Gone` follows."""

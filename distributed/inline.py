@@ -27,8 +27,7 @@ class Inline:
         self._requests: deque[Request] = deque()
         self._newest: tuple[int, Mapping[str, Array], State | None] | None = None
         self._events: list[Event] = []
-        self.ignored = 0
-        """Priority updates for transitions that had been overwritten."""
+        self.shards = InlineShards(shards)
 
     def start(self, made: ActorSpec) -> None:
         """Build an actor at once."""
@@ -78,7 +77,19 @@ class Inline:
         if collector is not None:
             collector.close()
 
-    # -- shards -------------------------------------------------------------------------------------------------------
+    def close(self, *, saves: bool) -> None:
+        """Close all environments; shards stay unchanged."""
+        for actor in list(self._collectors):
+            self.kill(actor)
+
+
+class InlineShards:
+    """Shards in this process."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._shards = shards
+        self.ignored = 0
+        """Priority updates for transitions that had been overwritten."""
 
     def sample(self, shard: int) -> Drawn | None:
         """Draw a batch from a shard."""
@@ -95,8 +106,3 @@ class Inline:
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Restore states returned by :meth:`states`."""
         return [shard.load(state) for shard, state in zip(self._shards, states, strict=True)]
-
-    def close(self, *, saves: bool) -> None:
-        """Close all environments; shards stay unchanged."""
-        for actor in list(self._collectors):
-            self.kill(actor)

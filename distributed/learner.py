@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from ..core.trees import map_tree
 from ..estimators.session import MonitoredSession
 from ..estimators.stepper import Stepper
 from ..hooks.events import EpisodeStats, TimestepFacts
@@ -118,7 +120,7 @@ class FromRollouts:
             self._measures.used(one.head, stepper.counters.global_step - one.head.version)
         rows = side_by_side(unrolls)
         for t in range(self._cluster.unroll):
-            stepper.store(_at(rows, t))
+            stepper.store(map_tree(operator.itemgetter(t), rows))
         facts = TimestepFacts(*(rows[name] for name in _TOLD))
         _report_timestep(self._session, facts)
         monitor.learn()
@@ -233,7 +235,3 @@ def _report_timestep(session: MonitoredSession, facts: TimestepFacts | None) -> 
         nothing = np.zeros(0)
         facts = TimestepFacts(nothing, nothing, nothing, nothing, nothing, nothing) if facts is None else facts
         session.monitor.tell(listeners, facts.observation, facts.action, facts[2:5], facts.next_observation)
-
-
-def _at(tree: Any, t: int) -> Any:
-    return {key: _at(value, t) for key, value in tree.items()} if isinstance(tree, dict) else tree[t]

@@ -18,7 +18,7 @@ from .on_ray_shards import RayShards
 from .on_ray_weights import PUBLISH_S, RayWeights
 from .planner import DIED, RAISED
 from .ray_connection import Connection
-from .replay import Drawn, ShardPlan, Stored
+from .replay import ShardPlan
 from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
 from .settings import Settings
 from .unrolls import Request
@@ -77,7 +77,9 @@ class OnRay:
         timeout = settings.unroll_timeout_s
         try:
             self._weights = RayWeights(self._launch_store, every)
-            self._shards = RayShards(plans, self._launch_shard, prefetch, timeout) if plans else None
+            launch, await_created = self._launch_shard, self._await_shards
+            self.shards = RayShards(plans, launch, await_created, prefetch, timeout) if plans else None
+            """Replay shards; None if unrolls go to the driver."""
         except BaseException:
             self._connection.close()
             raise
@@ -136,7 +138,7 @@ class OnRay:
         actor = self._actors.get(request.id.actor)
         if actor is None or actor.incarnation != request.id.incarnation:
             return
-        if self._shards is None:
+        if self.shards is None:
             actor.answers.append((actor.handle.collect.remote(request), None))
         else:
             head, unroll = actor.handle.collect_apart.options(num_returns=2).remote(request)
@@ -164,7 +166,7 @@ class OnRay:
         if self._weights.pending is not None:
             timeout = min(timeout, PUBLISH_S)
         oldest = [actor.answers[0][0] for actor in self._actors.values() if actor.answers]
-        inserts = [] if self._shards is None else self._shards.waited_for()
+        inserts = [] if self.shards is None else self.shards.waited_for()
         ready: set[Any] = set()
         if not oldest and not inserts:
             time.sleep(min(timeout, _IDLE_S))
@@ -172,8 +174,8 @@ class OnRay:
             every = [reference for actor in self._actors.values() for reference, _ in actor.answers] + inserts
             ready.update(ray.wait(every, num_returns=len(every), timeout=0)[0])
         self._take(ready)
-        if self._shards is not None:
-            self._events += self._shards.arrived(ready)
+        if self.shards is not None:
+            self._events += self.shards.arrived(ready)
         events, self._events = self._events, []
         return events
 
@@ -190,14 +192,15 @@ class OnRay:
             for index, actor in self._actors.items()
             if actor.pid is None and now - actor.since > _PLACED_S
         ]
-        if self._shards is not None and now - self._begun > _PLACED_S:
-            pending += self._shards.created()
+        if self.shards is not None and now - self._begun > _PLACED_S:
+            pending += self.shards.created()
         placed = ray.wait([one for _, one in pending], num_returns=len(pending), timeout=0)[0] if pending else []
         names = [name for name, created in pending if created not in placed]
         if not names:
             return
         self._say_at = now + _SAY_S
-        available, total = (resources().get("CPU", 0.0) for resources in _resources())
+        untyped: Any = ray
+        available, total = (one.get("CPU", 0.0) for one in (untyped.available_resources(), untyped.cluster_resources()))
         wanted = [settings.shard_cpus if name.startswith("shard") else settings.actor_cpus for name in names]
         none = "no processor of the Ray cluster is free" if available < min(wanted) else "Ray is slow"
         logger.warning(
@@ -238,49 +241,23 @@ class OnRay:
                 logger.debug("actor %d, incarnation %d is process %d", index, actor.incarnation, value.pid)
                 actor.pid = value.pid
                 self._events.append(Started(index, actor.incarnation))
-        elif self._shards is None:
+        elif self.shards is None:
             self._events.append(Collected(value))
         else:
-            self._shards.insert(value.id, unroll)
+            self.shards.insert(value.id, unroll)
 
     def processes(self) -> dict[str, int]:
         """Reported process ids of all roles, by name: ``actor 0``, ``shard 0``, ``raylet``, ..."""
         actors = {f"actor {index}": actor.pid for index, actor in self._actors.items() if actor.pid is not None}
-        shards = {} if self._shards is None else self._shards.processes()
+        shards = {} if self.shards is None else self.shards.processes()
         return {**actors, **shards, **self._connection.processes()}
 
-    # -- shards -------------------------------------------------------------------------------------------------------
-
-    def sample(self, shard: int) -> Drawn | None:
-        """Draw a batch from a shard."""
-        return self._with_shards.sample(shard)
-
-    def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
-        """Update priorities in a shard."""
-        self._with_shards.update(shard, incarnation, tickets, td_error)
-
-    @property
-    def ignored(self) -> int:
-        """Priority updates for transitions that had been overwritten, as far as reported."""
-        return self._with_shards.ignored
-
-    def states(self) -> list[State]:
-        """State of each shard."""
-        return self._with_shards.states()
-
-    def load(self, states: Sequence[State]) -> list[Stored]:
-        """Restore states returned by :meth:`states`."""
+    def _await_shards(self) -> None:
         until = time.monotonic() + self._settings.stall_timeout_s
-        while not self._with_shards.are_created(timeout=1.0):
+        while self.shards is not None and not self.shards.are_created(timeout=1.0):
             self._warn_of_pending()
             if time.monotonic() > until:
                 raise ClusterError(f"Ray did not start the replay shards within {self._settings.stall_timeout_s:g} s")
-        return self._with_shards.load(states)
-
-    @property
-    def _with_shards(self) -> RayShards:
-        assert self._shards is not None
-        return self._shards
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -299,21 +276,14 @@ class OnRay:
             if self._connection.is_whole:  # a dead cluster cannot end its processes
                 for actor in list(self._actors):
                     self.kill(actor)
-                if self._shards is not None:
-                    self._shards.close(saves=saves and self._settings.save_replay)
+                if self.shards is not None:
+                    self.shards.close(saves=saves and self._settings.save_replay)
                 ray.kill(self._weights.store)
                 if self._placing is not None:
                     ray.util.remove_placement_group(self._placing)
         finally:
             self._program = None  # in the object store, possibly in one file with objects already released
             self._connection.close()
-
-
-def _resources() -> tuple[Any, Any]:
-    """Ray's functions for free and total resources, untyped."""
-    import ray
-
-    return ray.available_resources, ray.cluster_resources
 
 
 def _fetched(references: list[Any]) -> list[Any]:

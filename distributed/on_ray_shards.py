@@ -14,7 +14,7 @@ from ..core.protocols import Array, State
 from . import message_chunks
 from .events import Emptied, Event, Lost, event_of
 from .message_chunks import StateAssembler, leaves_of, outline_of, read
-from .replay import Drawn, ShardPlan, Stored
+from .replay import Drawn, Shard, ShardPlan, Stored
 from .unrolls import UnrollId
 
 _OPEN_UPDATES: Final = 4
@@ -44,24 +44,27 @@ class RayShards:
     Args:
         plans: one for each shard.
         launch: makes a Ray actor for a plan and an incarnation.
+        await_created: returns when all processes have started.
         prefetch: batches requested from a shard ahead of use. With 0, priorities are sent at once, and a shard works in
             the same order as in one process.
         timeout_s: a shard that takes longer to answer is replaced.
     """
 
     def __init__(
-        self, plans: Sequence[ShardPlan], launch: Callable[[ShardPlan, int], Any], prefetch: int, timeout_s: float
+        self,
+        plans: Sequence[ShardPlan],
+        launch: Callable[[ShardPlan, int], Any],
+        await_created: Callable[[], None],
+        prefetch: int,
+        timeout_s: float,
     ) -> None:
-        self._plans, self._launch = plans, launch
+        self._plans, self._launch, self._await_created = plans, launch, await_created
         self._prefetch, self._timeout = prefetch, timeout_s
         self.ignored = 0
         """Priority updates that came too late."""
         self._events: list[Event] = []
         self._shards = [self._made(index, 0) for index in range(len(plans))]
         self._saved: list[State] | None = None
-
-    def __len__(self) -> int:
-        return len(self._plans)
 
     # -- inserting ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +154,7 @@ class RayShards:
         for index, plan in enumerate(self._plans):
             self._send_priorities(index, self._shards[index])
             state = self._state(index)
-            found.append(plan.make().state() if state is None else state)
+            found.append(Shard(plan).state() if state is None else state)
         return found
 
     def _state(self, index: int) -> State | None:
@@ -171,6 +174,7 @@ class RayShards:
 
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Restore states returned by :meth:`states`."""
+        self._await_created()
         return [self._load(shard.handle, state) for shard, state in zip(self._shards, states, strict=True)]
 
     def _load(self, handle: Any, state: State) -> Stored:
@@ -211,8 +215,7 @@ class RayShards:
         ray.kill(shard.handle)
         self._events += [Lost(unroll) for unroll, _ in shard.inserts]
         self._events.append(Emptied(index, why))
-        following = shard.incarnation + 1
-        self._shards[index] = self._made(index, following)
+        self._shards[index] = self._made(index, shard.incarnation + 1)
 
     def _made(self, index: int, incarnation: int) -> _Shard:
         handle = self._launch(self._plans[index], incarnation)

@@ -10,6 +10,7 @@ import dataclasses
 import math
 import statistics
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Final
 
 from .unrolls import UnrollId
@@ -114,7 +115,7 @@ class Planner:
         incarnations: newest incarnation of each actor before a resume.
     """
 
-    def __init__(self, rules: Rules, now: float, incarnations: tuple[int, ...] = ()) -> None:
+    def __init__(self, rules: Rules, now: float, incarnations: Sequence[int] = ()) -> None:
         self.rules = rules
         self._before = incarnations
         self.actors = [self._new(index) for index in range(rules.actors)]

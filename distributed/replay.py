@@ -59,39 +59,46 @@ class Drawn(NamedTuple):
     stored: Stored
 
 
-class Shard:
-    """A part of a replay memory, filled by some of the actors; each of their environments has its own lane.
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+    """Everything a shard is built from, in each incarnation.
 
     Args:
-        memory: has the shard's size; built here.
+        memory: has the shard's size; not built.
         transition: specs of one environment's transition.
         actors: whose unrolls are stored here, in the order of their lanes.
         width: N, environments of an actor.
         shard: index of the shard.
-        incarnation: number of earlier processes of this shard.
         run_seed: seed of the run.
         length: T, timesteps of an unroll.
     """
 
-    def __init__(
-        self,
-        memory: ReplayMemory,
-        transition: Mapping[str, SpecTree],
-        actors: Sequence[int],
-        width: int,
-        shard: int,
-        incarnation: int,
-        run_seed: int,
-        length: int,
-    ) -> None:
-        sequence = np.random.SeedSequence(run_seed, spawn_key=(_CLUSTER, _SHARD, shard, incarnation))
+    memory: ReplayMemory
+    transition: Mapping[str, SpecTree]
+    actors: Sequence[int]
+    width: int
+    shard: int
+    run_seed: int
+    length: int
+
+
+class Shard:
+    """A part of a replay memory, filled by some of the actors; each of their environments has its own lane.
+
+    Args:
+        plan: what it is built from.
+        incarnation: number of earlier processes of this shard.
+    """
+
+    def __init__(self, plan: ShardPlan, incarnation: int = 0) -> None:
+        sequence = np.random.SeedSequence(plan.run_seed, spawn_key=(_CLUSTER, _SHARD, plan.shard, incarnation))
         self._rng = np.random.Generator(np.random.PCG64(sequence))
-        self._memory, self._width = memory, width
-        self._transition, self._length = transition, length
-        self._first = {actor: i * width for i, actor in enumerate(actors)}
-        self._lanes = width * len(actors)
-        self.shard, self.incarnation = shard, incarnation
-        memory.build(transition, self._lanes, self._rng)
+        self._memory, self._width = copy.deepcopy(plan.memory), plan.width
+        self._transition, self._length = plan.transition, plan.length
+        self._first = {actor: i * plan.width for i, actor in enumerate(plan.actors)}
+        self._lanes = plan.width * len(plan.actors)
+        self.shard, self.incarnation = plan.shard, incarnation
+        self._memory.build(plan.transition, self._lanes, self._rng)
 
     def insert(self, unroll: Unroll) -> Inserted | Refused:
         """Store an unroll if it is intact. Its arrays are copied, so the message can be freed."""
@@ -149,25 +156,6 @@ class Shard:
         wide = np.zeros((self._lanes, *tree.shape[2:]), tree.dtype)
         wide[lanes] = tree[t]
         return wide
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardPlan:
-    """Everything a shard is built from, in each incarnation; see :class:`Shard`."""
-
-    memory: ReplayMemory
-    transition: Mapping[str, SpecTree]
-    actors: Sequence[int]
-    width: int
-    shard: int
-    run_seed: int
-    length: int
-
-    def make(self, incarnation: int = 0) -> Shard:
-        """Make an empty shard."""
-        memory = copy.deepcopy(self.memory)
-        where = self.actors, self.width, self.shard, incarnation
-        return Shard(memory, self.transition, *where, self.run_seed, self.length)
 
 
 class Shards(Protocol):
@@ -266,16 +254,8 @@ class ShardedReplay:
                 self.drawn += self.batch_size
                 self.held[chosen] = drawn.stored
                 return drawn.batch
-            self.emptied(chosen)
+            self.held[chosen] = NOTHING
         raise NoBatchError("the replay shards that had a batch have been lost")
-
-    def filled(self, shard: int, stored: Stored) -> None:
-        """Note a shard's contents after an insert."""
-        self.held[shard] = stored
-
-    def emptied(self, shard: int) -> None:
-        """Note that a shard lost its contents."""
-        self.held[shard] = NOTHING
 
     def update_priorities(self, td_error: Array) -> None:
         """Send the priorities of the last batch to its shard."""
@@ -284,13 +264,11 @@ class ShardedReplay:
         if last is not None:
             self._needed().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
 
-    def step(self, **transition: Any) -> None:
-        """Raise: only actors store."""
-        raise ClusterError("actors store in replay shards, not the learner")
-
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
         """Raise: only actors store."""
         raise ClusterError("actors store in replay shards, not the learner")
+
+    step = extend
 
     def clear(self) -> None:
         """Do nothing: shards drop old transitions themselves."""

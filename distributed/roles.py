@@ -21,7 +21,7 @@ from ..policies.actor import ActorProgram
 from ..version import __version__
 from .actor import ActorSpec, Collector
 from .message_chunks import Rows, StateAssembler, outline_of, read
-from .replay import Drawn, Inserted, Refused, ShardPlan, Stored
+from .replay import Drawn, Inserted, Refused, Shard, ShardPlan, Stored
 from .unrolls import Head, Request, Unroll
 
 _T = TypeVar("_T")
@@ -125,7 +125,7 @@ class ShardProcess:
 
     def __init__(self, plan: ShardPlan, incarnation: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._shard = plan.make(incarnation)
+        self._shard = Shard(plan, incarnation)
         self._leaves: Sequence[Any] = ()
 
     def pid(self) -> int:

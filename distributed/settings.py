@@ -138,6 +138,10 @@ class Settings:
         names = {field.name for field in dataclasses.fields(Rules)} & {field.name for field in dataclasses.fields(self)}
         return Rules(**{name: getattr(self, name) for name in names})
 
+    def shape(self) -> Mapping[str, int]:
+        """Settings that determine a run in lockstep."""
+        return {name: getattr(self, name) for name in ("actors", "envs_per_actor", "unroll", "replay_shards")}
+
     def as_settings(self) -> Mapping[str, Any]:
         """Fields as JSON values."""
         values = dataclasses.asdict(self)

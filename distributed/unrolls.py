@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.checks import all_finite
 from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
+from ..core.trees import leaves, map_tree
 
 
 class UnrollId(NamedTuple):
@@ -107,7 +108,7 @@ class Unroll:
         following = map_tree(lambda values: values[1:].copy(), self.observation)
         if len(self.at):
             t, environment = self.at.T
-            for values, final in zip(_leaves(following), _leaves(self.final), strict=True):
+            for values, final in zip(leaves(following), leaves(self.final), strict=True):
                 values[t, environment] = final
         now = map_tree(lambda values: values[:-1], self.observation)
         return {"observation": now, **self.columns, "next_observation": following}
@@ -153,25 +154,14 @@ def _why_wrong(key: str, tree: Any, spec: Any, shape: tuple[int, ...]) -> str | 
 def nbytes_of(specs: Mapping[str, SpecTree], length: int, width: int) -> int:
     """Size of the arrays of an unroll in which no episode ends."""
     rows = {key: length + (key == "observation") for key in specs if key != "next_observation"}
-    return sum(rows[key] * width * sum(leaf.nbytes for leaf in _leaves(specs[key])) for key in rows)
-
-
-def map_tree(function: Any, tree: Any) -> Any:
-    """Apply a function to an array, or to each array of a mapping."""
-    return {key: function(value) for key, value in tree.items()} if isinstance(tree, Mapping) else function(tree)
+    return sum(rows[key] * width * sum(leaf.nbytes for leaf in leaves(specs[key])) for key in rows)
 
 
 def side_by_side(unrolls: Sequence[Unroll]) -> dict[str, Any]:
     """Join the rows of several unrolls of equal length along the environments."""
-    rows = [unroll.rows() for unroll in unrolls]
-    return {key: _joined([row[key] for row in rows]) for key in rows[0]}
+    rows: dict[str, Any] = map_tree(lambda *columns: _joined(columns), *(unroll.rows() for unroll in unrolls))
+    return rows
 
 
-def _joined(trees: Sequence[Any]) -> Any:
-    if isinstance(trees[0], Mapping):
-        return {key: np.concatenate([tree[key] for tree in trees], axis=1) for key in trees[0]}
-    return trees[0] if len(trees) == 1 else np.concatenate(trees, axis=1)
-
-
-def _leaves(tree: Any) -> list[Any]:
-    return [tree[key] for key in sorted(tree)] if isinstance(tree, Mapping) else [tree]
+def _joined(columns: Sequence[Array]) -> Array:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)

@@ -10,6 +10,7 @@ from gymnasium.spaces import Dict, Tuple
 
 from ..core.checks import all_finite
 from ..core.protocols import Array, ArrayTree
+from ..core.trees import leaves, map_tree
 from . import spaces
 
 
@@ -71,19 +72,20 @@ class Observations:
 
     def non_finite_row(self, batch: ArrayTree) -> tuple[int, Array]:
         """The first row with NaN or infinity, in a batch that has one, and its values in that array."""
-        array = next(array for array in _arrays(batch) if array.dtype.kind == "f" and not all_finite(array))
+        array = next(array for array in leaves(batch) if array.dtype.kind == "f" and not all_finite(array))
         row = int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
         return row, array[row]
 
 
 def copied(batch: ArrayTree) -> ArrayTree:
     """A writable copy."""
-    return {name: array.copy() for name, array in batch.items()} if isinstance(batch, Mapping) else batch.copy()
+    made: ArrayTree = map_tree(lambda array: array.copy(), batch)
+    return made
 
 
 def keep_rows(batch: ArrayTree, before: ArrayTree, rows: Array) -> None:
     """Copy the ``rows`` (bool [N]) of ``before`` into ``batch``."""
-    for array, old in zip(_arrays(batch), _arrays(before), strict=True):
+    for array, old in zip(leaves(batch), leaves(before), strict=True):
         array[rows] = old[rows]
 
 
@@ -95,10 +97,6 @@ def as_mapping(batch: Any) -> dict[str, Any]:
 def from_mapping(value: Mapping[str, Any]) -> Any:
     """The batch of :func:`as_mapping`."""
     return value.get("tree", value.get("array"))
-
-
-def _arrays(batch: ArrayTree) -> list[Array]:
-    return list(batch.values()) if isinstance(batch, Mapping) else [batch]
 
 
 def _flat(space: spaces.AnySpace, value: Any, what: str) -> list[Any]:

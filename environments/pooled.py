@@ -10,6 +10,7 @@ import contextlib
 import copy
 import difflib
 import importlib
+import operator
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,6 +24,7 @@ from gymnasium.vector.utils import batch_space
 
 from ..core.errors import ArgumentError
 from ..core.protocols import Array
+from ..core.trees import map_tree
 
 NOT_EXACT: Final = (
     "EnvPool resets environments itself, from random generators that cannot be saved; vectorization 'sync' would be"
@@ -171,12 +173,18 @@ class PooledEnv(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
-        return _row(self.pool.reset(None if seed is None else [seed])), {}
+        return map_tree(operator.itemgetter(0), self.pool.reset(None if seed is None else [seed])), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one action."""
         observation, reward, terminated, truncated = self.pool.step(np.asarray(action)[None])
-        return _row(observation), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
+        return (
+            map_tree(operator.itemgetter(0), observation),
+            float(reward[0]),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            {},
+        )
 
     def close(self) -> None:
         """End its thread."""
@@ -215,9 +223,3 @@ def _with_channels_last(space: Any) -> Any:
     low, high = (np.moveaxis(bound, 0, -1) for bound in (space.low, space.high))
     moved: Any = Box(low, high, dtype=space.dtype.type)
     return moved
-
-
-def _row(observation: Any) -> Any:
-    if isinstance(observation, Mapping):
-        return {name: _row(value) for name, value in observation.items()}
-    return observation[0]

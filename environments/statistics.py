@@ -200,9 +200,8 @@ def _fitting(env: Any, learning: Sequence[Any], statistics: State, evaluating: b
         raise ArgumentError(_differing(here, had), "env", env)
     for name, own, state in zip(here, mine, saved, strict=True):
         for setting in [setting for setting in _SETTINGS if setting in own]:
-            before = state.get(setting, own[setting])  # older states lack the discount
-            if before != own[setting]:
-                both = f"{setting}={before:g}, this one's has {setting}={own[setting]:g}"
+            if state[setting] != own[setting]:
+                both = f"{setting}={state[setting]:g}, this one's has {setting}={own[setting]:g}"
                 raise ArgumentError(f"{name} of the run's environment has {both}", "env", env)
     return saved
 

@@ -147,7 +147,9 @@ class SelfResettingVector(Vector):
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         if everything:
             self._ended = np.zeros(self.num_envs, np.bool_)
-            return self._call_reset([int(seed) for seed in seeds] if _takes_list(self.env) else int(seeds[0]), None)
+            # Other vector environments share a generator, and take one seed.
+            takes_list = isinstance(self.env.unwrapped, SyncVectorEnv | AsyncVectorEnv | PooledVectorEnv)
+            return self._call_reset([int(seed) for seed in seeds] if takes_list else int(seeds[0]), None)
         running = np.flatnonzero(chosen & ~self._ended).tolist()
         if running:
             message = f"{self.name} resets itself: environments {running} cannot be reset in mid-episode"
@@ -219,8 +221,3 @@ class PooledVector(NextStepVector):
         self._last = observation
         self._ended = terminated | truncated
         return Step(observation, rewards, terminated, truncated, None if ignored is None else ~ignored)
-
-
-def _takes_list(env: AnyVectorEnv) -> bool:
-    """Whether ``reset`` takes one seed per environment. Other vector environments share a generator."""
-    return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv | PooledVectorEnv)

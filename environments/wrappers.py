@@ -17,7 +17,7 @@ from ..core.checks import count, did_you_mean, integer, number, plain, shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import ACTION_MASK, Array
 from .batched import AnyEnv
-from .normalization import NormalizeObservation, NormalizeReward, Normalizers
+from .normalizers import NormalizeObservation, NormalizeReward, Normalizers
 from .spaces import AnySpace
 
 Given: TypeAlias = "str | Mapping[str, Any]"

@@ -18,13 +18,14 @@ from ..core import registry
 from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
 from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn
 from ..core.tensorflow_import import load_tensorflow
+from ..core.trees import leaves
 from ..environments import spaces
 from ..explorations import Greedy, description
 from ..memories.description import arguments_of
 from ..policies import compiled, weight_patches
 from ..policies.compiled import CompiledProgram
 from ..policies.description import space_attributes
-from ..policies.executors import leaves, with_parts
+from ..policies.executors import with_parts
 from ..policies.reasons import LARGE, TENSORFLOW
 from ..policies.seeds import checked_seeds
 from ..policies.weight_patches import FrozenProgram

@@ -15,8 +15,9 @@ from ..core.checks import count, integer
 from ..core.errors import ArgumentError, NonFiniteError
 from ..core.protocols import Array, ArrayTree, Episode, SpecTree, State
 from ..environments import spaces
+from ..environments.adapters import innermost
 from ..environments.batched import BatchedEnvironment
-from ..environments.ids import innermost, open_environment
+from ..environments.ids import open_environment
 from ..environments.statistics import frozen, refuse_others, statistics_of, taken_over
 from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks

@@ -319,7 +319,7 @@ class Stepper:
         with self.lock:
             return {
                 "counters": dataclasses.asdict(self.counters),
-                "owed": self.pending_updates,
+                "pending_updates": self.pending_updates,
                 "weights": self.executor.get_weights(),
                 "memory": {"kind": self._kind, "state": self.memory.state_dict()},
                 **self.behaviour.state_dict(),
@@ -357,7 +357,7 @@ class Stepper:
         else:
             self.behaviour.load_state_dict(state)
         self.counters = Counters(**state["counters"])
-        self.pending_updates = 0 if other_lanes and self.memory.is_rollout else state["owed"]
+        self.pending_updates = 0 if other_lanes and self.memory.is_rollout else state["pending_updates"]
         for name, generator_state in state["generators"].items():
             self.generators[name].bit_generator.state = generator_state
 

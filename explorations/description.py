@@ -5,6 +5,7 @@ Arguments are read from attributes of the same names, as for memories, so that a
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -96,52 +97,36 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
 
 
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
-    """A JSON description of how a policy explores at ``timestep``; None if it depends on more than the timestep.
+    """:func:`arguments_of` a policy that explores as this one does at ``timestep``; None if that is not known.
 
     None for policies that are not axonrl's own, for policies that follow the run, and for noise in a network's weights,
     which only training draws.
     """
-    kinds = {policy: kind for kind, policy in _KINDS.items()}
-    kind = kinds.get(type(exploration))  # no subclasses: they may do anything
-    if kind is None or isinstance(exploration, Noisy) or follows_run(exploration):
+    if not is_ours(exploration) or isinstance(exploration, Noisy) or follows_run(exploration):
         return None
-    described: dict[str, Any] = {"kind": kind}
     if isinstance(exploration, Scheduled):
-        described["level"] = Scheduled.level(exploration, timestep)
-        described |= {name: getattr(exploration, name) for name in _beside_level(type(exploration))}
-    if isinstance(exploration, Constant):
-        described["action"] = exploration.action.tolist()
-    if isinstance(exploration, StateDependent):
-        described |= {"resample_every": exploration.resample_every, "squashed": exploration.squashed}
+        level = Scheduled.level(exploration, timestep)
+        scheduled = next(iter(inspect.signature(type(exploration)).parameters))
+        exploration = copy.copy(exploration)
+        setattr(exploration, scheduled, level)
+    described = arguments_of(exploration)
+    described.pop("log_prob", None)  # for training
     return described
 
 
 def from_description(described: Mapping[str, Any], action_space: Mapping[str, Any]) -> Exploration:
-    """Make a policy from the result of :func:`describe`.
+    """Make a policy from the result of :func:`describe`, without importing a user's code.
 
     Args:
         described: the description.
         action_space: the attributes of the action space that policies read, as for :func:`made_from`.
 
     Raises:
-        KeyError: an entry is missing.
+        KeyError, TypeError: an entry is missing.
         ArgumentError: the kind is unknown, or does not fit the action space.
     """
-    kind, space = described["kind"], space_of(action_space)
-    policy: Any = _KINDS[choice("kind of exploration", kind, _KINDS)]
-    made: Exploration
-    if policy is Greedy:
-        made = Greedy()
-    elif policy is Constant:
-        made = Constant(described["action"])
-    elif policy is StateDependent:
-        made = StateDependent(space, described["resample_every"], described["squashed"])
-    elif issubclass(policy, Scheduled):
-        # An argument that the description lacks has its default.
-        made = policy(described["level"], space, **{k: described[k] for k in _beside_level(policy) if k in described})
-    else:
-        made = policy(space)
-    return made
+    choice("kind of exploration", described["kind"], _KINDS)
+    return made_from(described, space_of(action_space))
 
 
 def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
@@ -149,11 +134,6 @@ def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
     inside = attributes.get("spaces")
     made = attributes if inside is None else {**attributes, "spaces": {name: space_of(a) for name, a in inside.items()}}
     return SimpleNamespace(**made)
-
-
-def _beside_level(policy: type[Scheduled]) -> list[str]:
-    """Names of a policy's arguments after the level and the action space."""
-    return list(inspect.signature(policy).parameters)[2:]
 
 
 def _as_value(made: type[Any], name: str, value: Any) -> Any:

@@ -11,6 +11,7 @@ from ..core.errors import ArgumentError
 from ..core.protocols import State
 from .events import BeginFacts, EndFacts, TimestepFacts, TrainingSession, UpdateFacts
 from .hook import Hook
+from .measures import multiple_after
 
 _LONGEST = 100
 
@@ -100,7 +101,7 @@ class EvaluationHook(Hook):
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
         """Find the next multiple."""
         if self._every is not None:
-            self._next = _multiple_after(session.global_timestep, self._every)
+            self._next = multiple_after(session.global_timestep, self._every)
         if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
             self._best = self._evaluated_at = None  # no policy was kept to compare with
 
@@ -108,7 +109,7 @@ class EvaluationHook(Hook):
         """Evaluate if a multiple is reached."""
         if self._every is None or session.global_timestep < self._next:
             return
-        self._next = _multiple_after(session.global_timestep, self._every)
+        self._next = multiple_after(session.global_timestep, self._every)
         self._evaluate_and_stop(session)
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
@@ -146,10 +147,6 @@ class EvaluationHook(Hook):
 
     def load_state_dict(self, state: State) -> None:
         """Restore the best mean return, if it belongs to a policy of this name."""
-        mine = state.get("name", self._name) == self._name
+        mine = state["name"] == self._name
         self._best = state["best"] if mine else None
         self._evaluated_at = state["evaluated_at"] if mine else None
-
-
-def _multiple_after(timestep: int, every: int) -> int:
-    return (timestep // every + 1) * every

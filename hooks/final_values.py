@@ -118,8 +118,8 @@ class FinalValuesHook(Hook):
 
     def load_state_dict(self, state: State) -> None:
         """Restore the saved state."""
-        self._seen = {name: value for name, value in state.get("values", {}).items() if name in self._names}
-        self._scalars.load_state_dict(state.get("scalars", {}))
+        self._seen = {name: value for name, value in state["values"].items() if name in self._names}
+        self._scalars.load_state_dict(state["scalars"])
 
 
 def _check_name(name: Any) -> None:

@@ -199,8 +199,6 @@ class Scalars:
 
     def load_state_dict(self, state: State) -> None:
         """Restore the saved state."""
-        if not state:  # of an earlier version
-            return
         self._returns.load_state_dict(state["returns"])
         self._lengths.load_state_dict(state["lengths"])
         self._measured_at = state["measured_at"]
@@ -218,6 +216,11 @@ def evaluation_values(facts: EvaluationFacts) -> dict[str, float]:
     """
     results = {name: value for name, value in facts.results.items() if name != "episodes"}
     return tagged("eval", {re.sub("^(episode_|eval[_/])", "", name): value for name, value in results.items()})
+
+
+def multiple_after(timestep: int, every: int) -> int:
+    """The first multiple of ``every`` after a timestep."""
+    return (timestep // every + 1) * every
 
 
 def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,22 @@ from .measures import ReturnWindow
 _log = logging.getLogger(__name__)
 
 
-class StopAtStep(Hook):
+class _StopAt(Hook):
+    """Stops when a counter of the session reaches a total."""
+
+    def __init__(self, counter: str, total: int) -> None:
+        self._counter, self._total = counter, total
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop before the first timestep if the total is already reached."""
+        self._check(session)
+
+    def _check(self, session: Session) -> None:
+        if getattr(session, self._counter) >= self._total:
+            session.request_stop(f"{self._counter} reached {self._total}")
+
+
+class StopAtStep(_StopAt):
     """Stops when ``global_step`` reaches a total.
 
     Several updates may be due at one vector step, which is completed first. ``train(max_steps=...)`` is exact.
@@ -23,22 +38,14 @@ class StopAtStep(Hook):
     """
 
     def __init__(self, step: int) -> None:
-        self._step = count("StopAtStep(step)", step)
-
-    def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the total is already reached."""
-        self._check(session)
+        super().__init__("global_step", count("StopAtStep(step)", step))
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Stop if the total is reached."""
         self._check(session)
 
-    def _check(self, session: Session) -> None:
-        if session.global_step >= self._step:
-            session.request_stop(f"global_step reached {self._step}")
 
-
-class StopAtTimestep(Hook):
+class StopAtTimestep(_StopAt):
     """Stops at the first (vector) step where ``global_timestep`` reaches a total.
 
     Args:
@@ -46,22 +53,14 @@ class StopAtTimestep(Hook):
     """
 
     def __init__(self, timestep: int) -> None:
-        self._timestep = count("StopAtTimestep(timestep)", timestep)
-
-    def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the total is already reached."""
-        self._check(session)
+        super().__init__("global_timestep", count("StopAtTimestep(timestep)", timestep))
 
     def after_timestep(self, session: Session, facts: TimestepFacts) -> None:
         """Stop if the total is reached."""
         self._check(session)
 
-    def _check(self, session: Session) -> None:
-        if session.global_timestep >= self._timestep:
-            session.request_stop(f"global_timestep reached {self._timestep}")
 
-
-class StopAtEpisode(Hook):
+class StopAtEpisode(_StopAt):
     """Stops when ``global_episode`` reaches a total.
 
     All episodes that end on the same vector step are counted; ``train(max_episodes=...)`` is exact.
@@ -71,19 +70,11 @@ class StopAtEpisode(Hook):
     """
 
     def __init__(self, episode: int) -> None:
-        self._episode = count("StopAtEpisode(episode)", episode)
-
-    def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop before the first timestep if the total is already reached."""
-        self._check(session)
+        super().__init__("global_episode", count("StopAtEpisode(episode)", episode))
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Stop if the total is reached."""
         self._check(session)
-
-    def _check(self, session: Session) -> None:
-        if session.global_episode >= self._episode:
-            session.request_stop(f"global_episode reached {self._episode}")
 
 
 class StopAtReturn(Hook):

@@ -177,13 +177,14 @@ class SummaryHook(Hook):
     def _write_pending(self) -> None:
         """Write the buffered events."""
         from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.histogram.summary_v2 import histogram_pb
 
         waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
         for wall_time, timestep, values in waiting:
             summary = Summary()
             for tag, value in values.items():
                 if isinstance(value, np.ndarray):
-                    summary.MergeFrom(_histogram(tag, value))
+                    summary.MergeFrom(histogram_pb(tag, value[np.isfinite(value)]))
                 elif isinstance(value, bytes):
                     width, height = struct.unpack("<HH", value[6:10])  # from the GIF header
                     image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=value)
@@ -224,9 +225,3 @@ def _without_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def _norm(array: np.ndarray[Any, Any]) -> float:
     return float(np.linalg.norm(array.astype(np.float64, copy=False).ravel()))
-
-
-def _histogram(tag: str, value: np.ndarray[Any, Any]) -> Any:
-    from tensorboard.plugins.histogram.summary_v2 import histogram_pb
-
-    return histogram_pb(tag, value[np.isfinite(value)])

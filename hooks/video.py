@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..core.checks import count
 from .events import BeginFacts, EndFacts, TimestepFacts, TrainingSession
 from .hook import Hook
+from .measures import multiple_after
 
 FOLDER: Final = "videos"
 _log = logging.getLogger(__name__)
@@ -42,21 +43,18 @@ class VideoHook(Hook):
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
         """Find the next multiple."""
-        self._next = self._multiple_after(session.global_timestep)
+        self._next = multiple_after(session.global_timestep, self._every)
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Record if a multiple is reached."""
         if session.global_timestep >= self._next:
-            self._next = self._multiple_after(session.global_timestep)
+            self._next = multiple_after(session.global_timestep, self._every)
             self._record(session)
 
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
         """Record at the end of a run, unless it failed, was asked to stop, or was recorded at this timestep."""
         if facts.error is None and not facts.stopped and self._recorded_at != session.global_timestep:
             self._record(session)
-
-    def _multiple_after(self, timestep: int) -> int:
-        return (timestep // self._every + 1) * self._every
 
     def _record(self, session: TrainingSession) -> None:
         self._recorded_at = timestep = session.global_timestep

@@ -15,6 +15,7 @@ from ..core.checks import shortened
 from ..core.chunked_arrays import Stream
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree
+from ..core.trees import map_tree
 
 OBSERVATIONS = ("observation", "next_observation")
 FLAGS = ("terminated", "truncated")
@@ -63,13 +64,6 @@ def checked_specs(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
             raise ArgumentError(f"the spec of {key} must be that of a scalar, got {spec}", "specs", specs)
         stored[key] = ArraySpec((), np.float32)
     return stored
-
-
-def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Apply ``function`` to every array (or spec) of a tree, or of a dictionary of trees."""
-    if isinstance(tree, Mapping):
-        return {name: map_tree(function, part) for name, part in tree.items()}
-    return function(tree)
 
 
 def nbytes(tree: Any) -> int:

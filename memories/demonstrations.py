@@ -13,10 +13,11 @@ import numpy as np
 from ..core.checks import number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
-from .columns import map_tree
+from ..core.trees import map_tree
 from .recorded_episodes import checked, digest_of, fill
 from .replay import ReplayMemory
-from .samplers import SamplerLike, checked_td_error
+from .sampler_kinds import SamplerLike
+from .samplers import checked_td_error
 
 N_STEP_KEYS = ("n_step_reward", "n_step_discount", "n_step_next_observation")
 
@@ -146,7 +147,7 @@ class DemonstrationMemory(_BothReturns):
         own = super().sample()
         if self._expert is None:
             return {**own, "demonstration": np.zeros(self.batch_size, np.float32)}
-        batch: dict[str, Any] = _joined(own, self._expert.sample())
+        batch: dict[str, Any] = map_tree(lambda *both: np.concatenate(both), own, self._expert.sample())
         batch["demonstration"] = (np.arange(self.batch_size) >= self._draws).astype(np.float32)
         return batch
 
@@ -210,7 +211,7 @@ class _Expert(_BothReturns):
             fill(self, self._given)
             last = self._given[-1]
             for _ in range(self._waiting):  # the newest are never drawn: padding makes all of the expert's drawable
-                fill(self, [{key: map_tree(lambda values: values[-1:], tree) for key, tree in last.items()}])
+                fill(self, [map_tree(lambda values: values[-1:], last)])
         except KeyError as error:
             raise ArgumentError(f"demonstrations do not fit the run: {error.args[0]}", "demonstrations") from error
         self._given = ()
@@ -231,10 +232,3 @@ class _Expert(_BothReturns):
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
         """Enough for the worst case: nothing is dropped."""
         return timesteps
-
-
-def _joined(first: Any, second: Any) -> Any:
-    """Concatenate two batches."""
-    if isinstance(first, Mapping):
-        return {key: _joined(part, second[key]) for key, part in first.items()}
-    return np.concatenate([first, second])

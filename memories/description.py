@@ -8,7 +8,7 @@ from typing import Any
 from ..core import registry, schedules
 from ..core.checks import plain
 from ..core.errors import ArgumentError
-from . import samplers
+from .sampler_kinds import KINDS
 
 
 def arguments_of(memory: Any) -> dict[str, Any] | None:
@@ -45,7 +45,7 @@ def _as_value(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [_as_value(item) for item in value]
-    for kind, one in samplers.KINDS.items():
+    for kind, one in KINDS.items():
         if type(value) is one:
             return {"kind": kind, **_arguments(value)}
     return schedules.as_value(value)

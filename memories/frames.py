@@ -11,7 +11,6 @@ from ..core.chunked_arrays import Stream, kept
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
 from .columns import OBSERVATIONS, Layout, Zeros, allocate, check_saved, in_memory, merge_axes, rows_of_bytes, take
-from .lane_index import spans
 from .numbered_ring import Circle, Names
 from .ring import Ring
 
@@ -175,8 +174,11 @@ class FrameRing(Ring):
         num_envs: int,
         zeros: Zeros = in_memory,
     ) -> None:
-        self._frames = Frames(stack, _num_rows(stack, timesteps, num_envs), num_envs, zeros)
-        super().__init__(_with_places(specs), timesteps, num_envs, 2 * timesteps, zeros)
+        # One row for every timestep, and spare ones for stacks stored whole.
+        num_rows = timesteps + Ring.spare_rows(timesteps, num_envs * stack.frame.nbytes, 2 * stack.size)
+        self._frames = Frames(stack, num_rows, num_envs, zeros)
+        with_places = {**specs, **dict.fromkeys(OBSERVATIONS, _PLACE)}
+        super().__init__(with_places, timesteps, num_envs, 2 * timesteps, zeros)
         self._single_places, self._vector_places = self._single, self._vector
         # Observations are checked as stacks, which no array holds: broadcast a single number instead.
         stacks = np.broadcast_to(np.zeros((), stack.spec.dtype), (1, num_envs, *stack.spec.shape))
@@ -203,8 +205,6 @@ class FrameRing(Ring):
     def load_state_dict(self, state: State) -> None:
         """Restore what ``state_dict`` returned; ValueError, with nothing changed, if it does not fit."""
         self._frames.check_state(state)
-        if "first_frame" not in state:
-            state = _with_absolute_places(state, self.num_envs)
         super().load_state_dict(state)
         self._frames.load_state_dict(state)
 
@@ -245,23 +245,6 @@ class FrameRing(Ring):
         """The rows [N] of the first frames of the oldest timesteps."""
         places: Array = take(self._flat_rows, self._start[self.begin % self.timesteps, self._lanes])
         return places // self.num_envs
-
-
-def _with_places(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
-    return {**specs, **dict.fromkeys(OBSERVATIONS, _PLACE)}
-
-
-def _with_absolute_places(state: State, num_envs: int) -> State:
-    """The state of an earlier version, which counts the frames of each lane from 0 and leaves the lane out."""
-    used = np.asarray(state["used_rows"])
-    rows = spans(0, int(used[0]), num_envs) if state["lockstep"] else spans(used * 0, used, num_envs)
-    places = np.asarray(state["rows"]) * num_envs + rows % num_envs
-    return {**state, "rows": places, "first_frame": np.zeros(num_envs, np.intp)}
-
-
-def _num_rows(stack: Stack, timesteps: int, num_envs: int) -> int:
-    """Number of rows: one for every timestep, and spare ones for stacks stored whole."""
-    return timesteps + Ring.spare_rows(timesteps, num_envs * stack.frame.nbytes, 2 * stack.size)
 
 
 def _bytes(stacks: Array) -> Array:

@@ -16,7 +16,7 @@ from ..core.protocols import Array, ArrayTree, EnvironmentView, SpecTree, State
 from .columns import FLAGS, take
 from .episode_bounds import Bounds
 from .replay import ReplayMemory
-from .samplers import SamplerLike
+from .sampler_kinds import SamplerLike
 
 STRATEGIES: Final = ("future", "final", "episode")
 _REWARD, _TERMINATED = "compute_reward", "compute_terminated"

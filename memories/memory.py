@@ -17,6 +17,7 @@ from ..core import checks
 from ..core.checks import count, number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, SpecTree, State
+from ..core.trees import map_tree
 from . import columns
 from .frames import FrameRing, Stack
 from .mapped import Mapped, checked_path, sparse
@@ -112,7 +113,10 @@ class Memory(abc.ABC):
             raise RuntimeError("this memory is already built; every Agent needs its own memory")
         arrays: dict[str, Any] = {}
         needed, plan = self.nbytes_for(specs, num_envs), self._plan(specs, num_envs, arrays)
-        self._refuse_if_too_large(needed if self.path is None else needed - plan.nbytes)
+        needed -= 0 if self.path is None else plan.nbytes
+        if (available := checks.physical_memory()) is not None and needed > available:
+            advice = f"choose a size below {self.size * available // needed:,}, or smaller observations"
+            raise self._too_large(f"needs {needed:,} bytes, this machine has {available:,}; {advice}")
         zeros: columns.Zeros = columns.in_memory
         if self.path is not None:
             self._mapped = None if self._is_trial else Mapped((self._folder / self.path).absolute(), arrays)
@@ -242,7 +246,8 @@ class Memory(abc.ABC):
         if not -len(self) <= index < len(self):
             raise IndexError(f"index must be in {-len(self)} .. {len(self) - 1}, got {index}")
         one = self.gather(np.array([index % len(self)]))
-        return {key: columns.map_tree(lambda values: values[0], value) for key, value in one.items()}
+        found: dict[str, ArrayTree] = map_tree(lambda values: values[0], one)
+        return found
 
     def contents(self) -> tuple[dict[str, ArrayTree], dict[str, Any]]:
         """All transitions of the only lane, for :meth:`fill` of another memory.
@@ -261,7 +266,7 @@ class Memory(abc.ABC):
             ArgumentError: a value cannot be stored.
         """
         for k in range(len(np.asarray(transitions["reward"]))):
-            self.step(**{key: columns.map_tree(operator.itemgetter(k), one) for key, one in transitions.items()})
+            self.step(**map_tree(operator.itemgetter(k), transitions))
 
     def clear(self) -> None:
         """Forget every transition."""
@@ -288,15 +293,9 @@ class Memory(abc.ABC):
         """Restore the memory that ``state`` was saved from; from then on both behave the same.
 
         Raises:
-            ValueError: settings (size, discount, ...), keys, shapes or dtypes differ, or an earlier version of axonrl
-                saved the state.
+            ValueError: settings (size, discount, ...), keys, shapes or dtypes differ.
         """
         self._require_built()
-        if "lockstep" not in state:
-            raise ValueError(
-                "the saved memory has the format of an earlier version of axonrl, which this version cannot read:"
-                " continue the run with that version, or start a new one"
-            )
         for name in self._settings:
             saved, mine = state.get(name, "nothing"), getattr(self, name)
             if saved != mine:
@@ -341,15 +340,6 @@ class Memory(abc.ABC):
                 f" environments; {nearest}",
                 "size",
                 self.size,
-            )
-
-    def _refuse_if_too_large(self, needed: int) -> None:
-        available = checks.physical_memory()
-        if available is not None and needed > available:
-            most = self.size * available // needed
-            raise self._too_large(
-                f"needs {needed:,} bytes, this machine has {available:,}; choose a size below {most:,},"
-                " or smaller observations"
             )
 
     def _too_large(self, message: str) -> ArgumentError:

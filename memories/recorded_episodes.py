@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from ..core.checks import all_finite, shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import Episode, Memory, named_arrays
+from ..core.trees import map_tree
 
 
 def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
@@ -33,14 +35,13 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
     for number, episode in enumerate(episodes):
         length = length_of(f"episodes[{number}]", episode)
         stored += length
-        if lanes == 1:
-            for row in range(length):
-                memory.step(**_at(episode, row))
-            continue
         mask = np.arange(lanes) == number % lanes
         for row in range(length):
-            one = _at(episode, row)
-            memory.extend(mask, **{key: _for_all(value, lanes) for key, value in one.items()})
+            one = map_tree(operator.itemgetter(row), episode)
+            if lanes == 1:
+                memory.step(**one)
+            else:
+                memory.extend(mask, **map_tree(lambda value: np.broadcast_to(value, (lanes, *np.shape(value))), one))
     return stored
 
 
@@ -85,13 +86,3 @@ def digest_of(episodes: Iterable[Episode]) -> str:
         for _, array in named_arrays(episode):
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _at(tree: Any, row: int) -> Any:
-    return {key: _at(part, row) for key, part in tree.items()} if isinstance(tree, Mapping) else tree[row]
-
-
-def _for_all(value: Any, lanes: int) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _for_all(part, lanes) for key, part in value.items()}
-    return np.broadcast_to(value, (lanes, *np.shape(value)))

@@ -15,7 +15,8 @@ from ..core.protocols import Array, ArrayTree, SpecTree, State
 from .candidates import Candidates
 from .columns import FLAGS, take
 from .memory import Memory
-from .samplers import Sampler, SamplerLike, checked_td_error, make_sampler
+from .sampler_kinds import SamplerLike, make_sampler
+from .samplers import Sampler, checked_td_error
 
 PRIORITY: Final = "priority"
 """The column of :meth:`ReplayMemory.contents` with the priorities."""

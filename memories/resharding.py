@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..core.protocols import Array, SpecTree, State
-from .columns import map_tree
+from ..core.trees import map_tree
 from .description import like
+from .prioritized import Prioritized
 from .replay import ReplayMemory
-from .samplers import Prioritized
 
 _ROWS: Final = 1000
 """Timesteps read at a time: whole observations may take many times their stored bytes."""
@@ -133,7 +133,7 @@ def _fill(target: ReplayMemory, sources: Sequence[ReplayMemory], dealt: Sequence
         here = t < lengths
         now = [next(lane) if there else None for lane, there in zip(rows, here.tolist(), strict=True)]
         some = next(one for one in now if one is not None)
-        wide = {key: _stacked([(some if one is None else one)[0][key] for one in now]) for key in some[0]}
+        wide = map_tree(lambda *values: np.stack(values), *((some if one is None else one)[0] for one in now))
         for mask in [here] if t or width == 1 else [here & apart, here & ~apart]:
             target.extend(*(() if width == 1 else (mask,)), **wide)
         known = [(lane, one[1]) for lane, one in enumerate(now) if one is not None and not np.isnan(one[1])]
@@ -153,11 +153,4 @@ def _rows(
             rows, priorities = sources[source].timesteps(lane, numbers)
             rows["truncated"] |= (numbers == end - 1) & ~rows["terminated"]
             for t, priority in enumerate(priorities.tolist()):
-                yield {key: map_tree(operator.itemgetter(t), tree) for key, tree in rows.items()}, priority
-
-
-def _stacked(trees: Sequence[Any]) -> Any:
-    """Stack the lanes' values into arrays [N, ...]."""
-    if isinstance(trees[0], Mapping):
-        return {key: _stacked([tree[key] for tree in trees]) for key in trees[0]}
-    return np.stack(trees)
+                yield map_tree(operator.itemgetter(t), rows), priority

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, SpecTree
+from ..core.trees import map_tree
 from . import columns
 from .columns import FLAGS, Layout, take
 from .lane_index import layered, spans
@@ -207,14 +208,14 @@ class Ring(Saving):
 
     def _store_lanes(self, layout: Layout, lanes: Array, batch: Mapping[str, Any]) -> None:
         """Store one timestep of some lanes, each at its own place."""
-        values = {key: columns.map_tree(lambda value: np.asarray(value)[lanes], tree) for key, tree in batch.items()}
+        values = map_tree(lambda value: np.asarray(value)[lanes], batch)
         stored = self.end[lanes] > self.begin[lanes]
         differs = layout.differs((self._row[lanes], lanes), values["observation"])
         self._cut(lanes[differs & stored])
         begins = differs | ~stored
         self._make_room_in(lanes, 1 + begins)
         start = (self._row[lanes] + begins) % self.num_rows
-        new = {"observation": columns.map_tree(lambda value: value[begins], values["observation"])}
+        new = {"observation": map_tree(lambda value: value[begins], values["observation"])}
         layout.put_observation((start[begins], lanes[begins]), new["observation"])
         row = (start + 1) % self.num_rows
         layout.put_observation((row, lanes), values["next_observation"])

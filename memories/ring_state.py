@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.chunked_arrays import Stream, kept
 from ..core.protocols import Array, ArrayTree, State
+from ..core.trees import map_tree
 from . import columns
 from .numbered_ring import Circle, Names, Spans, Starts
 
@@ -67,15 +68,14 @@ class Saving:
             "used_rows": self._lanes * 0 + used,
             "start": kept(starts),
             "columns": columns.map_named(lambda name, array: stream(name, array, settled), self._columns, "columns"),
-            "newest": columns.map_tree(lambda c: c[last if self.lockstep else last[lanes], lanes], self._columns),
+            "newest": map_tree(lambda c: c[last if self.lockstep else last[lanes], lanes], self._columns),
             "rows": columns.map_named(lambda name, array: stream(name, array, rows), self._rows, "rows"),
         }
 
     def load_state_dict(self, state: State) -> None:
         """Restore a state at the same places; ValueError, with nothing changed, if it does not fit."""
-        numbers: list[Any] = [np.array(state[name], np.intp) for name in ("begin", "end", "used_rows")]
-        begin, end, used = numbers
-        first: Any = np.array(state.get("first_row", used * 0), np.intp)  # earlier versions began at row 0 again
+        numbers: list[Any] = [np.array(state[name], np.intp) for name in ("begin", "end", "first_row", "used_rows")]
+        begin, end, first, used = numbers
         most, most_rows = int((end - begin).max()), int(used.max())
         if most > self.timesteps or most_rows > self.num_rows:
             raise ValueError(
@@ -83,24 +83,20 @@ class Saving:
                 f" this one has room for {self.timesteps} in {self.num_rows}"
             )
         lanes, count = np.flatnonzero(end > begin), int((end - begin).sum())
-        parted = "newest" in state
-        columns.check_saved("columns", state["columns"], self.columns, count - parted * len(lanes))
+        columns.check_saved("columns", state["columns"], self.columns, count - len(lanes))
         columns.check_saved("observation", state["rows"], self._flat_rows, int(used.sum()))
-        if parted:
-            columns.check_saved("newest columns", state["newest"], self.columns, len(lanes))
+        columns.check_saved("newest columns", state["newest"], self.columns, len(lanes))
         self.clear()
         self.lockstep = bool(state["lockstep"])
         if self.lockstep:
             begin, end, used, first = (int(number[0]) for number in (begin, end, used, first))
         newest = first + used - 1
         self.begin, self.end, self._begun, self._row = begin, end, newest - end, newest % self.num_rows
-        settled = self._spans(begin, self._settled(begin, end) if parted else end)
-        self._restore("columns", self._columns, settled, state["columns"])
+        self._restore("columns", self._columns, self._spans(begin, self._settled(begin, end)), state["columns"])
         self._restore("rows", self._rows, self._spans(first, newest + 1), state["rows"])
         self._names.restore("start", self._starts(newest), self._spans(begin, end), Stream.of(state["start"]))
-        if parted:
-            at = ((end - 1) % self.timesteps if self.lockstep else (end[lanes] - 1) % self.timesteps), lanes
-            columns.restore(state["newest"], self._columns, at)
+        at = ((end - 1) % self.timesteps if self.lockstep else (end[lanes] - 1) % self.timesteps), lanes
+        columns.restore(state["newest"], self._columns, at)
 
     def _restore(self, name: str, tree: Any, spans: Spans, saved: Any) -> None:
         for key, value in saved.items() if isinstance(saved, Mapping) else ():

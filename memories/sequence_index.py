@@ -10,6 +10,7 @@ import numpy as np
 from ..core.chunked_arrays import Stream, kept
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec
+from ..core.trees import map_tree
 from . import columns
 from .lane_index import changes, layered, spans
 from .numbered_ring import Circle, Names
@@ -235,9 +236,9 @@ class Sequences:
         return {
             **{name: getattr(self, f"_{name}").copy() for name in _NUMBERS},
             "open": self._open.copy(),
-            "complete": columns.map_tree(kept, streams),
-            "opened": columns.map_tree(lambda array: array[self._end[opened] % self._rows, opened], arrays),
-            "recent": columns.map_tree(kept, self._recent),
+            "complete": map_tree(kept, streams),
+            "opened": map_tree(lambda array: array[self._end[opened] % self._rows, opened], arrays),
+            "recent": map_tree(kept, self._recent),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from ..core.checks import count, integer, number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
+from ..core.trees import leaves
 from . import columns
 from .replay import ReplayMemory
 from .ring import Ring
-from .samplers import SamplerLike
+from .sampler_kinds import SamplerLike
 from .sequence_index import Sequences, Shape
 
 _MADE = ("valid", "burn_in")
@@ -235,7 +236,8 @@ class SequenceMemory(ReplayMemory):
         for key in ("reward", "terminated", "truncated", "discount"):
             batch[key] = np.where(inside, np.asarray(batch[key]), np.float32(0))
         if (after := self._offsets >= self._counts).any():
-            _copy_rows(batch["next_observation"], batch["observation"], after)
+            for reached, here in zip(leaves(batch["next_observation"]), leaves(batch["observation"]), strict=True):
+                here[after] = reached[after]
         batch["valid"] = inside[self.burn_in :].astype(np.float32)
         if self.burn_in:
             batch["burn_in"] = inside[: self.burn_in].astype(np.float32)
@@ -248,12 +250,3 @@ def _state_of(specs: Mapping[str, SpecTree]) -> Mapping[str, ArraySpec]:
     """The specs of the recurrent state, empty without one."""
     state = specs.get("state")
     return state if isinstance(state, Mapping) else {}
-
-
-def _copy_rows(source: Any, target: Any, mask: Array) -> None:
-    """Copy what is in ``source`` [T, B, ...] into ``target`` where the mask [T, B] is true."""
-    if isinstance(target, Mapping):
-        for name, part in target.items():
-            part[mask] = source[name][mask]
-    else:
-        target[mask] = source[mask]

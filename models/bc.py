@@ -8,19 +8,17 @@ Sources: Pomerleau 1991, "Efficient training of artificial neural networks for a
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import keras
-import numpy as np
 import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.actions import LOG_STD_BOUNDS, Actions, actions_of
-from .blocks.networks import Network, NetworkParams
-from .blocks.observations import MaskParams, Observations
-from .blocks.optimizers import OptimizerParams
+from .blocks.actions import actions_of
+from .blocks.actor_critic import ActorCritic
+from .blocks.actor_critic_params import PolicyNetworkParams
+from .blocks.box_actions import LOG_STD_BOUNDS
+from .blocks.observations import Observations
 from .blocks.params import from_params, one_of, param, real
 from .blocks.train_step import check_transitions, learning_spec, mean_error
 
@@ -28,11 +26,9 @@ Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BCParams(MaskParams, OptimizerParams, NetworkParams):
+class BCParams(PolicyNetworkParams):
     """The parameters of behaviour cloning. The network is PPO's policy, so that PPO can start from its weights."""
 
-    activation: str = "tanh"
-    initializer: str = "orthogonal"
     box_policy: str = param(
         "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
     )
@@ -61,45 +57,20 @@ def model_fn(
     params = from_params(BCParams, params)
     actions = actions_of(config.action_space, "BC", params.box_policy)
     observations = Observations(config.observation_space, actions.space, params.action_mask)
-    policy = _Policy(observations, actions, params)
-    outputs = policy(features)
+    # Without the bound it would fall without end for an expert that always does the same.
+    policy = ActorCritic(observations, actions, params, critic=False, least_log_std=LOG_STD_BOUNDS[0])
     if mode == Modes.PREDICT:
-        predictions = {"action": actions.likeliest(outputs), **actions.shaped(outputs)}
-        return EstimatorSpec(mode, predictions, exploration=actions.exploration())
+        return policy.predict(features, record=())
 
     check_transitions(labels, "BC")
     action = actions.from_environment(labels["action"])
-    distribution = actions.distribution(outputs)
+    distribution = actions.distribution(policy.evaluate({"observation": features})[0])
     error = -distribution.log_prob(action)  # [B]
     loss = mean_error(error, labels)
     metrics = {"entropy": tf.reduce_mean(distribution.entropy()), **_agreement(distribution.mode(), action)}
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     return learning_spec(mode, loss, policy.variables, labels, params, td_error=error, metrics=metrics)
-
-
-class _Policy:
-    """Network from observations to the parameters of the action distribution; its variables have PPO's names."""
-
-    def __init__(self, observations: Observations, actions: Actions, params: BCParams) -> None:
-        self._observations, self._actions = observations, actions
-        scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0
-        heads = {"head": actions.num_outputs}
-        self._network = Network("policy", observations.shape, heads, params, scale=scale, head_scale=0.01)
-        self.variables = self._network.variables
-        self._log_std: Any = None
-        if actions.num_scales:
-            with keras.name_scope("policy"):
-                initial = np.full(actions.num_scales, params.log_std, np.float32)
-                self._log_std = keras.Variable(initial, name="log_std")
-            self.variables = [*self.variables, self._log_std]
-
-    def __call__(self, observation: Any) -> dict[str, Tensor]:
-        outputs = self._network(self._observations.encode(observation))["head"]
-        log_std = self._log_std
-        if log_std is not None:  # it would fall without end for an expert that always does the same
-            log_std = tf.maximum(log_std, LOG_STD_BOUNDS[0])
-        return {**self._actions.described(outputs, log_std), **self._observations.masks(observation)}
 
 
 def _agreement(mode: Any, action: Any) -> dict[str, Tensor]:

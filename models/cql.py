@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
-from .blocks import losses, masks
+from .blocks import losses
 from .blocks.branches import Branches
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, one_of, param, real
@@ -71,11 +71,8 @@ def model_fn(
     next_observation = labels["next_observation"]
     next_q_values = rows(target, next_observation)
     next_mask = branches.mask(observations.mask(next_observation), next_q_values)
-    if params.double:
-        next_value = losses.double_value(next_q_values, rows(online, next_observation), next_mask)
-    else:
-        next_value = masks.highest(next_q_values, next_mask)
-    next_value = branches.spread(branches.mean(next_value))
+    selector = rows(online, next_observation) if params.double else None
+    next_value = branches.spread(branches.mean(losses.next_value(next_q_values, selector, next_mask)))
     reward, discount = branches.spread(labels["reward"]), branches.spread(labels["discount"])
     td_error = losses.td_error(prediction, reward, discount, next_value)  # [B * K]
 

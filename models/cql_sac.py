@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from .. import noise
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.actions import SquashedBox, flat
+from .blocks.box_actions import SquashedBox, flat
 from .blocks.critics import TwinCritics
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, real, whole

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks import losses, masks
+from .blocks import losses
 from .blocks.branches import Branches
 from .blocks.observations import Observations
 from .blocks.params import flag, from_params, one_of, param, real
@@ -80,45 +80,40 @@ def model_fn(
     def rows(network: QNetwork, observation: Any) -> Any:  # [B * K, n], each use with noise of its own
         return branches.rows(network(observation, noisy=params.noisy and mode == Modes.TRAIN))
 
-    q_values = rows(online, features)
-    action = branches.from_environment(labels["action"])  # [B * K]
+    q_values, action = rows(online, features), branches.from_environment(labels["action"])
     mask = branches.mask(observations.mask(features), q_values)
     prediction = losses.action_values(q_values, action)
 
     def td_error_of(reward: Any, discount: Any, next_observation: Any) -> Any:  # [B * K]
         next_q_values = rows(target, next_observation)
-        selector = rows(online, next_observation) if params.double else next_q_values
+        selector = rows(online, next_observation) if params.double else None
         next_mask = branches.mask(observations.mask(next_observation), next_q_values)
         reward = branches.spread(reward)
         if params.munchausen:
             temperature, floor = params.munchausen_temperature, params.munchausen_floor
             own = q_values if params.double else rows(target, features)
             reward += params.munchausen * losses.munchausen_bonus(own, action, temperature, floor, mask)
-            next_value = losses.soft_value(next_q_values, selector, temperature, next_mask)
-        elif params.double:
-            next_value = losses.double_value(next_q_values, selector, next_mask)
+            policy = next_q_values if selector is None else selector
+            next_value = losses.soft_value(next_q_values, policy, temperature, next_mask)
         else:
-            next_value = masks.highest(next_q_values, next_mask)
+            next_value = losses.next_value(next_q_values, selector, next_mask)
         next_value = branches.spread(branches.mean(next_value))
         return losses.td_error(prediction, reward, branches.spread(discount), next_value)
 
-    def error_of(td_error: Any) -> Any:  # [B]
-        return branches.mean(losses.LOSSES[params.loss](td_error))
-
+    size_of = losses.LOSSES[params.loss]
     td_error = td_error_of(labels["reward"], labels["discount"], labels["next_observation"])
-    error = error_of(td_error)
+    error = branches.mean(size_of(td_error))  # [B]
     if params.n_step_weight:
         n_step = _needed(labels, ("n_step_reward", "n_step_discount", "n_step_next_observation"), "n_step_weight")
-        error += params.n_step_weight * error_of(td_error_of(*n_step))
+        error += params.n_step_weight * branches.mean(size_of(td_error_of(*n_step)))
     if params.margin_weight:
         (demonstration,) = _needed(labels, ("demonstration",), "margin_weight")
         margin_error = branches.mean(losses.large_margin(q_values, action, params.margin, mask))
         error += params.margin_weight * demonstration * margin_error
-    loss = mean_error(error, labels)
+    loss, priority = mean_error(error, labels), branches.priority(td_error)
     if params.l2:
         loss += params.l2 * losses.half_square_sum(online.variables)
     metrics = {"q_mean": tf.reduce_mean(prediction), "td_error_mean": tf.reduce_mean(tf.abs(td_error))}
-    priority = branches.priority(td_error)
     return learning_spec(mode, loss, online.variables, labels, params, td_error=priority, metrics=metrics)
 
 

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import losses
-from .blocks.actions import SquashedBox
 from .blocks.behaviour import NoiseParams
+from .blocks.box_actions import SquashedBox
 from .blocks.networks import DenseParams, Network
 from .blocks.observations import Observations
 from .blocks.optimizers import OptimizerParams

@@ -16,7 +16,7 @@ import tensorflow as tf
 from .. import noise
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.actions import flat
+from .blocks.box_actions import flat
 from .blocks.critics import CriticEnsemble
 from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole

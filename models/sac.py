@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.actions import flat
+from .blocks.box_actions import flat
 from .blocks.critics import TwinCritics
 from .blocks.encoders import Remembered
 from .blocks.observations import Observations

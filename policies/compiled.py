@@ -125,7 +125,7 @@ class CompiledProgram:
     @property
     def free(self) -> Mapping[str, Any]:
         """Names of the free params, as in ``FILE``: see :mod:`axonrl.policies.free_params`."""
-        free: Mapping[str, Any] = self.everything.get("free", free_params.NOTHING)
+        free: Mapping[str, Any] = self.everything["free"]
         return free
 
     def variables(self) -> Mapping[str, VariableSpec]:
@@ -297,7 +297,7 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
             reads=frozenset(train["reads"]),
             has_td_error=bool(train["has_td_error"]),
             reads_progress=bool(train["reads_progress"]),
-            params=train.get("params", {}),
+            params=train["params"],
         ),
         every_variable={
             one["name"]: VariableSpec(tuple(one["shape"]), np.dtype(one["dtype"]), bool(one["trainable"]))

@@ -71,7 +71,7 @@ _FIELDS: Final = fields.fields(
             fields.fields(
                 _KIND,
                 {
-                    **dict.fromkeys(("level", "theta", "mu"), fields.real),
+                    **dict.fromkeys(("epsilon", "mu", "sigma", "temperature", "theta"), fields.real),
                     **dict.fromkeys(("relative", "squashed"), flag),
                     "ends": fields.listed(fields.real),
                     "action": fields.array,
@@ -90,7 +90,6 @@ _FIELDS: Final = fields.fields(
     {
         "preprocessing": fields.mapping,
         "onnx": fields.fields({**_WRITTEN, "opset": fields.whole(), "inputs": _SPECS}),
-        "normalization_note": fields.optional(fields.text),
     },
 )
 """Contents of ``FILE``."""
@@ -165,8 +164,6 @@ def read(directory: Path) -> Description:
     """
     path = directory / FILE
     value = read_json(path, FORMAT, FORMAT_VERSION, "export it again")
-    if value.get("normalization_note") is not None:  # earlier versions exported what does not normalise, with a note
-        raise ValueError(f"{path} does not normalise observations as the training did: {value['normalization_note']}")
     fields.check(path, value, _FIELDS)
     if value["program"] is None:
         raise ValueError(f"{path} has no LiteRT program, only {ONNX}: export it with formats=['litert', 'onnx']")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-
 from ..core.protocols import Array, ArraySpec, ArrayTree
 
 Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
@@ -101,17 +99,6 @@ def with_parts(predictions: dict[str, Any]) -> dict[str, Any]:
         return predictions
     parts = {name.removeprefix(_PARTS): predictions.pop(name) for name in action_names(predictions)}
     return {"action": parts, **predictions}
-
-
-def leaves(tree: Any) -> list[Array]:
-    """Arrays of a tree in TensorFlow's order: dictionaries by sorted keys."""
-    if isinstance(tree, np.ndarray):  # first, as this is called at every timestep
-        return [tree]
-    if isinstance(tree, Mapping):
-        return [array for key in sorted(tree) for array in leaves(tree[key])]
-    if isinstance(tree, (tuple, list)):
-        return [array for item in tree for array in leaves(item)]
-    return [tree]
 
 
 def check_weights(

@@ -71,12 +71,12 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
     Returns:
         None if the program would differ: in a param that is not free, or in the sign of a free one.
     """
-    had, free = described["params"] or {}, described.get("free", NOTHING)
+    had, free = described["params"] or {}, described["free"]
     changed = [name for name in {**had, **params} if name not in had or name not in params or had[name] != params[name]]
     may_change = {*free["inputs"], *free["exploration"]}
     if not all(name in may_change and _alike(had.get(name), params.get(name)) for name in changed):
         return None
-    given = described["train"].get("params", {})
+    given = described["train"]["params"]
     exploration: Any = described["predict"]["exploration"]
     for name in changed:
         for path in free["exploration"].get(name, ()):

@@ -12,7 +12,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from ..core.protocols import Array
 from ..core.tensorflow_import import stderr_aside
-from .executors import Acted, Features, leaves, with_parts
+from ..core.trees import leaves
+from .executors import Acted, Features, with_parts
 
 _drain: Callable[[Iterable[Any]], None] = deque[Any](maxlen=0).extend
 """Consumes an iterator."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import os
 import re
 import shutil
@@ -14,41 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from filelock import FileLock, Timeout
 
-from ..core import fields
-from ..core.checks import flag
-from ..core.chunked_arrays import Stream
-from ..core.errors import ArgumentError, CheckpointError
-from ..core.protocols import Array, State
-from .arrays import encode_arrays, join_state, load_arrays, split_state
-from .checkpoint_parts import Part, describe, found, read_part, write_parts
-from .files import FileRecord, check_file, make_folders, remove, sync_folder, write_file
+from ..core.errors import CheckpointError
+from ..core.protocols import State
+from .checkpoint_folder import FOR_GOOD, MANIFEST, SINCE, Content, read, read_manifest, temporary_of
+from .checkpoint_parts import Part
+from .files import make_folders, remove
 
 BEGINNING: Final = 1
 """Index of the first checkpoint of a run, written before its first timestep."""
-_VERSION, _VERSION_WITH_PARTS = 1, 2
-_INLINE_BYTES: Final = 1 << 20
-"""Chunked arrays up to this total are written as plain arrays, as parts would not pay."""
-_MANIFEST: Final = "manifest.json"
-_ARRAYS: Final = "arrays.safetensors"
-_STATE: Final = "state.json"
-_STREAMS: Final = "$streams"
-"""Key of state.json, beside the state's own, for the description of chunked arrays."""
-_FOR_GOOD: Final = "kept_for_good"
-_SINCE: Final = "hours_since"
-"""Keys of a manifest: kept permanently? Time of the last such checkpoint, or of the first of all."""
-_FIELDS: Final = fields.fields(
-    {
-        "format_version": fields.whole(),
-        "index": fields.whole(),
-        "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
-    },
-    {"counters": fields.each(fields.scalar), "about": fields.mapping, _FOR_GOOD: flag, _SINCE: fields.number},
-)
-"""Contents of a manifest."""
-_PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 _FOLDER: Final = re.compile(r"checkpoint-(\d{8,})", re.ASCII)
 
 
@@ -155,15 +128,16 @@ class CheckpointStore:
             ValueError: a value cannot be stored exactly; names its place. Nothing is written.
             CheckpointError: another writer, or the disk is full or not writable. Earlier checkpoints are unchanged.
         """
-        arrays, tree = split_state(state)
+        content = Content.of(state)
         with contextlib.nullcontext() if self._locked else self.lock():
             newest = self.newest()
             folder = self._path((newest or 0) + 1)
-            shown = (
-                {"counters": _counters(state)} | ({} if about is None else {"about": dict(about)}) | self._kept_for()
-            )
+            shown = ({} if about is None else {"about": dict(about)}) | self._kept_for()
             try:
-                self._parts = self._write(folder, arrays, tree, shown)
+                make_folders(self._folder)
+                for leftover in self._folder.glob(".checkpoint-*.tmp"):  # from dead writers, as this one holds the lock
+                    shutil.rmtree(leftover, ignore_errors=True)
+                self._parts = content.write(folder, shown, self._parts)
             except OSError as error:
                 earlier = f" (newest: {self._path(newest).name})" if newest is not None else " (there are none yet)"
                 raise CheckpointError(
@@ -196,7 +170,7 @@ class CheckpointStore:
         """
         folder = self._path(index)
         try:
-            return _read(folder, index, streams=True)[0]
+            return read(folder, index, streams=True)[0]
         except CheckpointError as error:
             raise CheckpointError(f"the checkpoint {folder} is damaged: {error}") from error
 
@@ -206,8 +180,8 @@ class CheckpointStore:
         Raises:
             CheckpointError: the manifest is damaged or missing.
         """
-        path = self._path(index) / _MANIFEST
-        manifest, records = _read_manifest(path, index)
+        path = self._path(index) / MANIFEST
+        manifest, records = read_manifest(path, index)
         return manifest.get("about", {}), path.stat().st_size + sum(one.size for one in records.values())
 
     def _newest_whole(self, *, streams: bool) -> tuple[int, State] | None:
@@ -216,7 +190,7 @@ class CheckpointStore:
             index = max(left)
             folder = self._path(index)
             try:
-                state, parts = _read(folder, index, streams)
+                state, parts = read(folder, index, streams)
             except CheckpointError as error:
                 if os.path.lexists(folder):  # otherwise a writer has just removed it: look again for newer ones
                     damage[index] = str(error)
@@ -244,70 +218,33 @@ class CheckpointStore:
         indices = [int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))]
         return [index for index in indices if self._path(index).name in names]  # not "checkpoint-0000000001"
 
-    def _write(
-        self, folder: Path, arrays: Mapping[str, Array | Stream], tree: dict[str, Any], shown: dict[str, Any]
-    ) -> list[Part]:
-        make_folders(self._folder)
-        for leftover in self._folder.glob(".checkpoint-*.tmp"):  # from dead writers, as this one holds the lock
-            shutil.rmtree(leftover, ignore_errors=True)
-        temporary, index = _temporary(folder), int(folder.name.removeprefix("checkpoint-"))
-        streams = _in_parts(arrays)
-        if streams:
-            arrays = {name: array for name, array in arrays.items() if name not in streams}
-            tree = {**tree, _STREAMS: {name: describe(stream) for name, stream in streams.items()}}
-        try:
-            temporary.mkdir()
-            parts = write_parts(temporary, index, streams, self._parts) if streams else []
-            files = {part.path.name: part.record for part in parts} | {
-                _ARRAYS: write_file(temporary / _ARRAYS, encode_arrays(arrays)),
-                _STATE: write_file(temporary / _STATE, [json.dumps(tree).encode()]),
-            }
-            manifest = {
-                "format_version": _VERSION_WITH_PARTS if streams else _VERSION,
-                "index": index,
-                **shown,
-                "files": {name: dataclasses.asdict(record) for name, record in files.items()},
-            }
-            write_file(temporary / _MANIFEST, [json.dumps(manifest, indent=2).encode()])
-            sync_folder(temporary)
-            temporary.rename(folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(self._folder)
-        return [dataclasses.replace(part, path=folder / part.path.name) for part in parts]
-
     def _kept_for(self) -> dict[str, Any]:
         """Manifest entries on how long the next checkpoint is kept."""
         if self._keep_every_hours is None:
             return {}
         now = self._clock()
         said = (self._manifest(index) for index in sorted(self._indices(), reverse=True))
-        since = next((manifest[_SINCE] for manifest in said if _SINCE in manifest), now)
+        since = next((manifest[SINCE] for manifest in said if SINCE in manifest), now)
         for_good = now - since >= 3600 * self._keep_every_hours
-        return {_FOR_GOOD: for_good, _SINCE: now if for_good else since}
+        return {FOR_GOOD: for_good, SINCE: now if for_good else since}
 
     def _manifest(self, index: int) -> Mapping[str, Any]:
         """Read the manifest; empty if it is damaged."""
         try:
-            return _read_manifest(self._path(index) / _MANIFEST, index)[0]
+            return read_manifest(self._path(index) / MANIFEST, index)[0]
         except CheckpointError:
             return {}
 
     def _prune(self) -> None:
         for index in sorted(self._indices())[: -self.keep_max]:
             folder = self._path(index)
-            if self._manifest(index).get(_FOR_GOOD):
+            if self._manifest(index).get(FOR_GOOD):
                 continue
             try:
                 # Renamed first, so that a partly removed folder is never taken for a checkpoint.
-                remove(folder.rename(_temporary(folder)))
+                remove(folder.rename(temporary_of(folder)))
             except OSError as error:
                 warnings.warn(f"the old checkpoint {folder} cannot be removed: {error}", UserWarning, stacklevel=3)
-
-
-def _temporary(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
 
 
 def _holder(path: Path) -> str:
@@ -315,70 +252,3 @@ def _holder(path: Path) -> str:
         return f" (process {int(path.read_text())})"
     except (OSError, ValueError):
         return ""
-
-
-def _counters(state: State) -> dict[str, Any]:
-    """The scalars under ``state["counters"]``, as JSON values."""
-    counters = state.get("counters")
-    if not isinstance(counters, Mapping):
-        return {}
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in counters.items()}
-    return {name: value for name, value in plain.items() if isinstance(value, (bool, int, float, str))}
-
-
-def _in_parts(arrays: Mapping[str, Array | Stream]) -> dict[str, Stream]:
-    """Chunked arrays to be written as parts; the others are written as arrays."""
-    streams = {
-        name: array
-        for name, array in arrays.items()
-        if isinstance(array, Stream) and all(piece.series for piece in array.pieces)
-    }
-    return streams if sum(stream.nbytes for stream in streams.values()) > _INLINE_BYTES else {}
-
-
-def _read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
-    """Read the state of a checkpoint, with or without chunked arrays, and its parts; ``CheckpointError`` if damaged."""
-    _, records = _read_manifest(folder / _MANIFEST, index)
-    for name, record in records.items():
-        check_file(folder / name, record)
-    arrays, _ = load_arrays(folder / _ARRAYS)
-    tree = _read_json(folder / _STATE)
-    described = tree.pop(_STREAMS, {}) if isinstance(tree, dict) else {}
-    opened = [read_part(folder / name, records[name]) for name in sorted(records) if _PART.fullmatch(name)]
-    read: dict[str, Any] = {name: found(one, opened) for name, one in described.items()}
-    if not streams:
-        read = {name: np.asarray(stream) for name, stream in read.items()}
-    state: State = join_state({**arrays, **read}, tree)
-    return state, [part for part, _ in opened]
-
-
-def _read_manifest(path: Path, index: int) -> tuple[dict[str, Any], dict[str, FileRecord]]:
-    """Read a manifest: its contents, and the records of the files."""
-    manifest = _read_json(path)
-    if not isinstance(manifest, dict) or "format_version" not in manifest:
-        raise CheckpointError(f"{path.name} has no format_version")
-    if manifest["format_version"] not in (_VERSION, _VERSION_WITH_PARTS):
-        version = manifest["format_version"]
-        known = f"{_VERSION} and {_VERSION_WITH_PARTS}"
-        raise CheckpointError(f"{path.name} has the format_version {version!r}: this version of axonrl reads {known}")
-    if manifest.get("index") != index:
-        raise CheckpointError(f"{path.name} belongs to checkpoint {manifest.get('index')!r} (index)")
-    try:
-        fields.check(path.name, manifest, _FIELDS)
-    except ArgumentError as error:
-        raise CheckpointError(str(error)) from error
-    records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
-    if missing := [name for name in (_ARRAYS, _STATE) if name not in records]:
-        raise CheckpointError(f"{path.name} lacks size and SHA-256 of {' and '.join(missing)}")
-    if any(name not in (_ARRAYS, _STATE) and not _PART.fullmatch(name) for name in records):
-        raise CheckpointError(f"{path.name} names files that a checkpoint does not have: {', '.join(records)}")
-    return manifest, records
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path.name} is not JSON: {error}") from error

@@ -23,13 +23,13 @@ _RESULTS: Final = (
     *("episode_return_mean", "episode_return_std", "episode_return_min", "episode_return_max"),
     *("episode_length_mean", "episodes"),
 )
-_LATER: Final[Mapping[str, Callable[[str], Any]]] = {
+_OPTIONAL: Final[Mapping[str, Callable[[str], Any]]] = {
     "episode_return_min": float,
     "episode_return_max": float,
     **dict.fromkeys(("offline_steps", "global_step", "seed", "num_envs"), int),
     "environment": str,
 }
-"""Columns that older files lack; may be empty."""
+"""Columns that may be empty."""
 _TAIL_BYTES: Final = 512
 """Larger than any row of an episode."""
 
@@ -62,11 +62,10 @@ class Evaluation(NamedTuple):
     episode_length_mean: float
     episodes: int
     episode_return_min: float | None = None
-    """None in older files."""
     episode_return_max: float | None = None
     offline_steps: int = 0
     global_step: int | None = None
-    """From here on, how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`; None in older files."""
+    """From here on, how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`."""
     seed: int | None = None
     num_envs: int | None = None
     environment: str | None = None
@@ -192,17 +191,14 @@ def _episode(line: str) -> Episode:
 
 
 def _evaluation(line: str) -> Evaluation:
-    timestep, mean, std, length, episodes, *rest = line.split(",")  # older files have fewer columns
-    later = {name: _LATER[name](text) for name, text in zip(_LATER, rest, strict=False) if text}
-    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), **later)
+    timestep, mean, std, length, episodes, *rest = line.split(",", len(Evaluation._fields) - 1)
+    others = {name: _OPTIONAL[name](text) for name, text in zip(_OPTIONAL, rest, strict=True) if text}
+    return Evaluation(int(timestep), float(mean), float(std), float(length), int(episodes), **others)
 
 
 def _found(line: str) -> Found:
     timestep, rest = line.split(",", 1)
-    before, _, offline = rest.rpartition(",")
-    if not offline.isdecimal():  # no value looks like this: an older file
-        before, offline = rest, "0"
-    name, value = before.rsplit(",", 1)  # the user's metric names may contain commas
+    name, value, offline = rest.rsplit(",", 2)  # the user's metric names may contain commas
     return Found(int(timestep), name, float(value), int(offline))
 
 

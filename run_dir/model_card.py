@@ -121,9 +121,9 @@ def _evaluated(when: str, results: Mapping[str, Any]) -> str:
 def _provenance(run: Path | None, found: record.RunRecord | None, described: Mapping[str, Any]) -> Iterator[str]:
     starts = [] if run is None else read_starts(run)
     for start in starts[:1]:
-        yield from ("```console", shlex.join(map(str, start.get("command", ()))), "```", "")
-        if start.get("git_commit"):
-            yield f"Git commit `{start['git_commit']}`, started {start.get('started')}.\n"
+        yield from ("```console", shlex.join(start["command"]), "```", "")
+        if start["git_commit"]:
+            yield f"Git commit `{start['git_commit']}`, started {start['started']}.\n"
     if len(starts) > 1:
         yield f"It was started {len(starts)} times; later starts resumed it.\n"
     if found is not None and found.params:

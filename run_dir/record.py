@@ -21,7 +21,6 @@ FILE = "run.json"
 FORMAT = 1
 REMEDY: Final = "Restore it from a copy, or train the run again in a new folder."
 """Remedy for a missing or damaged file of a run."""
-_PARTS: Final = ("actor", "learner")
 _RUNTIME: Final = fields.one_of("tensorflow", "litert")
 _NAMES: Final = fields.listed(fields.text)
 _KIND: Final = {"kind": fields.text}
@@ -35,12 +34,10 @@ _FIELDS: Final = fields.fields(
         "observation_space": fields.space,
         "action_space": fields.space,
         "num_envs": fields.whole(1),
-        "runtime": fields.fields(dict.fromkeys(_PARTS, _RUNTIME)),
+        "runtime": fields.fields(dict.fromkeys(("actor", "learner"), _RUNTIME)),
         "runtime_why": fields.each(fields.fields({"code": fields.text, "detail": fields.text})),
         "made_with": fields.each(fields.optional(fields.scalar)),
         "not_exact": _NAMES,
-    },
-    {
         "environment": fields.optional(
             fields.fields(
                 {"id": fields.text},
@@ -130,11 +127,6 @@ def read(model_dir: Path) -> RunRecord | None:
         raise CheckpointError(f"{path} is damaged: it holds a {type(value).__name__}, not a mapping. {REMEDY}")
     if value.get("format", FORMAT) != FORMAT:
         raise CheckpointError(f"{path} was written by another version of axonrl (this one reads format {FORMAT})")
-    if isinstance(value.get("runtime"), str):  # from when there was only one runtime
-        value["runtime"], value["runtime_why"] = dict.fromkeys(_PARTS, value["runtime"]), {}
-    why = value.get("runtime_why")
-    if isinstance(why, dict) and any(isinstance(one, str) for one in why.values()):  # from when reasons had no codes
-        value["runtime_why"] = {}
     try:
         fields.check("", value, _FIELDS)
         del value["format"]

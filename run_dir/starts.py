@@ -21,18 +21,16 @@ RECORD: Final = "record.json"
 _TEXTS: Final = ("started", "current_folder", "run_folder", "system", "process")
 _ENTRIES: Final = fields.listed(
     fields.fields(
-        {},
         {
             **dict.fromkeys(_TEXTS, fields.text),
             **dict.fromkeys(("file", "git_commit"), fields.optional(fields.text)),
-            "command": fields.listed(fields.text),
+            **dict.fromkeys(("command", "included"), fields.listed(fields.text)),
             "seed": fields.optional(fields.whole()),
             "made_with": fields.mapping,
-        },
-        others=fields.anything,
+        }
     )
 )
-"""Contents of ``RECORD``; older entries have less."""
+"""Contents of ``RECORD``."""
 _PROCESS: Final = uuid.uuid4().hex
 """Id of this process, so that it is recorded once per run."""
 
@@ -77,7 +75,7 @@ def add_start(
 def ensure_start(folder: Path, seed: int) -> None:
     """Append an entry for this process, unless it is the last one already; errors as for :func:`add_start`."""
     starts = read_starts(folder)
-    if not starts or starts[-1].get("process") != _PROCESS:
+    if not starts or starts[-1]["process"] != _PROCESS:
         add_start(folder, seed)
 
 
@@ -109,15 +107,15 @@ def began_in(folder: Path) -> Path | None:
         folder: the run folder.
 
     Returns:
-        None if they belong to the current folder: the run has not begun, its record is older, that folder no longer
-        exists, or the run folder was moved or copied, probably with the files it names.
+        None if they belong to the current folder: the run has not begun, that folder no longer exists, or the run
+        folder was moved or copied, probably with the files it names.
 
     Raises:
         CheckpointError: the record is damaged.
     """
     here = str(folder.resolve())
-    found = [start.get("current_folder", "") for start in read_starts(folder) if start.get("run_folder") == here]
-    return Path(found[0]) if found and found[0] and Path(found[0]).is_dir() else None
+    found = [Path(start["current_folder"]) for start in read_starts(folder) if start["run_folder"] == here]
+    return found[0] if found and found[0].is_dir() else None
 
 
 def git_commit(folder: Path) -> str | None:

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from ..core.protocols import Array, ArraySpec, ArrayTree
 from ..core.tensorflow_import import use_tensorflow
+from ..core.trees import leaves
 from ..policies.batches import BatchBoundary
-from ..policies.executors import Acted, Features, TrainResult, check_weights, leaves, with_parts
+from ..policies.executors import Acted, Features, TrainResult, check_weights, with_parts
 from ..policies.modes import COUNTERS
 from .tracing import graphs
 from .tracing.program import Eval, Program, Train

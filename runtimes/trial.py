@@ -10,9 +10,10 @@ import tensorflow as tf
 from gymnasium.spaces import Dict, Tuple
 
 from ..core.protocols import Array
+from ..core.trees import leaves
 from ..environments import spaces
 from ..policies import reasons
-from ..policies.executors import Executor, leaves
+from ..policies.executors import Executor
 from ..policies.lite_executor import LiteRTExecutor
 from ..policies.modes import COUNTERS
 from .litert.conversion import ConversionError

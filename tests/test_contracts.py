@@ -52,6 +52,7 @@ def test_a_run_config_takes_numpy_s_integers() -> None:
             {**PREDICT, "training_hooks": (3,)},
             " belong to the TRAIN spec, got some in mode 'predict'",
         ),
+        ("export_outputs", {**PREDICT, "export_outputs": {"serving": 1}}, "use Agent.export(directory)"),
         ("exploration", {**PREDICT, "exploration": "greedy"}, " must be an Exploration, got 'greedy'"),
         ("exploration", {**PREDICT, "exploration": dict}, " takes an instance: got the class dict, expected dict(...)"),
     ],

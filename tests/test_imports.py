@@ -28,6 +28,7 @@ CORE: Final[dict[str, set[str]]] = {
     "trace_inputs": {"protocols"},
     "spread": set(),
     "tensorflow_import": set(),
+    "trees": set(),
     "text_columns": set(),
 }
 """Modules of core, and which of its others each may import. Every room may import them."""

@@ -16,7 +16,7 @@ from axonrl.compat.tensorforce.model import custom_layers
 from axonrl.compat.tensorforce.processing import preprocessing_layers
 from axonrl.core.protocols import Array
 from axonrl.core.spread import varies
-from axonrl.environments.normalization import NormalizeObservation, NormalizeReward
+from axonrl.environments.normalizers import NormalizeObservation, NormalizeReward
 from axonrl.models.blocks import rollouts
 from axonrl.policies.description import Normalization
 from axonrl.runtimes import onnx_conversion

@@ -22,14 +22,11 @@ from gymnasium import spaces
 from ... import explorations
 from ...core.errors import ArgumentError
 from ...core.protocols import ACTION_MASK, Exploration
-from ...explorations.squashed import is_bounded_box
-from . import masks, squashed, state_dependent
-from .distributions import Bernoulli, Categorical, Distribution, Gaussian, Joint, MultiCategorical, SquashedGaussian
+from . import masks
+from .box_actions import Box, SquashedBox, StateDependentBox, flat, unflattened
+from .distributions import Bernoulli, Categorical, Distribution, Joint, MultiCategorical
 
 Tensor: TypeAlias = Any
-
-LOG_STD_BOUNDS = (-20.0, 2.0)
-"""Bounds of the log standard deviation of a squashed Gaussian, from the code of the authors of SAC."""
 
 
 class _Logits:
@@ -117,7 +114,7 @@ class MultiDiscrete(_Logits):
         ends = np.cumsum(self._sizes).tolist()
         parts = [mask[:, end - size : end] for size, end in zip(self._sizes, ends, strict=True)]
         each = [masks.or_none(flat(action)[:, k], part) for k, part in enumerate(parts)]
-        return _unflattened(tf.stack(each, axis=-1), self.space)
+        return unflattened(tf.stack(each, axis=-1), self.space)
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""
@@ -125,99 +122,11 @@ class MultiDiscrete(_Logits):
 
     def to_environment(self, action: Tensor) -> Tensor:
         """int32 [B, ...] from int32 [B, K]."""
-        return _unflattened(action + self._start, self.space)
+        return unflattened(action + self._start, self.space)
 
     def from_environment(self, action: Tensor) -> Tensor:
         """int32 [B, K] from int32 [B, ...]."""
         return flat(action) - self._start
-
-
-class Box:
-    """Continuous actions, in the environment's units.
-
-    Args:
-        space: a Box of floats.
-    """
-
-    def __init__(self, space: spaces.Box) -> None:
-        self.space = space
-        self.num_outputs = self.num_scales = math.prod(space.shape)
-
-    def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
-        """``mean`` [B, D], which is the outputs, and ``log_std`` [B, D], from a variable [D] beside the network."""
-        return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
-
-    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """In the shape of the space's actions, [B, ...]."""
-        return {name: _unflattened(values, self.space) for name, values in outputs.items()}
-
-    def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """Distribution from ``mean`` and ``log_std`` [B, D]."""
-        return Gaussian(outputs["mean"], outputs["log_std"])
-
-    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """The mean, float32 [B, ...]."""
-        return self.to_environment(outputs["mean"])
-
-    def exploration(self) -> Exploration:
-        """Draws from this distribution."""
-        return explorations.Gaussian(self.space)
-
-    def to_environment(self, action: Tensor) -> Tensor:
-        """float32 [B, ...] from float32 [B, D]."""
-        return _unflattened(action, self.space)
-
-    def from_environment(self, action: Tensor) -> Tensor:
-        """float32 [B, D] from float32 [B, ...]."""
-        return flat(action)
-
-
-class StateDependentBox(Box):
-    """Continuous actions whose noise is a function of the state, in the environment's units: gSDE.
-
-    Args:
-        space: a Box of floats.
-        algorithm: for the error message.
-        resample_every: timesteps after which that function is redrawn; None: once per episode.
-
-    Raises:
-        ArgumentError: another space.
-    """
-
-    def __init__(self, space: Any, algorithm: str, resample_every: int | None) -> None:
-        if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
-            raise ArgumentError(
-                f"{algorithm} needs a Box of floats as action space, got {space!r}", "action_space", space
-            )
-        super().__init__(space)
-        self._resample_every = resample_every
-
-    def described(self, outputs: Tensor, log_std: Tensor, features: Tensor | None = None) -> dict[str, Tensor]:
-        """``mean`` and ``log_std`` [B, D], marginal over all noise functions, and ``scaled_features`` [B, W, D].
-
-        No gradient flows from the noise to the features, which serve the mean.
-
-        Args:
-            outputs: [B, D].
-            log_std: [W, D], for each feature and component.
-            features: inputs of the layer that made the outputs, [B, W].
-        """
-        features = tf.stop_gradient(features)
-        scaled = state_dependent.scaled_features(features, log_std)
-        return {
-            "mean": outputs,
-            "log_std": state_dependent.marginal_log_std(features, log_std),
-            "scaled_features": scaled,
-        }
-
-    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """``mean`` in the shape of the space's actions, [B, ...], and ``scaled_features``."""
-        mean = _unflattened(outputs["mean"], self.space)
-        return {"mean": mean, "scaled_features": outputs["scaled_features"]}
-
-    def exploration(self) -> Exploration:
-        """Draws from this distribution, with one noise function for many timesteps."""
-        return explorations.StateDependent(self.space, self._resample_every)
 
 
 class MultiBinary(_Logits):
@@ -233,7 +142,7 @@ class MultiBinary(_Logits):
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """In the shape of the space's actions, [B, ...]."""
-        return {name: _unflattened(values, self.space) for name, values in outputs.items()}
+        return {name: unflattened(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
         """Distribution from ``logits`` [B, D]."""
@@ -241,7 +150,7 @@ class MultiBinary(_Logits):
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
         """The mode of the distribution, int32 [B, ...]."""
-        return _unflattened(self.distribution(outputs).mode(), self.space)
+        return unflattened(self.distribution(outputs).mode(), self.space)
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""
@@ -309,69 +218,6 @@ class Composite:
         return {name: part.from_environment(action[name]) for name, part in self._parts.items()}
 
 
-class SquashedBox:
-    """Continuous actions in bounds: -1 .. 1 inside, ``low .. high`` in the environment.
-
-    Args:
-        space: a Box of floats with finite bounds.
-        algorithm: for the error message.
-
-    Raises:
-        ArgumentError: another space.
-    """
-
-    def __init__(self, space: Any, algorithm: str) -> None:
-        if not isinstance(space, spaces.Box) or not is_bounded_box(space):
-            raise ArgumentError(
-                f"{algorithm} needs a bounded Box of floats as action space, got {space!r}; DQN and PPO take Discrete",
-                "action_space",
-                space,
-            )
-        self.space = space
-        self.num_outputs = self.num_scales = math.prod(space.shape)
-        self._bounds = (space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel())  # [D] each
-
-    def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
-        """``mean`` and ``log_std`` [B, D] before squashing; see :meth:`Box.described`."""
-        return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
-
-    def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """In the shape of the space's actions, [B, ...]."""
-        return {name: self.in_shape(values) for name, values in outputs.items()}
-
-    def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
-        """Distribution from ``mean`` and ``log_std`` [B, D] before squashing."""
-        return SquashedGaussian(outputs["mean"], outputs["log_std"], squashed.log_scale(*self._bounds))
-
-    def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """The squashed mean in the environment's units, float32 [B, ...]."""
-        return self.to_environment(tf.tanh(outputs["mean"]))
-
-    def gaussian(self, outputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Mean and clipped log standard deviation before squashing, from ``mean`` and ``log_std`` [B, D]."""
-        return outputs["mean"], tf.clip_by_value(outputs["log_std"], *LOG_STD_BOUNDS)
-
-    def sample(self, outputs: Mapping[str, Tensor], noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions in -1 .. 1 [B, D] and their log-probabilities [B], from standard normal noise [B, D]."""
-        return squashed.sample(*self.gaussian(outputs), noise)
-
-    def exploration(self, *, log_prob: bool = True) -> Exploration:
-        """Draws from this distribution; with log-probabilities unless the algorithm does not need them."""
-        return explorations.SquashedGaussian(self.space, log_prob)
-
-    def to_environment(self, action: Tensor) -> Tensor:
-        """float32 [B, ...] from float32 [B, D]."""
-        return _unflattened(squashed.to_units(action, *self._bounds), self.space)
-
-    def from_environment(self, action: Tensor) -> Tensor:
-        """float32 [B, D] from float32 [B, ...]."""
-        return squashed.from_units(flat(tf.cast(action, tf.float32)), *self._bounds)
-
-    def in_shape(self, values: Tensor) -> Tensor:
-        """Reshape parameters of the distribution [B, D] to the shape of the space's actions, [B, ...]."""
-        return _unflattened(values, self.space)
-
-
 Leaf: TypeAlias = Discrete | MultiDiscrete | MultiBinary | Box
 Actions: TypeAlias = Leaf | Composite | SquashedBox | StateDependentBox
 """Kinds of actions for stochastic policies."""
@@ -430,13 +276,3 @@ def _leaves(space: Any, name: str) -> list[tuple[str, Any]]:
 def _of(outputs: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     """Parameters of one leaf's distribution."""
     return {key.partition("/")[0]: value for key, value in outputs.items() if key.partition("/")[2] == name}
-
-
-def flat(values: Tensor) -> Tensor:
-    """Flatten [B, ...] to [B, D]."""
-    return values if values.shape.rank == 2 else tf.reshape(values, [-1, math.prod(values.shape[1:])])
-
-
-def _unflattened(values: Tensor, space: Any) -> Tensor:
-    """Reshape [B, D] to the shape of the space's actions, [B, ...]."""
-    return values if len(space.shape) == 1 else tf.reshape(values, [-1, *space.shape])

@@ -18,8 +18,9 @@ import tensorflow as tf
 from ...core.errors import ArgumentError
 from ...core.protocols import EstimatorSpec, Modes
 from . import rollouts
-from .actions import Actions, StateDependentBox
-from .actor_critic_params import PolicyParams
+from .actions import Actions
+from .actor_critic_params import PolicyNetworkParams
+from .box_actions import StateDependentBox
 from .lstm import State
 from .networks import Network
 from .observations import Observations
@@ -38,6 +39,7 @@ class ActorCritic:
         params: parameters of the networks.
         sequence_length: timesteps over which an LSTM is unrolled in training.
         critic: whether there is a value; without one all values are None, and count as 0 in a rollout.
+        least_log_std: lower bound of the log standard deviation of Box actions; None for none.
 
     Raises:
         ValueError: the network does not fit the observations.
@@ -47,16 +49,17 @@ class ActorCritic:
         self,
         observations: Observations,
         actions: Actions,
-        params: PolicyParams,
+        params: PolicyNetworkParams,
         sequence_length: int = 1,
         *,
         critic: bool = True,
+        least_log_std: float | None = None,
     ) -> None:
         self._observations, self._actions, shape = observations, actions, observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
         # The small head starts with a nearly uniform policy: Andrychowicz et al. 2020, section 3.2.
         self._policy = _Part("policy", shape, actions.num_outputs, params, scale, head_scale=0.01)
-        self._log_std: Any = None
+        self._log_std, self._least_log_std = None, least_log_std
         if actions.num_scales:
             with keras.name_scope("policy"):
                 of_features = isinstance(actions, StateDependentBox)
@@ -223,7 +226,10 @@ class ActorCritic:
         outputs, actions = self._policy.head(hidden), self._actions
         if isinstance(actions, StateDependentBox):
             return actions.described(outputs, tf.convert_to_tensor(self._log_std), hidden)
-        return {**actions.described(outputs, self._log_std), **self._observations.masks(observation)}
+        log_std = self._log_std
+        if log_std is not None and self._least_log_std is not None:
+            log_std = tf.maximum(log_std, self._least_log_std)
+        return {**actions.described(outputs, log_std), **self._observations.masks(observation)}
 
 
 class _Part:
@@ -244,7 +250,7 @@ class _Part:
         name: str,
         shape: Any,
         size: int,
-        params: PolicyParams,
+        params: PolicyNetworkParams,
         scale: float,
         *,
         head_scale: float = 1.0,

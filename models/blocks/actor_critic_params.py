@@ -13,11 +13,32 @@ from .params import Params, flag, one_of, optional, param, real, schedule, whole
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PolicyParams(MaskParams, OptimizerParams, NetworkParams):
-    """The parameters of a policy's network, and of a value's of the same kind. Schedules count rollouts."""
+class PolicyNetworkParams(MaskParams, OptimizerParams, NetworkParams):
+    """The parameters of a policy's network: here without memory, and not shared with a value."""
 
     activation: str = "tanh"
     initializer: str = "orthogonal"
+
+    @property
+    def lstm(self) -> int | None:
+        """Units of an LSTM after the hidden layers."""
+        return None
+
+    @property
+    def log_std(self) -> float:
+        """Initial log standard deviation of Box actions."""
+        return 0.0
+
+    @property
+    def shared(self) -> bool:
+        """Whether policy and value share hidden layers, which needs one loss for both."""
+        return False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyParams(PolicyNetworkParams):
+    """The parameters of a policy's network, and of a value's of the same kind. Schedules count rollouts."""
+
     max_gradient_norm: float | None = 0.5
     lstm: int | None = param(
         None,
@@ -40,11 +61,6 @@ class PolicyParams(MaskParams, OptimizerParams, NetworkParams):
         "initial log standard deviation of Box actions, in the environment's units, before squashing, or per feature",
         real(at_least=-20, at_most=20),
     )
-
-    @property
-    def shared(self) -> bool:
-        """Whether policy and value share hidden layers, which needs one loss for both."""
-        return False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

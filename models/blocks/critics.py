@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
+from . import losses
 from .networks import DenseParams, Network
+from .train_step import mean_error
 
 Tensor: TypeAlias = Any
+
+
+def critics_loss(target: Tensor, q_values: Sequence[Tensor], batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The sum of the critics' mean squared errors, and the mean of their TD errors, [B]; ``target`` is fixed."""
+    target = tf.stop_gradient(target)
+    td_errors = [target - q_value for q_value in q_values]
+    loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
+    return loss, tf.add_n(td_errors) / len(td_errors)
 
 
 class TwinCritics:

@@ -20,15 +20,15 @@ from gymnasium import spaces
 
 from ...core.protocols import EstimatorSpec, Exploration, Modes, RunConfig
 from ...core.schedules import ScheduleLike
-from . import losses
-from .actions import SquashedBox, flat
 from .behaviour import NoiseParams
+from .box_actions import SquashedBox, flat
 from .conditional import run_if
+from .critics import critics_loss
 from .networks import DenseParams, Network
 from .observations import Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
 from .params import optional, param, real, schedule, whole
-from .train_step import check_transitions, mean_error, means, minimize, parts
+from .train_step import check_transitions, gradient_steps, minimize
 
 Tensor: TypeAlias = Any
 Batch: TypeAlias = Mapping[str, Tensor]
@@ -166,28 +166,21 @@ class Learner:
         last = None
         if self.policy_delay > 1:  # loss and gradient norm of the actor's last step
             last = keras.Variable(np.zeros(2, np.float32), trainable=False, name="last_actor_step")
-        td_errors, scalars = [], []
-        for i, part in enumerate(parts(batch, params.updates)):
+
+        def learn(part: Batch, i: int) -> tuple[Tensor, dict[str, Tensor]]:
             step = labels["global_step"] * params.updates + i
             run_if(tf.equal(step, 0), self._copy_targets)
             td_error, critic = self._critic_step(part, critic_optimizer)
-            actor = self._actor_step(part, step, actor_optimizer, last)
-            td_errors.append(td_error)
-            scalars.append({**critic, **actor})
-        metrics = means(scalars)
-        loss = metrics.pop("loss")
-        return EstimatorSpec(mode, loss=loss, td_error=tf.concat(td_errors, axis=0), metrics={**metrics, **rates})
+            return td_error, {**critic, **self._actor_step(part, step, actor_optimizer, last)}
+
+        td_error, metrics = gradient_steps(learn, batch, params.updates)
+        return EstimatorSpec(mode, loss=metrics.pop("loss"), td_error=td_error, metrics={**metrics, **rates})
 
     def _copy_targets(self) -> list[Tensor]:
         """Copy the networks to their targets before the first gradient step."""
         for online, target in self._pairs():
             target.assign(online.value)
         return []
-
-    def _move_targets(self) -> None:
-        rate = self.params.target_update_rate
-        for online, target in self._pairs():
-            target.assign(rate * online + (1.0 - rate) * target)
 
     def _pairs(self) -> Iterator[tuple[Any, Any]]:
         """Each variable of the actor and the critics, with its target's."""
@@ -196,12 +189,9 @@ class Learner:
 
     def _critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of all critics, the mean of their TD errors [B], and the mean of their values."""
-        target = tf.stop_gradient(batch["reward"] + batch["discount"] * self.next_value(batch))  # [B]
         q_values = self.critics(batch["observation"], batch["action"])
-        td_errors = [target - q_value for q_value in q_values]
-        loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
-        number = len(q_values)
-        return loss, tf.add_n(td_errors) / number, tf.reduce_mean(tf.add_n(q_values)) / number
+        target = batch["reward"] + batch["discount"] * self.next_value(batch)  # [B]
+        return *critics_loss(target, q_values, batch), tf.reduce_mean(tf.add_n(q_values)) / len(q_values)
 
     def _critic_step(self, batch: Batch, optimizer: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """One step of all critics; returns TD errors [B] and scalars."""
@@ -221,7 +211,9 @@ class Learner:
             observation = batch["observation"]
             loss = -tf.reduce_mean(self.critics(observation, self.actor(observation))[0])
             norm = minimize(loss, self.actor.variables, optimizer, self.params.max_gradient_norm)
-            self._move_targets()
+            rate = self.params.target_update_rate
+            for online, target in self._pairs():
+                target.assign(rate * online + (1.0 - rate) * target)
             return [tf.stack([loss, norm])]
 
         if last is None:

@@ -82,6 +82,11 @@ def td_error(prediction: Tensor, reward: Tensor, discount: Tensor, next_value: T
     return tf.stop_gradient(reward + discount * next_value) - prediction
 
 
+def next_value(next_q_values: Tensor, selector: Tensor | None, mask: Tensor | None) -> Tensor:
+    """The value of the next observation, float [B]: the highest, or :func:`double_value` if there is a selector."""
+    return masks.highest(next_q_values, mask) if selector is None else double_value(next_q_values, selector, mask)
+
+
 def double_value(q_values: Tensor, selector: Tensor, mask: Tensor | None = None) -> Tensor:
     """One network's value of the action that another network prefers.
 

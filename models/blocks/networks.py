@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 
@@ -78,7 +78,7 @@ class DenseParams(Params):
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
         """The hidden layers for inputs of a shape."""
-        return mlp(shape, self.hidden or (), self.activation, initializer, scale, self.layer)
+        return mlp(shape, self.hidden or (), Style(self.activation, initializer, scale, self.layer))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,8 @@ class NetworkParams(DenseParams):
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
         """The hidden layers for inputs of a shape."""
-        return make_network(self.network, shape, self.hidden, self.activation, initializer, scale, self.layer)
+        style = Style(self.activation, initializer, scale, self.layer)
+        return make_network(self.network, shape, self.hidden, style)
 
 
 class Network:
@@ -168,23 +169,51 @@ def dense(units: int, name: str, activation: str, initializer: str, scale: float
     )
 
 
-def mlp(
-    shape: Sequence[int],
-    units: Sequence[int],
-    activation: str = "relu",
-    initializer: str = "glorot_uniform",
-    scale: float = 1.0,
-    layer: Layer = dense,
-) -> Any:
+class Style(NamedTuple):
+    """Activation and initial kernels of all layers of a network, by name."""
+
+    activation: str = "relu"
+    """One of :data:`ACTIVATIONS`, after every layer."""
+    initializer: str = "glorot_uniform"
+    """One of :data:`INITIALIZERS`."""
+    scale: float = 1.0
+    """Factor of the kernels' initial values."""
+    layer: Layer = dense
+    """Makes each dense layer."""
+
+    def dense_layers(self, units: Sequence[int]) -> list[Any]:
+        """Dense layers of these sizes, unbuilt."""
+        _activation(self.activation)
+        sizes = enumerate(units, start=1)
+        return [self.layer(n, f"dense{i}", self.activation, self.initializer, self.scale) for i, n in sizes]
+
+    def convolutions(self, prefix: str) -> list[Any]:
+        """The convolutions of Nature's network, and a layer that flattens their output."""
+        made = [
+            keras.layers.Conv2D(
+                filters,
+                size,
+                strides=stride,
+                activation=_activation(self.activation),
+                kernel_initializer=_kernel(self.initializer, self.scale),
+                data_format="channels_last",
+                name=f"{prefix}convolution{index}",
+            )
+            for index, (filters, size, stride) in enumerate(_NATURE_CONVOLUTIONS, start=1)
+        ]
+        return [*made, keras.layers.Flatten(data_format="channels_last")]
+
+
+_USUAL = Style()
+
+
+def mlp(shape: Sequence[int], units: Sequence[int], style: Style = _USUAL) -> Any:
     """Dense layers, one after another; inputs of more than one axis are flattened first.
 
     Args:
         shape: shape of one input, without the batch axis.
         units: sizes of the layers; without any, the output is the flat input.
-        activation: one of :data:`ACTIVATIONS`, after every layer.
-        initializer: one of :data:`INITIALIZERS`.
-        scale: what the kernels' initial values are multiplied by.
-        layer: makes each layer.
+        style: activation and initial kernels.
 
     Returns:
         a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
@@ -195,17 +224,10 @@ def mlp(
     layers = [keras.Input(tuple(shape))]
     if len(shape) != 1 or not units:  # a Sequential must have a layer
         layers.append(keras.layers.Flatten())
-    return keras.Sequential([*layers, *_dense(units, activation, initializer, scale, layer)], name="mlp")
+    return keras.Sequential([*layers, *style.dense_layers(units)], name="mlp")
 
 
-def nature_cnn(
-    shape: Sequence[int],
-    units: Sequence[int],
-    activation: str = "relu",
-    initializer: str = "glorot_uniform",
-    scale: float = 1.0,
-    layer: Layer = dense,
-) -> Any:
+def nature_cnn(shape: Sequence[int], units: Sequence[int], style: Style = _USUAL) -> Any:
     """Three convolutions and dense layers, for stacked frames.
 
     In joined parts (a Dict of images and vectors) every image has its own convolutions; the dense layers take their
@@ -217,10 +239,7 @@ def nature_cnn(
         shape: height, width and channels of one input, at least 36 x 36; or a :class:`.input_tensors.JoinedShape`
             with at least one such part.
         units: sizes of the dense layers; the paper's is (512,).
-        activation: one of :data:`ACTIVATIONS`, after every layer.
-        initializer: one of :data:`INITIALIZERS`.
-        scale: what the kernels' initial values are multiplied by.
-        layer: makes each dense layer.
+        style: activation and initial kernels.
 
     Returns:
         a built Keras model, float32 [B, *shape] to [B, units[-1]].
@@ -237,10 +256,9 @@ def nature_cnn(
             "network",
             "nature_cnn",
         )
-    last = _dense(units, activation, initializer, scale, layer)
+    last = style.dense_layers(units)
     if not isinstance(shape, JoinedShape):
-        layers = _convolutions("", activation, initializer, scale)
-        return keras.Sequential([keras.Input(tuple(shape)), *layers, *last], name="nature_cnn")
+        return keras.Sequential([keras.Input(tuple(shape)), *style.convolutions(""), *last], name="nature_cnn")
     inputs = keras.Input(tuple(shape))
     features, begin = [], 0
     for index, part in enumerate(parts, start=1):
@@ -249,7 +267,7 @@ def nature_cnn(
         begin += size
         if _is_image(part):
             values = keras.layers.Reshape(tuple(part))(values)
-            for one in _convolutions(f"part{index}_", activation, initializer, scale):
+            for one in style.convolutions(f"part{index}_"):
                 values = one(values)
         features.append(values)
     outputs = keras.ops.concatenate(features, axis=-1)
@@ -258,22 +276,14 @@ def nature_cnn(
     return keras.Model(inputs, outputs, name="nature_cnn")
 
 
-def make_network(
-    name: str,
-    shape: Sequence[int],
-    units: Sequence[int] | None,
-    activation: str,
-    initializer: str,
-    scale: float = 1.0,
-    layer: Layer = dense,
-) -> Any:
+def make_network(name: str, shape: Sequence[int], units: Sequence[int] | None, style: Style) -> Any:
     """A body by name, ``"mlp"`` or ``"nature_cnn"``; ``units=None`` means its :data:`DEFAULT_UNITS`.
 
     Raises:
         ArgumentError: a name is unknown, or the shape does not fit.
     """
     network = {"mlp": mlp, "nature_cnn": nature_cnn}[choice("network", name, DEFAULT_UNITS)]
-    return network(shape, DEFAULT_UNITS[name] if units is None else units, activation, initializer, scale, layer)
+    return network(shape, DEFAULT_UNITS[name] if units is None else units, style)
 
 
 def _built(layer: Any, inputs: int) -> Any:
@@ -287,29 +297,6 @@ def _called(layer: Any, inputs: Tensor, noisy: bool) -> Tensor:
 
 def _is_image(shape: Sequence[int]) -> bool:
     return len(shape) == 3 and min(shape[:2]) >= _NATURE_SMALLEST
-
-
-def _convolutions(prefix: str, activation: str, initializer: str, scale: float) -> list[Any]:
-    """The convolutions, and a layer that flattens their output."""
-    function = _activation(activation)
-    made = [
-        keras.layers.Conv2D(
-            filters,
-            size,
-            strides=stride,
-            activation=function,
-            kernel_initializer=_kernel(initializer, scale),
-            data_format="channels_last",
-            name=f"{prefix}convolution{index}",
-        )
-        for index, (filters, size, stride) in enumerate(_NATURE_CONVOLUTIONS, start=1)
-    ]
-    return [*made, keras.layers.Flatten(data_format="channels_last")]
-
-
-def _dense(units: Sequence[int], activation: str, initializer: str, scale: float, layer: Layer) -> list[Any]:
-    _activation(activation)
-    return [layer(size, f"dense{index}", activation, initializer, scale) for index, size in enumerate(units, start=1)]
 
 
 def _kernel(initializer: str, scale: float) -> Any:

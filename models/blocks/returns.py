@@ -56,21 +56,9 @@ def lambda_returns(
     G is the next row's lambda-return, or ``V(s_{t+1})`` where the episode or the rollout ends. They equal the
     advantages of :func:`gae` plus the values, if ``next_value`` is the next row's ``value`` within episodes.
 
+    Arguments, shapes and errors are those of :func:`gae`.
+
     Source: Sutton and Barto 2018, 2nd edition, sections 12.1 and 12.8.
-
-    Args:
-        reward: as for :func:`gae`.
-        discount: as for :func:`gae`.
-        truncated: as for :func:`gae`.
-        value: as for :func:`gae`.
-        next_value: as for :func:`gae`.
-        lambda_: as for :func:`gae`.
-
-    Returns:
-        float32 [T, N].
-
-    Raises:
-        ValueError: as for :func:`gae`.
     """
     return gae(reward, discount, truncated, value, next_value, lambda_) + tf.stop_gradient(value)
 

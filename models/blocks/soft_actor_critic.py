@@ -17,9 +17,8 @@ import tensorflow as tf
 
 from ...core.protocols import EstimatorSpec, Modes
 from ...core.schedules import ScheduleLike
-from . import losses
-from .actions import flat
-from .critics import CriticEnsemble, TwinCritics
+from .box_actions import flat
+from .critics import CriticEnsemble, TwinCritics, critics_loss
 from .encoders import Sight
 from .networks import DenseParams
 from .observations import MaskParams, Observations
@@ -31,7 +30,7 @@ from .rollouts import rows
 from .soft_policies import SoftPolicy
 from .targets import update_target
 from .temperature import Temperature, TemperatureParams
-from .train_step import check_transitions, mean_error, means, minimize, parts
+from .train_step import check_transitions, gradient_steps, minimize
 
 Tensor: TypeAlias = Any
 Batch: TypeAlias = "Mapping[str, Any]"
@@ -113,15 +112,15 @@ class SoftActorCritic:
         if mode == Modes.EVAL:
             return EstimatorSpec(mode, loss=self.critic_loss(batch)[0])
         learning_rate, optimizers = self.optimizers(labels)
-        td_errors, scalars = [], []
-        for i, part in enumerate(parts(batch, self.params.updates)):
+
+        def learn(part: Batch, i: int) -> tuple[Tensor, dict[str, Tensor]]:
             # Target critics become copies at gradient step 0, which only the first part of a batch can have.
             td_error, of_critics = self.train_critics(part, labels["global_step"] + i, optimizers[0])
-            td_errors.append(td_error)
-            scalars.append({**of_critics, **self.train_policy(part, *optimizers[1:])})
-        metrics = means(scalars)
-        loss, td_error = metrics.pop("critic_loss"), tf.concat(td_errors, axis=0)
-        return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics={**metrics, "learning_rate": learning_rate})
+            return td_error, {**of_critics, **self.train_policy(part, *optimizers[1:])}
+
+        td_error, metrics = gradient_steps(learn, batch, self.params.updates)
+        metrics["learning_rate"] = learning_rate
+        return EstimatorSpec(mode, loss=metrics.pop("critic_loss"), td_error=td_error, metrics=metrics)
 
     def optimizers(self, labels: Mapping[str, Any]) -> tuple[Tensor, list[Any]]:
         """The learning rate, and the optimizers of critics, policy and temperature."""
@@ -139,15 +138,13 @@ class SoftActorCritic:
             batch.get("next_mask"),
         )
         next_value -= self.temperature() * next_log_prob  # equation 3
-        target = tf.stop_gradient(self.returns(batch, next_value))  # [B]
         q_values = self.policy.taken(partial(self.critics, seen), batch["action"])
-        td_errors = [target - q_value for q_value in q_values]
-        loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
+        loss, td_error = critics_loss(self.returns(batch, next_value), q_values, batch)
         scalars = {"q_mean": _mean(tf.add_n(q_values), batch) / len(q_values)}
         if self.penalty is not None:
             penalty, further = self.penalty(batch, q_values)
             loss, scalars = loss + penalty, scalars | further
-        return loss, tf.add_n(td_errors) / len(td_errors), scalars
+        return loss, td_error, scalars
 
     def train_critics(self, batch: Batch, step: Tensor, optimizer: Any) -> tuple[Tensor, dict[str, Tensor]]:
         """Move the targets, and train the critics for one step.

@@ -20,7 +20,8 @@ from gymnasium import spaces
 from ... import explorations, noise
 from ...core.errors import ArgumentError
 from ...core.protocols import Exploration
-from .actions import Discrete, SquashedBox
+from .actions import Discrete
+from .box_actions import SquashedBox
 from .distributions import Categorical
 from .networks import DenseParams, Network
 from .state_dependent import StateDependentParams, make_log_std, marginal_log_std, scaled_features
@@ -91,7 +92,7 @@ class SquashedPolicy:
     def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """``action`` (the squashed mean), and ``mean`` and ``log_std`` before squashing, float32 [B, ...]."""
         mean, log_std = self._actions.gaussian(self._network(seen))  # [B, A]
-        shaped = {"mean": self._actions.in_shape(mean), "log_std": self._actions.in_shape(log_std)}
+        shaped = self._actions.shaped({"mean": mean, "log_std": log_std})
         return {"action": self._actions.to_environment(tf.tanh(mean)), **shaped}
 
     def exploration(self) -> Exploration:
@@ -151,7 +152,7 @@ class StateDependentPolicy(SquashedPolicy):
         mean = self._network.heads(features)["mean"]
         return {
             "action": self._actions.to_environment(tf.tanh(mean)),
-            "mean": self._actions.in_shape(mean),
+            **self._actions.shaped({"mean": mean}),
             "scaled_features": scaled_features(features, self._log_std.value),
         }
 

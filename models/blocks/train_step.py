@@ -39,18 +39,32 @@ def minimize(loss: Tensor, variables: Sequence[Any], optimizer: Any, max_gradien
     return norm
 
 
-def parts(batch: Mapping[str, Tensor], updates: int) -> list[Mapping[str, Tensor]]:
-    """Equal parts of a batch, one for each gradient step."""
-    if updates == 1:
-        return [batch]
-    _check_divides(updates, batch)
-    split = {name: tf.split(value, updates) for name, value in batch.items()}
-    return [{name: values[i] for name, values in split.items()} for i in range(updates)]
+def gradient_steps(
+    step: Callable[[Mapping[str, Tensor], int], tuple[Tensor, Mapping[str, Tensor]]],
+    batch: Mapping[str, Tensor],
+    updates: int,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Gradient steps on equal parts of a batch.
 
+    Args:
+        step: from a part, and its number, to its TD errors [B] and float scalars by name; assigns variables.
+        batch: name to [updates * B, ...].
+        updates: number of steps.
 
-def means(steps: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Means of the scalars of gradient steps, by name."""
-    return {name: tf.add_n([step[name] for step in steps]) / len(steps) for name in steps[0]}
+    Returns:
+        The TD errors of all parts in order, [updates * B], and the means of the scalars.
+
+    Raises:
+        ArgumentError: ``updates`` does not divide the batch.
+    """
+    parts = [batch]
+    if updates > 1:
+        _check_divides(updates, batch)
+        split = {name: tf.split(value, updates) for name, value in batch.items()}
+        parts = [{name: values[i] for name, values in split.items()} for i in range(updates)]
+    td_errors, scalars = zip(*(step(part, i) for i, part in enumerate(parts)), strict=True)
+    means = {name: tf.add_n([one[name] for one in scalars]) / updates for name in scalars[0]}
+    return tf.concat(td_errors, axis=0), means
 
 
 def stacked_parts(batch: Mapping[str, Tensor], updates: int) -> dict[str, Tensor]:
@@ -64,7 +78,7 @@ def over_parts(
     parts: Mapping[str, Tensor],
     names: Sequence[str],
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Gradient steps on the parts of a batch in a loop, so that the program does not grow with their number.
+    """:func:`gradient_steps` in a loop, so that the program does not grow with their number.
 
     Args:
         update: from a part, and its number as an int32 scalar, to its TD errors [B] and float scalars by name; assigns

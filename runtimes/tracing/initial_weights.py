@@ -21,7 +21,8 @@ from ...core.protocols import Array, ArraySpec, Modes, SpecTree
 from ...core.trace_inputs import supply_noise
 from ...policies.modes import COUNTERS
 from . import graphs
-from .program import Tree, as_features, as_labels, seeded, tensor_specs
+from .features import Tree, as_features, as_labels, tensor_specs
+from .generators import seeded
 from .signature import BoundModelFn
 from .variables import VariableStore
 

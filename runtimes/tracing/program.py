@@ -11,11 +11,8 @@ import contextlib
 import copy
 import dataclasses
 import itertools
-import random
-import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,20 +20,16 @@ import tensorflow as tf
 from ...core.protocols import ArraySpec, EstimatorSpec, Modes, SpecTree
 from ...core.tensorflow_import import use_tensorflow
 from ...core.trace_inputs import Request, supply_noise, supply_numbers
-from ...policies.executors import action_names, leaves
+from ...core.trees import leaves
+from ...policies.executors import action_names
 from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
 from . import graphs
+from .features import Tree, as_features, as_labels, tensor_specs
+from .generators import make_generator_of_keras, seeded
 from .outputs import Tensor, check_next_state, eval_outputs, predictions, row_specs, tensors, train_outputs
 from .read_params import OnlyRead
 from .signature import BoundModelFn
 from .variables import VariableStore
-
-Tree: TypeAlias = Any
-"""A tensor, or a dictionary of tensors."""
-
-_GENERATORS = threading.RLock()
-"""Held while a trace uses the process's random generators, as two threads may trace Agents."""
-_FLOAT_LABELS = ("reward", "terminated", "truncated", "discount", "weight")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,7 +196,7 @@ class Program:
     # -- PREDICT ------------------------------------------------------------------------------------------------------
 
     def _trace_predict(self, features: Tree) -> Predict:
-        _make_generator_of_keras()
+        make_generator_of_keras()
         function, spec, requests = self._predict_function(features, None, [])
         state = None
         if "state" in function.structured_outputs:  # recurrent: only the declaration of the state was traced
@@ -278,7 +271,7 @@ class Program:
 
     def _trace_batch(self, batch: Mapping[str, SpecTree], mode: str) -> tuple[Any, EstimatorSpec, Sequence[Request]]:
         """Trace a mode that takes batches; returns its function, its spec and its noise requests."""
-        _make_generator_of_keras()
+        make_generator_of_keras()
         function, spec, requests = self._batch_function(batch, mode, [])
         if requests:  # requests are known now: trace again with an input for each
             function, spec, _ = self._batch_function(batch, mode, requests)
@@ -351,60 +344,3 @@ def _as_inputs(tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> c
         return tensors[name] if name in tensors and numbers[name] == value else value
 
     return supply_numbers(supply)
-
-
-def tensor_specs(spec: SpecTree, batch_axes: tuple[int | None, ...] = ()) -> Tree:
-    """Convert a spec for TensorFlow, with ``batch_axes`` in front."""
-    if isinstance(spec, ArraySpec):
-        return tf.TensorSpec((*batch_axes, *spec.shape), spec.dtype)
-    return {k: tensor_specs(v, batch_axes) for k, v in spec.items()}
-
-
-def as_features(tree: Tree) -> Tree:
-    """Convert features for a model: bits (bool, MultiBinary's int8) to float32; others are unchanged."""
-    if isinstance(tree, Mapping):
-        return {k: as_features(v) for k, v in tree.items()}
-    return tf.cast(tree, tf.float32) if tree.dtype in (tf.bool, tf.int8) else tree
-
-
-def as_labels(batch: Mapping[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
-    """Split a batch into features and labels, with their dtypes, and the recurrent state among the features."""
-    labels = dict(batch)
-    features = as_features(labels.pop("observation"))
-    if isinstance(labels.get("state"), Mapping):  # a recorded value of this name would be a single tensor
-        features = {"observation": features, "state": labels.pop("state")}
-    for key, value in labels.items():
-        if key == "next_observation":
-            labels[key] = as_features(value)
-        elif key in _FLOAT_LABELS or getattr(value, "dtype", None) == tf.bool:
-            labels[key] = tf.cast(value, tf.float32)
-    return features, labels
-
-
-def _make_generator_of_keras() -> None:
-    """Make the process-wide generator of ``keras.random`` now, so that no trace creates it as its own."""
-    keras = sys.modules.get("keras")  # importing Keras dominates TensorFlow's load time: skip it if no model uses it
-    if keras is not None:
-        with _GENERATORS:
-            python = random.getstate()
-            keras.random.uniform(())
-            random.setstate(python)
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Within the trace, derive initial values from ``seed``; restores the caller's random generators.
-
-    Keras draws initialisers' seeds from Python's generator. TensorFlow's ops use the seed of the traced graph, which is
-    all that ``tf.random.set_seed`` sets here.
-    """
-    with _GENERATORS:
-        python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002 (a user's model_fn may draw from it)
-        tf.random.set_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(legacy_numpy)  # noqa: NPY002

@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 FIELDS: Final = ("model", "state_size", "action_size", "encoded_config", "encoded_network", "encoded_buffer")
 _WITH_OBS: Final = (FIELDS[0], "obs_size", *FIELDS[2:])
-CONFIG: Final = ("hyperparameters", "counters", "owed", "generators", "sampler", "environments", "learning")
+CONFIG: Final = ("hyperparameters", "counters", "pending_updates", "generators", "sampler", "environments", "learning")
 GENERATORS: Final = ("memory", "noise")
 COUNTERS: Final = ("global_timestep", "global_step", "global_episode")
 _NETWORK: Final = "network/"
@@ -53,7 +53,7 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
     config = {
         "hyperparameters": recipe.config,
         "counters": dict(zip(COUNTERS, (seq, stepper.counters.global_step, streams.finished), strict=True)),
-        "owed": stepper.pending_updates,
+        "pending_updates": stepper.pending_updates,
         "generators": {name: stepper.generators[name].bit_generator.state for name in GENERATORS},
         "sampler": sampler,
         "environments": [

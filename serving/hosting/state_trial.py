@@ -10,8 +10,9 @@ import numpy as np
 
 from ...core.errors import NonFiniteError
 from ...core.protocols import Array, ArraySpec
+from ...core.trees import map_tree
 from ...estimators.stepper import Stepper
-from ...memories.columns import FLAGS, map_tree
+from ...memories.columns import FLAGS
 from .failures import RefusedError, invalid
 
 _ADDED: Final = ("discount", "weight")

@@ -175,9 +175,10 @@ def _config(content: bytes) -> dict[str, Any]:
         _count(number, f"{where}.counters.{name}")
     timesteps = counters["global_timestep"]
     _count(counters["global_episode"], f"{where}.counters.global_episode", timesteps + 1)
-    if type(value["owed"]) is not int or value["owed"] != 0:
-        what = f"must be 0, since a state is given out when no update is due, got {shortened(value['owed'])}"
-        raise invalid(f"{where}.owed", what)
+    pending = value["pending_updates"]
+    if type(pending) is not int or pending != 0:
+        what = f"must be 0, since a state is given out when no update is due, got {shortened(pending)}"
+        raise invalid(f"{where}.pending_updates", what)
     for name, kind in (("hyperparameters", dict), ("sampler", dict), ("environments", list)):
         if type(value[name]) is not kind:
             called = "an object" if kind is dict else "a list"

@@ -13,6 +13,7 @@ import pytest
 from axonrl.benchmarks import dialects, distributed, learning, rlgraph, run, tensorforce
 from axonrl.benchmarks.cases import ENVIRONMENTS, Case
 from axonrl.benchmarks.run import MeasurementError, Runner
+from axonrl.tests.made_start import made_start
 
 pytestmark = pytest.mark.benchmark
 server, ray = pytest.mark.server, pytest.mark.ray
@@ -115,7 +116,8 @@ def test_finished_runs_become_a_table_and_a_picture(
         found = {"settings": settings, "timesteps": 50_000, **returns}
         (folder / "learning.json").write_text(json.dumps(found), encoding="utf-8")
         (folder / "experiment.yml").write_text(settings.replace("seed: 0", f"seed: {seed}"), encoding="utf-8")
-        started = {"started": "2026-01-02T10:00:00Z", "made_with": {"axonrl": "0.1.0", "tensorflow": "2.21.0"}}
+        versions = {"axonrl": "0.1.0", "tensorflow": "2.21.0"}
+        started = made_start(started="2026-01-02T10:00:00Z", made_with=versions)
         (folder / "record.json").write_text(json.dumps([started]), encoding="utf-8")
         rows = [f"{i},{10 * i},{float(i + seed)},10,0.1" for i in range(1, 41)]
         head = "episode,global_timestep,episode_return,length,seconds"

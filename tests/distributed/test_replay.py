@@ -72,7 +72,7 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
     """Of two actors. Episodes end by falling and by a limit of time; each n-step return is worked out anew."""
     actors = [unrolls(collector(10, actor=actor, n_step=n_step), 10) for actor in (0, 1)]
     sent = [unroll for both in zip(*actors, strict=True) for unroll in both]
-    shard = Shard(memory(400, n_step), TRANSITION, [0, 1], N, 0, 0, 5, 10)
+    shard = Shard(ShardPlan(memory(400, n_step), TRANSITION, [0, 1], N, 0, 5, 10))
     for unroll in sent:
         assert why_damaged(unroll, TRANSITION, 10, N) is None
         assert unroll.head.nbytes == nbytes_of(TRANSITION, 10, N)
@@ -108,7 +108,7 @@ def damaged(unroll: Unroll, part: str) -> Unroll:
 
 @pytest.mark.parametrize("part", ["reward", "action", "columns", "finals", "at", "td_error"])
 def test_a_shard_takes_nothing_of_a_damaged_unroll(part: str) -> None:
-    shard = Shard(memory(400), TRANSITION, [0], N, 0, 0, 5, 10)
+    shard = Shard(ShardPlan(memory(400), TRANSITION, [0], N, 0, 5, 10))
     whole = next(one for one in unrolls(collector(10), 20) if len(one.at))
     answer = shard.insert(damaged(whole, part))
     assert isinstance(answer, Refused)
@@ -120,7 +120,7 @@ def test_a_shard_takes_nothing_of_a_damaged_unroll(part: str) -> None:
 def test_a_shard_holds_what_one_memory_would() -> None:
     """Two actors that take turns as they like, in one shard; the lanes of a plain memory, each by itself."""
     one, two = collector(10), collector(10, actor=1)
-    shard = Shard(memory(160), TRANSITION, [0, 1], N, 0, 0, 5, 10)
+    shard = Shard(ShardPlan(memory(160), TRANSITION, [0, 1], N, 0, 5, 10))
     plain = {lane: memory(40) for lane in range(2 * N)}
     for each in plain.values():
         each.build(TRANSITION, 1, np.random.default_rng(0))

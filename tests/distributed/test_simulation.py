@@ -3,7 +3,8 @@
 import pytest
 
 from axonrl.distributed.planner import Rules
-from axonrl.distributed.simulation import Costs, Plan, Simulation
+from axonrl.distributed.simulation import Simulation
+from axonrl.distributed.simulation_plan import Costs, Plan
 
 
 def test_actors_that_are_the_limit_are_busy_all_the_time() -> None:

@@ -11,7 +11,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from axonrl.environments.normalization import Moments, NormalizeObservation, NormalizeReward, WrappedVector
+from axonrl.environments.normalization import WrappedVector
+from axonrl.environments.normalizers import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.statistics import statistics_of, taken_over
 from axonrl.environments.wrappers import WrapperError, Wrapping, mask_from_info
 from axonrl.errors import ArgumentError

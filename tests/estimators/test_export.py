@@ -145,7 +145,7 @@ def test_dqn_and_its_exploration_at_that_time(tmp_path: Path) -> None:
     made = Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path / "run", RunConfig(seed=0), params)
     made.train("CartPole-v1", first_update=4, timesteps=30)
     policy = Policy.load(made.export(tmp_path / "exported"))
-    assert described(tmp_path / "exported")["exploration"] == {"kind": "epsilon_greedy", "level": 0.7}
+    assert described(tmp_path / "exported")["exploration"] == {"kind": "epsilon_greedy", "epsilon": 0.7}
     observations = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
     assert policy.act(observations).tolist() == made.predict(observations)["action"].tolist()
 

@@ -122,7 +122,7 @@ def test_a_run_that_is_killed_after_the_checkpoint_makes_up_for_the_updates(tmp_
     for folder in (tmp_path / "killed" / "checkpoints").iterdir():
         if int(folder.name[-8:]) > 1 + timestep // 30:
             shutil.rmtree(folder)
-    assert snapshot(tmp_path / "killed")["owed"] == 1
+    assert snapshot(tmp_path / "killed")["pending_updates"] == 1
     linear(tmp_path / "killed").train(env, 24, 3, max_timesteps=90, hooks=EvaluationHook(30, 1))
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "killed")) == []
     recorded = evaluated_at(tmp_path / "whole"), evaluated_at(tmp_path / "killed")
@@ -142,10 +142,10 @@ def test_evaluations_between_updates_without_timesteps(tmp_path: Path) -> None:
     """Updates that a limit on steps has left over in training are no part of learning."""
     env = make("CartPole-v1", 4)
     one = linear(tmp_path).train(env, 24, 1, steps=3)
-    assert snapshot(tmp_path)["owed"] == 2
+    assert snapshot(tmp_path)["pending_updates"] == 2
     one.learn(None, env, steps=8, hooks=EvaluationHook(every_steps=4, episodes=5))
     assert [counters[:2] for counters in saved(tmp_path)[2:]] == [(28, 4), (28, 8), (28, 11), (28, 11)]
-    assert snapshot(tmp_path)["owed"] == 2
+    assert snapshot(tmp_path)["pending_updates"] == 2
     recorded = evaluated_at(tmp_path)
     assert {row.global_step: row.offline_steps for row in recorded.values()} == {4: 1, 8: 5, 11: 8}
     for number, row in recorded.items():

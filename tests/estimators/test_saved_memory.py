@@ -10,7 +10,7 @@ import pytest
 from axonrl import Agent
 from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory
-from axonrl.run_dir import checkpoints
+from axonrl.run_dir import checkpoint_folder
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("traced_once")
 @pytest.fixture(autouse=True)
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small memories are saved as large ones are."""
-    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(checkpoint_folder, "_INLINE_BYTES", 0)
 
 
 def trained(folder: Path, timesteps: int, path: str | None = None) -> Agent:

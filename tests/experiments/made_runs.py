@@ -9,10 +9,11 @@ import gymnasium
 import numpy as np
 import yaml
 
+from axonrl.run_dir.history import Evaluation, rewrite
 from axonrl.run_dir.record import RunRecord
+from axonrl.tests.made_start import made_start
 
 EPISODES = "episode,global_timestep,episode_return,length,seconds\n"
-EVALUATIONS = "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
 
 
 def make_run(
@@ -52,9 +53,9 @@ def make_run(
     ).write(folder)
     rows = "".join(f"{n},{n * 10},{value},10,0.1\n" for n, value in enumerate(returns, 1))
     (folder / "episodes.csv").write_text(EPISODES + rows)
-    found = "".join(f"{at},{value},0,10,5\n" for at, value in (evaluations or {}).items())
-    (folder / "evaluations.csv").write_text(EVALUATIONS + found)
-    (folder / "record.json").write_text(json.dumps([{"started": "2026-01-02T03:04:05+00:00"}]))
+    found = [Evaluation(at, value, 0, 10, 5) for at, value in (evaluations or {}).items()]
+    rewrite(folder / "evaluations.csv", Evaluation._fields, found)
+    (folder / "record.json").write_text(json.dumps([made_start(started="2026-01-02T03:04:05+00:00")]))
     if not python:
         experiment = {"name": folder.name, "seed": seed, "environment": {"id": environment}, "agent": agent}
         (folder / "experiment.yml").write_text(yaml.safe_dump(experiment))

@@ -46,18 +46,18 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("exploration", "space", "description"),
     [
-        (EpsilonGreedy(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "epsilon_greedy", "level": 0.75}),
-        (Boltzmann(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "boltzmann", "level": 0.75}),
-        (GaussianNoise(0.25, BOX, relative=True), BOX, {"kind": "gaussian_noise", "level": 0.25, "relative": True}),
+        (EpsilonGreedy(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "epsilon_greedy", "epsilon": 0.75}),
+        (Boltzmann(Linear(1, 0, 8), DISCRETE), DISCRETE, {"kind": "boltzmann", "temperature": 0.75}),
+        (GaussianNoise(0.25, BOX, relative=True), BOX, {"kind": "gaussian_noise", "sigma": 0.25, "relative": True}),
         (
             OrnsteinUhlenbeck(Linear(1, 0, 4), BOX, theta=0.5, mu=0.25),
             BOX,
-            {"kind": "ornstein_uhlenbeck", "level": 0.5, "theta": 0.5, "mu": 0.25, "relative": False},
+            {"kind": "ornstein_uhlenbeck", "sigma": 0.5, "theta": 0.5, "mu": 0.25, "relative": False},
         ),
         (
             RandomDecay(Linear(1, 0, 8), DISCRETE, [0, 1]),
             DISCRETE,
-            {"kind": "random_decay", "level": 0.75, "ends": (0, 1)},
+            {"kind": "random_decay", "epsilon": 0.75, "ends": [0, 1]},
         ),
         (
             StateDependent(BOX, 5, squashed=True),
@@ -80,12 +80,6 @@ def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, descr
         policy(greedy, timestep, np.random.default_rng(3))[0] for policy, timestep in ((exploration, 2), (again, 99))
     )
     assert (first.tolist(), first.dtype) == (second.tolist(), second.dtype)
-
-
-def test_an_argument_that_is_newer_than_the_description_has_its_default() -> None:
-    described = {"kind": "ornstein_uhlenbeck", "level": 0.5, "theta": 0.5, "mu": 0.25}
-    again: Any = from_description(described, ATTRIBUTES["Box"])
-    assert (again.theta, again.relative) == (0.5, False)
 
 
 @pytest.mark.parametrize(

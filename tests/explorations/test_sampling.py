@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from axonrl.core.protocols import Exploration
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.explorations import Bernoulli, Categorical, Composite, Gaussian, MultiCategorical, SquashedGaussian
-from axonrl.models.blocks.actions import SquashedBox
+from axonrl.models.blocks.box_actions import SquashedBox
 from axonrl.tests.explorations.scripted import Scripted
 from axonrl.tests.raising import raised
 

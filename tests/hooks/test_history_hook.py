@@ -181,10 +181,10 @@ def test_evaluations_of_updates_without_timesteps_are_told_apart(session: Any, t
     assert [row[2:] for row in read_eval(tmp_path)] == [(0.5, 10), (0.5, 20), (0.25, 20)]
 
 
-def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    (tmp_path / EVALUATIONS).write_text("header\n2,3.5,0.5,2.0,3\n4,4.0,0.5,2.0,3,1.0,\n")
-    assert read_evaluations(tmp_path) == [Evaluation(2, 3.5, 0.5, 2.0, 3), Evaluation(4, 4.0, 0.5, 2.0, 3, 1.0)]
-    (tmp_path / EVAL).write_text("header\n4,eval/q, 7,3.0\n6,eval_loss,nan\n")
+def test_empty_columns_and_names_with_commas(tmp_path: Path) -> None:
+    (tmp_path / EVALUATIONS).write_text("header\n4,4.0,0.5,2.0,3,1.0,,,,,,a,b\n")
+    assert read_evaluations(tmp_path) == [Evaluation(4, 4.0, 0.5, 2.0, 3, 1.0, environment="a,b")]
+    (tmp_path / EVAL).write_text("header\n4,eval/q, 7,3.0,0\n6,eval_loss,nan,9\n")
     first, second = read_eval(tmp_path)
     assert first == Found(4, "eval/q, 7", 3.0)
-    assert second[:2] == (6, "eval_loss")
+    assert (*second[:2], second.offline_steps) == (6, "eval_loss", 9)

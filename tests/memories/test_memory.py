@@ -316,9 +316,3 @@ def test_a_state_with_more_observations_than_there_are_places_for(built: Any, st
     monkeypatch.setattr(ring, "_SPARE_BYTES", 0)
     with pytest.raises(ValueError, match=r"8 timesteps in 16 rows, this one has room for 8 in 9"):
         built(NewestMemory(8, 1)).load_state_dict(memory.state_dict())
-
-
-def test_a_state_of_an_earlier_version_is_refused(built: Any) -> None:
-    memory = built(NewestMemory(4, 1))
-    state = {key: value for key, value in memory.state_dict().items() if key != "lockstep"}
-    raised(ValueError, memory.load_state_dict, state, match="the format of an earlier version of axonrl")

@@ -11,7 +11,7 @@ import pytest
 from axonrl.core import chunked_arrays
 from axonrl.core.protocols import ArraySpec
 from axonrl.memories import ReplayMemory, SequenceMemory, ring
-from axonrl.run_dir import checkpoint_parts, checkpoints
+from axonrl.run_dir import checkpoint_folder, checkpoint_parts
 from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.memories.test_memory_against_model import CASES, Case, assert_same_state, build, world_of
 from axonrl.tests.memories.transitions import specs_of, timestep, timesteps
@@ -21,7 +21,7 @@ from axonrl.tests.run_dir.states import flip
 @pytest.fixture(autouse=True)
 def small(monkeypatch: Any) -> None:
     """Small memories are saved as large ones are."""
-    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(checkpoint_folder, "_INLINE_BYTES", 0)
     monkeypatch.setattr(checkpoint_parts, "MOST_PARTS", 4)
     monkeypatch.setattr(chunked_arrays, "CHUNK_BYTES", 24)
 
@@ -198,11 +198,11 @@ def test_what_cannot_be_linked_is_written_again(tmp_path: Path, monkeypatch: Any
 
 def test_small_and_unnamed_streams_are_plain_arrays(tmp_path: Path, monkeypatch: Any) -> None:
     memory, _ = filled(30)
-    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 1 << 20)
+    monkeypatch.setattr(checkpoint_folder, "_INLINE_BYTES", 1 << 20)
     folder = CheckpointStore(tmp_path).save({"memory": views(memory)})
     assert sorted(path.name for path in folder.iterdir()) == ["arrays.safetensors", "manifest.json", "state.json"]
     assert_same_state(loaded(CheckpointStore(tmp_path), filled(0)[0]).state_dict(), memory.state_dict())
-    monkeypatch.setattr(checkpoints, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(checkpoint_folder, "_INLINE_BYTES", 0)
     folder = CheckpointStore(tmp_path).save({"x": chunked_arrays.Stream.of(np.arange(9))})
     assert not list(folder.glob("part-*"))
 
@@ -219,59 +219,6 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     resumed = filled(0)[0]
     resumed.load_state_dict(found[1]["memory"])  # type: ignore[index]
     assert_same_state(resumed.state_dict(), expected)
-
-
-def test_a_state_of_the_first_format() -> None:
-    """Rows and frames counted from the oldest one, and the newest timestep among the others."""
-    memory, _ = filled(0, size=4)
-    first: Any = {
-        **{name: memory.state_dict()[name] for name in memory._settings},
-        "sampler": {},
-        "lockstep": True,
-        "begin": np.array([3]),
-        "end": np.array([6]),
-        "used_rows": np.array([5]),
-        "start": np.array([0, 1, 3]),
-        "columns": {
-            "action": np.array([3, 4, 1], np.int32),
-            "reward": np.array([1, 2, 3], np.float32),
-            "terminated": np.zeros(3, np.float32),
-            "truncated": np.array([0, 1, 0], np.float32),
-        },
-        "rows": np.arange(15, dtype=np.float32).reshape(5, 3),
-    }
-    memory.load_state_dict(first)
-    batch = memory.gather(np.arange(3))
-    assert batch["observation"][:, 0].tolist() == [0, 3, 9]
-    assert batch["next_observation"][:, 0].tolist() == [3, 6, 12]
-    assert batch["truncated"].tolist() == [0, 1, 0]
-    now, following = np.array([12, 13, 14], np.float32), np.full(3, 20, np.float32)
-    memory.step(**timestep(now, following))
-    assert memory.gather(np.arange(4))["observation"][:, 0].tolist() == [0, 3, 9, 12]
-
-
-def test_frames_of_the_first_format() -> None:
-    memory = ReplayMemory(6, 1, frame_stack=2)
-    memory.build(specs_of(ArraySpec((2, 1), np.uint8)), 1, np.random.default_rng(0))
-    empty = memory.state_dict()
-    first: Any = {
-        **{name: empty[name] for name in memory._settings},
-        "sampler": {},
-        "lockstep": True,
-        "begin": np.array([1]),
-        "end": np.array([3]),
-        "used_rows": np.array([3]),
-        "start": np.array([0, 1]),
-        "columns": {key: np.arange(2).astype(value.dtype) for key, value in empty["columns"].items()},
-        "rows": np.array([0, 1, 2]),
-        "stack_axis": 0,
-        "num_frames": np.array([4]),
-        "frames": np.array([[5], [6], [7], [8]], np.uint8),
-    }
-    memory.load_state_dict(first)
-    batch = memory.gather(np.arange(2))
-    assert np.asarray(batch["observation"])[..., 0].tolist() == [[5, 6], [6, 7]]
-    assert np.asarray(batch["next_observation"])[..., 0].tolist() == [[6, 7], [7, 8]]
 
 
 def test_observations_of_several_parts_and_types(tmp_path: Path) -> None:

@@ -418,10 +418,6 @@ def test_a_damaged_file_is_named(discrete: Path, tmp_path: Path, file: str, dama
             '{"format": "axonrl policy", "format_version": 2}',
             "has format version 2, but this version of axonrl reads 1",
         ),
-        (
-            '{"format": "axonrl policy", "format_version": 1, "normalization_note": "each had its own"}',
-            "does not normalise observations as the training did: each had its own",
-        ),
         ('{"format": "axonrl policy", "format_version": 1}', r"policy\.json: model is missing"),
     ],
 )
@@ -442,7 +438,7 @@ def test_what_is_no_description_is_named(discrete: Path, tmp_path: Path, text: s
         ),
         (lambda d: d["predictions"].update(q={"shape": [], "dtype": "float32"}), "has 1 outputs, but .* has 2"),
         (lambda d: d["weights"]["arrays"]["0000.bias"].update(dtype="int32"), "keeps float32"),
-        (lambda d: d["exploration"].update(level=2), r"policy\.json: exploration .* epsilon must stay in 0 .. 1"),
+        (lambda d: d["exploration"].update(epsilon=2), r"policy\.json: exploration .* epsilon must stay in 0 .. 1"),
         (
             lambda d: d["action"]["space"].update(type="Text"),
             r"policy\.json: action\.space\.type must be .* got 'Text'",

@@ -65,12 +65,12 @@ COUNTED = """
 import json, os, pathlib, signal, sys
 import numpy as np
 from axonrl.core.protocols import ArraySpec
-from axonrl.run_dir import checkpoint_parts, checkpoints
+from axonrl.run_dir import checkpoint_folder, checkpoint_parts
 from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.core.chunked_arrays import Piece, Stream
 from axonrl.tests.run_dir import states
 
-checkpoints._INLINE_BYTES, checkpoint_parts.MOST_PARTS = 0, 3
+checkpoint_folder._INLINE_BYTES, checkpoint_parts.MOST_PARTS = 0, 3
 streams = {}  # with them, a state also has the numbers 10 n .. 100 n - 1, of which the next one shares most
 
 def counted(n):

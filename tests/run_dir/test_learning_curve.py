@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from axonrl.errors import CheckpointError
-from axonrl.run_dir.history import EPISODES, EVALUATIONS, Episode, read_columns
+from axonrl.run_dir.history import EPISODES, EVALUATIONS, Episode, Evaluation, line_of, read_columns
 from axonrl.run_dir.learning_curve import Caption, algorithm_of, caption, learning_curve, smoothed, smoothing_window
 from axonrl.run_dir.learning_curves import connected, learning_curves, window_means
 from axonrl.run_dir.record import RunRecord
+from axonrl.tests.made_start import made_start
 from axonrl.tests.raising import raised
 
+REST = "," * 7
+"""Empty columns of an evaluation."""
 EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
 
 
@@ -42,7 +45,7 @@ def test_the_picture(tmp_path: Path, episodes: int, evaluation: dict[str, float]
     folder = tmp_path / "a $ and _"
     folder.mkdir()
     write(folder, [float(i) for i in range(episodes)])
-    (folder / EVALUATIONS).write_text("header\n500,100.0,10.0,5,3\n")
+    (folder / EVALUATIONS).write_text(f"header\n500,100.0,10.0,5,3{REST}\n")
     before = dict(mpl.rcParams)
     picture = learning_curve(folder, evaluation, "best")
     assert picture == folder / "learning_curve.png"
@@ -65,7 +68,7 @@ def test_what_is_drawn(tmp_path: Path) -> None:
     from axonrl.run_dir.learning_curve import _draw
 
     write(tmp_path, [float(i % 2) for i in range(200)])
-    (tmp_path / EVALUATIONS).write_text("header\n500,100.0,10.0,5,3\n900,120.0,9.0,5,3,60.0,125.0\n")
+    (tmp_path / EVALUATIONS).write_text(f"header\n500,100.0,10.0,5,3{REST}\n900,120.0,9.0,5,3,60.0,125.0,,,,,\n")
     axes = Figure().add_subplot()
     _draw(axes, tmp_path, EVALUATION, "best")
     lines = {str(line.get_label()): line for line in axes.get_lines()}
@@ -83,7 +86,7 @@ def test_what_is_drawn(tmp_path: Path) -> None:
 def test_equal_returns_whose_mean_is_rounded_upwards(tmp_path: Path) -> None:
     mean = float(np.mean([0.1] * 3))
     assert mean > 0.1
-    (tmp_path / EVALUATIONS).write_text(f"header\n10,{mean},{np.std([0.1] * 3)},5,3,0.1,0.1\n")
+    (tmp_path / EVALUATIONS).write_text(f"header\n10,{mean},{np.std([0.1] * 3)},5,3,0.1,0.1,,,,,\n")
     assert learning_curve(tmp_path).is_file()
 
 
@@ -97,8 +100,9 @@ def test_the_caption(tmp_path: Path) -> None:
     folder.mkdir()
     assert caption(folder) == ("", "dqn_cartpole-2")
     record.write(folder)
-    start = {"started": "2026-01-02T03:04:05+00:00", "made_with": {"axonrl": "1.2", "tensorflow": "2.21.0"}}
-    (folder / "record.json").write_text(json.dumps([start, {}]))
+    versions = {"axonrl": "1.2", "tensorflow": "2.21.0"}
+    start = made_start(started="2026-01-02T03:04:05+00:00", made_with=versions)
+    (folder / "record.json").write_text(json.dumps([start, made_start()]))
     title, subtitle = caption(folder)
     assert title == "CartPole-v1, dqn"
     assert subtitle == "dqn_cartpole-2 | seed 7 | axonrl 1.2 | tensorflow 2.21.0 | 2026-01-02"
@@ -112,7 +116,7 @@ def test_the_algorithm(model_fn: str | None, algorithm: str) -> None:
 
 
 HEADER = "episode,global_timestep,episode_return,length,seconds\n"
-EVALUATED = "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes\n"
+EVALUATED = line_of(Evaluation._fields)
 
 
 def test_means_within_a_window_bridge_gaps() -> None:
@@ -131,7 +135,9 @@ def test_curves_mean_and_evaluations_are_drawn(tmp_path: Path) -> None:
         folder.mkdir()
         rows = "".join(f"{n},{n * 20},{n + seed},20,0.1\n" for n in range(1, 40))
         (folder / "episodes.csv").write_text(HEADER + rows)
-        (folder / "evaluations.csv").write_text(EVALUATED + f"400,{seed},0,20,5\n" + "800,9,0,20,5\n" * (seed != 1))
+        (folder / "evaluations.csv").write_text(
+            EVALUATED + f"400,{seed},0,20,5{REST}\n" + f"800,9,0,20,5{REST}\n" * (seed != 1)
+        )
     folders = [tmp_path / f"seed-{seed}" for seed in range(3)]
     learning_curves(folders, tmp_path / "curves.png", Caption("CartPole-v1, dqn", "pole"))
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -41,8 +41,6 @@ def test_the_folder_where_a_run_began(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / name).mkdir()
     run = tmp_path / "run"
     assert began_in(run) is None
-    (run / RECORD).write_text(json.dumps([{"file": "x.yml"}]))  # of an earlier version
-    assert began_in(run) is None
     for name in ("there", "elsewhere"):
         monkeypatch.chdir(tmp_path / name)
         add_start(Path("../run"), 3)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from axonrl import noise
 from axonrl.core.protocols import ArraySpec, EstimatorSpec
-from axonrl.policies.executors import leaves
+from axonrl.core.trees import leaves
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.litert.executor import lite_executor
 from axonrl.runtimes.tensorflow import TensorFlowExecutor

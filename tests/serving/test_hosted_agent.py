@@ -270,7 +270,7 @@ def test_a_state_makes_another_agent_the_same_one(
 
 
 CONFIGS: list[tuple[str, Any]] = [
-    ("owed", 1),
+    ("pending_updates", 1),
     ("sampler", {"maximum": 1.0}),
     ("learning", {"loss": 10**400}),
     ("environments.0.length", 1 << 53),

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ....core.protocols import Array, ArraySpec, State
-from ....memories.samplers import Prioritized, Sampler, Uniform
+from ....memories import Prioritized, Sampler, Uniform
 from ..spaces.errors import refuse
 
 Columns: TypeAlias = "dict[str, Array | dict[str, Array]]"

@@ -9,7 +9,8 @@ from gymnasium import spaces
 
 from axonrl import explorations
 from axonrl.errors import ArgumentError
-from axonrl.models.blocks.actions import Discrete, SquashedBox, actions_of
+from axonrl.models.blocks.actions import Discrete, actions_of
+from axonrl.models.blocks.box_actions import SquashedBox
 from axonrl.tests.raising import raised
 
 TWO_AXES = spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]), start=np.array([[1, -2], [0, 5]]))

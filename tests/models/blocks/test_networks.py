@@ -9,6 +9,7 @@ import tensorflow as tf
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks import networks
 from axonrl.models.blocks.input_tensors import JoinedShape
+from axonrl.models.blocks.networks import Style
 
 
 def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -16,7 +17,7 @@ def names(network: Any) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def test_mlp_computes_its_layers() -> None:
-    network = networks.mlp((2,), (2, 1), "relu")
+    network = networks.mlp((2,), (2, 1))
     weights = [[[1.0, -1.0], [2.0, 1.0]], [0.5, 0.0], [[3.0], [7.0]], [1.0]]
     network.set_weights([np.array(weight) for weight in weights])
     # [1, 2] -> [5.5, 1] -> 16.5 + 7 + 1, and [3, 0] -> [3.5, 0] -> 10.5 + 1
@@ -47,21 +48,27 @@ def test_nature_cnn_refuses_what_it_cannot_see() -> None:
 
 
 def test_make_network_knows_the_usual_sizes() -> None:
-    assert [v.shape for v in networks.make_network("mlp", (4,), None, "tanh", "orthogonal").variables] == [
+    assert [v.shape for v in networks.make_network("mlp", (4,), None, Style("tanh", "orthogonal")).variables] == [
         (4, 64),
         (64,),
         (64, 64),
         (64,),
     ]
-    assert networks.make_network("nature_cnn", (36, 36, 1), None, "relu", "he_uniform").output_shape == (None, 512)
-    assert networks.make_network("mlp", (4,), (), "tanh", "zeros").variables == []
+    assert networks.make_network("nature_cnn", (36, 36, 1), None, Style("relu", "he_uniform")).output_shape == (
+        None,
+        512,
+    )
+    assert networks.make_network("mlp", (4,), (), Style("tanh", "zeros")).variables == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mpl", (4,), None, "relu", "zeros"), "network must be one of mlp, nature_cnn; got 'mpl' (did you mean"),
-        (("mlp", (4,), None, "rleu", "zeros"), "got 'rleu' (did you mean 'relu'?)"),
+        (
+            ("mpl", (4,), None, Style("relu", "zeros")),
+            "network must be one of mlp, nature_cnn; got 'mpl' (did you mean",
+        ),
+        (("mlp", (4,), None, Style("rleu", "zeros")), "got 'rleu' (did you mean 'relu'?)"),
     ],
 )
 def test_unknown_names_are_refused_with_the_nearest(arguments: Any, message: str) -> None:
@@ -76,14 +83,16 @@ def test_every_name_is_one_of_keras() -> None:
 
 @pytest.mark.parametrize("initializer", ["he_normal", "orthogonal", "zeros"])
 def test_initializers_work_and_repeat_nothing(initializer: str) -> None:
-    kernels = [v.numpy() for v in networks.mlp((4,), (4, 4), "relu", initializer).variables[::2]]
+    kernels = [v.numpy() for v in networks.mlp((4,), (4, 4), Style("relu", initializer)).variables[::2]]
     assert np.array_equal(*kernels) == (initializer == "zeros")
 
 
 def test_a_scale_multiplies_the_initial_kernels() -> None:
     def initial(*arguments: Any) -> list[Any]:
         keras.utils.set_random_seed(7)
-        return [variable.numpy() for variable in networks.nature_cnn((36, 36, 1), (8,), "relu", *arguments).variables]
+        return [
+            variable.numpy() for variable in networks.nature_cnn((36, 36, 1), (8,), Style("relu", *arguments)).variables
+        ]
 
     plain, scaled = initial("he_normal"), initial("he_normal", 0.25)
     assert len(plain) == len(scaled) >= 2
@@ -97,8 +106,8 @@ def test_a_scale_multiplies_the_initial_kernels() -> None:
 
 def test_nature_cnn_joins_the_features_of_images_with_other_parts() -> None:
     shape = JoinedShape.of([(2,), (36, 40, 3), (1,), (36, 36, 1)])
-    joined = networks.nature_cnn(shape, (), "tanh")
-    alone = [networks.nature_cnn(part, (), "tanh") for part in ((36, 40, 3), (36, 36, 1))]
+    joined = networks.nature_cnn(shape, (), Style("tanh"))
+    alone = [networks.nature_cnn(part, (), Style("tanh")) for part in ((36, 40, 3), (36, 36, 1))]
     for number, network in zip((2, 4), alone, strict=True):
         for layer in network.layers[:3]:
             joined.get_layer(f"part{number}_{layer.name}").set_weights(layer.get_weights())

@@ -1,0 +1,48 @@
+"""Samplers by name, for the argument ``sampler`` of memories."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from ..core.checks import choice, did_you_mean
+from ..core.errors import ArgumentError
+from .prioritized import Prioritized
+from .samplers import Sampler, Uniform
+
+SamplerLike: TypeAlias = "str | Mapping[str, Any] | Sampler | None"
+"""Argument of :func:`make_sampler`."""
+KINDS: Final[dict[str, type[Sampler]]] = {"uniform": Uniform, "prioritized": Prioritized}
+
+
+def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
+    """Make a sampler from what a user wrote.
+
+    Args:
+        value: a kind (``"prioritized"``), a mapping with the arguments of one (``{"kind": "prioritized", "alpha":
+            0.5}``), a sampler, or None for :class:`Uniform`.
+        name: the argument's name in error messages.
+
+    Raises:
+        ArgumentError: ``value`` is none of these, or a kind or an argument is unknown or invalid.
+    """
+    if value is None:
+        return Uniform()
+    if isinstance(value, Sampler):
+        return value
+    if isinstance(value, type):
+        kind = value.__name__
+        raise ArgumentError(f"{name} must be an instance: got the class {kind}, expected {kind}(...)", name, value)
+    if isinstance(value, Mapping):
+        arguments = dict(value)
+        kind = choice(f"{name}.kind", arguments.pop("kind", None), KINDS)
+    else:
+        arguments, kind = {}, choice(name, value, KINDS)
+    known = list(inspect.signature(KINDS[kind]).parameters)
+    for key in arguments:
+        if key not in known:
+            only = f"only {', '.join(known)}" if known else "no arguments"
+            message = f"{name}: {kind} has no argument {key!r}{did_you_mean(key, known)}, {only}"
+            raise ArgumentError(message, f"{name}.{key}", arguments[key])
+    return KINDS[kind](**arguments)
