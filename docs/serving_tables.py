@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ..serving import catalogue
 from ..serving.catalogue import hosted
-from ..serving.gateway.problems import STATUS
 from ..serving.gateway.settings import Settings
+from ..serving.refusals import STATUS
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _ORDER: Final = ("dqn", "rainbow", "ddpg", "ppo")

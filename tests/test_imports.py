@@ -30,6 +30,7 @@ CORE: Final[dict[str, set[str]]] = {
     "tensorflow_import": set(),
     "trees": set(),
     "text_columns": set(),
+    "yaml_text": set(),
 }
 """Modules of core, and which of its others each may import. Every room may import them."""
 

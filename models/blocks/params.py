@@ -14,23 +14,27 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
-from ...core import checks, schedules
+from ...core import checks
 from ...core.errors import ArgumentError
+from ...core.schedules.parameter_checks import (
+    Check,
+    flag,
+    one_of,
+    optional,
+    or_word,
+    real,
+    schedule,
+    sizes,
+    text,
+    whole,
+    written,
+)
 
-
-class Check(NamedTuple):
-    """Allowed values of a parameter."""
-
-    allowed: str
-    """Description for the table."""
-    convert: Callable[[str, Any], Any]
-    """Converts the value given to its final type; also takes the name, and raises ArgumentError."""
-    form: Mapping[str, Any]
-    """JSON form for programs that do not load this module: the function below, and its arguments."""
+__all__ = ["Check", "Params", "declared", "flag", "from_params", "one_of", "optional", "or_word", "param", "params_of"]
+__all__ += ["real", "schedule", "sizes", "table", "text", "whole"]
 
 
 def param(default: Any, meaning: str, check: Check) -> Any:
@@ -98,7 +102,7 @@ def table(cls: type[Params]) -> str:
     rows = ["| name | default | allowed | meaning |", "|---|---|---|---|"]
     for field in dataclasses.fields(cls):
         line = declared(cls, field.name)
-        rows.append(f"| `{field.name}` | {_written(field.default)} | {line['check'].allowed} | {line['meaning']} |")
+        rows.append(f"| `{field.name}` | {written(field.default)} | {line['check'].allowed} | {line['meaning']} |")
     return "\n".join(rows)
 
 
@@ -106,128 +110,3 @@ def declared(cls: type[Params], name: str) -> Mapping[str, Any]:
     """Meaning and check of a parameter, inherited by a class that only changes the default."""
     fields = (vars(base).get("__dataclass_fields__", {}).get(name) for base in cls.__mro__)
     return next(field.metadata for field in fields if field is not None and field.metadata)
-
-
-# -- checks -----------------------------------------------------------------------------------------------------------
-
-
-def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
-    """A finite number within bounds."""
-
-    def convert(name: str, value: Any) -> float:
-        return checks.number(name, value, above=above, at_least=at_least, at_most=at_most)
-
-    form = {"kind": "real", **_finite(above=above, at_least=at_least, at_most=at_most)}
-    return Check(f"a number{_bounds(above, at_least, at_most)}", convert, form)
-
-
-def whole(*, at_least: int) -> Check:
-    """An integer; ``64.0`` is one."""
-
-    def convert(name: str, value: Any) -> int:
-        return checks.integer(name, value, at_least=at_least)
-
-    return Check(f"an integer >= {at_least}", convert, {"kind": "whole", "at_least": at_least})
-
-
-def one_of(names: Iterable[str], allowed: str = "") -> Check:
-    """One of these names; ``allowed`` replaces a long list of them in the table."""
-    names = list(names)
-    listed = ", ".join(f"`{name}`" for name in names)
-    form = {"kind": "one_of", "names": names}
-    return Check(allowed or listed, lambda name, value: checks.choice(name, value, names), form)
-
-
-def flag() -> Check:
-    """True or false."""
-    return Check("`true`, `false`", checks.flag, {"kind": "flag"})
-
-
-def text() -> Check:
-    """A string that is not empty."""
-
-    def convert(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not value:
-            raise ArgumentError(f"{name} must be a name, got {value!r}", name, value)
-        return value
-
-    return Check("a name", convert, {"kind": "text"})
-
-
-def sizes() -> Check:
-    """The sizes of consecutive layers; an empty list means no layer."""
-
-    def convert(name: str, value: Any) -> tuple[int, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise ArgumentError(f"{name} must be a list of layer sizes, got {value!r}", name, value)
-        return tuple(checks.integer(name, size, at_least=1) for size in value)
-
-    return Check("a list of integers >= 1", convert, {"kind": "sizes"})
-
-
-def schedule(*, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
-    """A number or a schedule; kept as given."""
-
-    def convert(name: str, value: Any) -> schedules.ScheduleLike:
-        try:
-            schedules.make_schedule(value, name, at_least=at_least, at_most=at_most)
-        except ValueError as error:
-            raise ArgumentError(str(error), name, value) from error
-        return value  # type: ignore[no-any-return] # make_schedule has refused everything else
-
-    form = {"kind": "schedule", **_finite(at_least=at_least, at_most=at_most)}
-    return Check(f"a number{_bounds(-math.inf, at_least, at_most)} or a schedule", convert, form)
-
-
-def optional(check: Check) -> Check:
-    """A value that ``check`` allows, or ``None``."""
-    return or_word(check, None)
-
-
-def or_word(check: Check, word: str | None) -> Check:
-    """A value that ``check`` allows, or a word instead."""
-
-    def convert(name: str, value: Any) -> Any:
-        if value == word and type(value) is type(word):
-            return value
-        return checks.choice(name, value, [word]) if word and isinstance(value, str) else check.convert(name, value)
-
-    form = {"kind": "or_word", "word": word, "check": check.form}
-    return Check(f"{check.allowed} or {_written(word)}", convert, form)
-
-
-def _finite(**bounds: float) -> dict[str, float]:
-    return {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
-
-
-def _bounds(above: float, at_least: float, at_most: float) -> str:
-    bounds = {">": above, ">=": at_least, "<=": at_most}
-    return ",".join(f" {sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound))
-
-
-def _written(value: Any) -> str:
-    """Format a value as in an experiment file, in backticks."""
-    match value:
-        case None:
-            text = "null"
-        case bool():
-            text = str(value).lower()
-        case int() | float():
-            text = _number(value)
-        case tuple():
-            text = str(list(value))
-        case _ if (kind := _kind(value)) is not None:
-            given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            fields = {name: _number(part) for name, part in given.items() if part is not None}
-            text = "{" + ", ".join(f"{name}: {part}" for name, part in {"kind": kind, **fields}.items()) + "}"
-        case _:
-            text = str(value)
-    return f"`{text}`"
-
-
-def _number(value: float) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _kind(value: Any) -> str | None:
-    return next((name for name, cls in schedules.KINDS.items() if type(value) is cls), None)

@@ -1,11 +1,12 @@
 """Database of a service: users, tokens, agents by name, audit."""
 
+from ..refusals import RefusedError
 from .accounts import Accounts
 from .agents import AgentRows
 from .audit import Audit, By
 from .data_folder import open_service
 from .database import Database
-from .errors import RefusedError, UnusableError
+from .errors import UnusableError
 from .grants import Grant, Lifetimes
 from .idempotency import Idempotency
 

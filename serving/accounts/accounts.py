@@ -12,14 +12,14 @@ from typing import Any, Final
 from sqlalchemy import delete, exc, select, update
 from sqlalchemy.orm import Session
 
+from ..refusals import RefusedError
 from . import names, tokens
 from .audit import SERVICE, Audit, By
 from .database import Database
-from .errors import RefusedError
-from .grants import ADMIN, Lifetimes
+from .grants import ADMIN, WEB, Lifetimes
 from .limits import LoginLimits
 from .passwords import Passwords, accept
-from .tables import Agent, Clock, User, WebLogin, now
+from .tables import Agent, Clock, User, now
 from .token_store import Tokens, find_user, new_id, revoke_all
 
 USER: Final = "user"
@@ -177,10 +177,9 @@ class Accounts(Tokens):
         by = By(name, address, request_id)
         known = self._verified("web_login", by, name, password)
         with self._audit.recorded("web_login", by, name) as session:
-            user, text, time = self._still(session, name, known), tokens.make(tokens.COOKIE), self._clock()
-            row = WebLogin(id=new_id(), user_id=user.id, sha256=tokens.digest(text), created_at=time)
-            row.expires_at = time + dt.timedelta(hours=self.lifetimes.web_hours)
-            row.idle_until = time + self._web_idle
+            text, row = self._made(self._still(session, name, known), tokens.COOKIE, WEB, WEB, ["read"])
+            row.expires_at = row.created_at + dt.timedelta(hours=self.lifetimes.web_hours)
+            row.idle_until = row.created_at + self._idle(WEB)
             session.add(row)
         return text
 

@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 
 from ...core import checks
 from ...core.errors import ArgumentError
+from ..refusals import RefusedError
 from . import names
 from .accounts import REMOVING, marked
 from .audit import SERVICE, Audit, By
 from .database import Database
-from .errors import RefusedError
 from .tables import Agent, Clock, User, now
 from .token_store import new_id
 

@@ -16,8 +16,9 @@ from typing import Any, BinaryIO, Final
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from ..refusals import RefusedError
 from .database import Database
-from .errors import UNAVAILABLE, RefusedError
+from .errors import UNAVAILABLE
 from .tables import AuditEntry, Clock, now
 
 FILE: Final = "audit.jsonl"

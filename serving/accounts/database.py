@@ -14,8 +14,9 @@ from typing import Any, Final
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 from sqlalchemy.orm import Session
 
+from ..refusals import RefusedError
 from . import schema
-from .errors import UNAVAILABLE, RefusedError, UnusableError
+from .errors import UNAVAILABLE, UnusableError
 from .folder import space
 
 _WAIT: Final = 5

@@ -15,7 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import UNAVAILABLE, RefusedError, UnusableError
+from ..refusals import RefusedError
+from .errors import UNAVAILABLE, UnusableError
 
 AGENTS: Final = "agents"
 DATABASE: Final = "service.db"

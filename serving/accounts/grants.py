@@ -21,11 +21,11 @@ LOGIN, MADE, WEB = "login", "made", "web"
 class Lifetimes:
     """Validity of tokens: section ``tokens`` of the configuration."""
 
-    login_idle_hours: float = 12
-    login_days: float = 30
-    default_days: float = 90
-    web_idle_minutes: float = 30
-    web_hours: float = 12
+    login_idle_hours: float = 12.0
+    login_days: float = 30.0
+    default_days: float = 90.0
+    web_idle_minutes: float = 30.0
+    web_hours: float = 12.0
 
     @property
     def login_seconds(self) -> int:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Final, NamedTuple
+import json
+import secrets
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, delete, exc, update
 
-from ...core import checks
-from ...core.errors import ArgumentError
+from ..idempotency import digest, reused
+from ..refusals import RefusedError
 from .database import Database
-from .errors import RefusedError
 from .tables import Clock, IdempotencyKey, now
 
 KEPT: Final = dt.timedelta(hours=24)
-_LONGEST: Final = 255
+_SECRETS: Final = ("password", "current", "new", "token")
+"""Fields that are never stored: neither in plain digests of requests, as a fast hash of a password invites guessing,
+nor in answers."""
+_PROCESS, _KEY = secrets.token_hex(4), secrets.token_bytes(32)
+"""Id of this process, and a key that only it has. Another process, or this one after a restart, cannot compare a digest
+with the key, and uses the plain one."""
 
 
 class Remembered(NamedTuple):
@@ -40,22 +46,15 @@ class Idempotency:
 
         Args:
             user_id: the user's id.
-            key: 1 to 255 printable ASCII characters.
-            digest: a hash of the method, the path and the body. Two words may follow: a process, and its own hash of
-                more, compared if both come from one process.
+            key: the request's key.
+            digest: digest of the request, from :func:`request_digest`.
 
         Returns:
             None if it is new, and registered now; else its answer.
 
         Raises:
-            ArgumentError: the key is invalid.
             RefusedError: ``idempotency_key_reused`` for another request; ``database_unavailable``.
         """
-        if not (0 < len(key) <= _LONGEST and key.isascii() and key.isprintable()):
-            wanted = f"1 to {_LONGEST} printable ASCII characters"
-            raise ArgumentError(
-                f"Idempotency-Key must be {wanted}, got {checks.shortened(key)}", "Idempotency-Key", key
-            )
         time = self._clock()
         row = IdempotencyKey(user_id=user_id, key=key, digest=digest, status=None, body=b"", created_at=time)
         try:
@@ -89,8 +88,28 @@ class Idempotency:
         if row is None:  # deleted meanwhile, or the user was removed
             raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
         if not _is_same(row.digest, digest):
-            raise RefusedError("idempotency_key_reused", "This Idempotency-Key was used for another request")
+            raise reused()
         return Remembered(row.status, row.body)
+
+
+def request_digest(request: bytes, body: bytes) -> str:
+    """Digest of a request (method and path) without secrets; with secrets, followed by a keyed one of the whole."""
+    public, head = without_secrets(body), request + b"\0"
+    plain = digest(head + public).hex()
+    return plain if public is body else f"{plain} {_PROCESS} {digest(head + body, _KEY).hex()}"
+
+
+def without_secrets(body: bytes) -> bytes:
+    """A JSON body without fields of secrets."""
+    if not any(f'"{name}"'.encode() in body for name in _SECRETS):
+        return body
+    try:
+        content: Any = json.loads(body)
+    except ValueError:
+        return body
+    if isinstance(content, dict):
+        content = {name: value for name, value in content.items() if name not in _SECRETS}
+    return json.dumps(content).encode()
 
 
 def _is_same(known: str, given: str) -> bool:

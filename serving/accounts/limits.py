@@ -1,4 +1,4 @@
-"""Limits of login attempts, in the memory of one server."""
+"""Limits of recent events, in the memory of one server: of login attempts, and of the gateway's transfers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import ipaddress
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
-from .errors import RefusedError
+from ..refusals import RefusedError
 
 
 class Limit(NamedTuple):
@@ -32,7 +32,45 @@ Try = tuple[_Key, ...]
 """Keys that an attempt counts for, while its password may be wrong."""
 
 
-class LoginLimits:
+class RecentEvents:
+    """The times of recent events by key, for limits that no interval of their length exceeds.
+
+    Args:
+        keep: seconds after which an event may be forgotten, at least those of any limit.
+        period: seconds after which old events are forgotten; infinite: only when there are too many keys.
+    """
+
+    def __init__(self, keep: float, period: float) -> None:
+        self._keep, self._period, self._swept = keep, period, 0.0
+        self._times: dict[Hashable, collections.deque[float]] = {}
+
+    def wait(self, key: Hashable, limit: Limit, now: float) -> float:
+        """Seconds until one more is allowed; 0: now."""
+        if len(self._times) > _MOST_KEYS or now - self._swept > self._period:
+            self._sweep(now)
+        times = self._times.get(key)
+        while times and times[0] <= now - limit.seconds:
+            times.popleft()
+        if not times:
+            self._times.pop(key, None)
+            return 0.0
+        return times[-limit.most] + limit.seconds - now if len(times) >= limit.most else 0.0
+
+    def count(self, key: Hashable, now: float) -> None:
+        """Count one."""
+        self._times.setdefault(key, collections.deque()).append(now)
+
+    def _sweep(self, now: float) -> None:
+        """Drop expired entries; if there are too many, also the oldest half."""
+        is_full, self._swept = len(self._times) > _MOST_KEYS, now
+        kept = {key: times for key, times in self._times.items() if times and times[-1] > now - self._keep}
+        if is_full and len(kept) > _MOST_KEYS // 2:
+            newest = sorted(kept, key=lambda key: kept[key][-1])[-_MOST_KEYS // 2 :]
+            kept = {key: kept[key] for key in newest}
+        self._times = kept
+
+
+class LoginLimits(RecentEvents):
     """Counts wrong passwords by name and address, and by address; and logins by account.
 
     Only an account's own logins count against it, so nobody can lock another's. An attempt counts as wrong until it has
@@ -45,8 +83,8 @@ class LoginLimits:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(PER_NAME_AND_ADDRESS.seconds, math.inf)  # who has logged in from where stays known
         self._clock, self._lock = clock, threading.Lock()
-        self._times: dict[_Key, collections.deque[float]] = {}
 
     def begin(self, name: str, address: str, *, holder: bool = False) -> Try:
         """Begin an attempt.
@@ -64,12 +102,12 @@ class LoginLimits:
             keys: dict[_Key, Limit] = {("holder" if holder else "name", name, where): PER_NAME_AND_ADDRESS}
             if not holder and ("known", name, where) not in self._times:
                 keys["address", "", where] = PER_ADDRESS
-            waits = [(self._wait(key, limit), limit) for key, limit in keys.items()]
-            wait, limit = max(waits)
+            now = self._clock()
+            wait, limit = max((self.wait(key, limit, now), limit) for key, limit in keys.items())
             if wait:
                 raise _limited(wait, limit)
             for key in keys:
-                self._count(key)
+                self.count(key, now)
         return tuple(keys)
 
     def undo(self, tried: Try) -> None:
@@ -89,34 +127,11 @@ class LoginLimits:
         _, name, where = tried[0]
         account = "account", name, ""
         with self._lock:
-            self._times["known", name, where] = collections.deque([self._clock()])
-            if wait := self._wait(account, PER_ACCOUNT):
+            now = self._clock()
+            self._times["known", name, where] = collections.deque([now])
+            if wait := self.wait(account, PER_ACCOUNT, now):
                 raise _limited(wait, PER_ACCOUNT)
-            self._count(account)
-
-    def _count(self, key: _Key) -> None:
-        self._times.setdefault(key, collections.deque()).append(self._clock())
-
-    def _wait(self, key: _Key, limit: Limit) -> float:
-        """Seconds until one more is allowed; 0: now."""
-        if len(self._times) > _MOST_KEYS:
-            self._forget()
-        times, now = self._times.get(key), self._clock()
-        while times and times[0] <= now - limit.seconds:
-            times.popleft()
-        if not times:
-            self._times.pop(key, None)
-            return 0.0
-        return times[0] + limit.seconds - now if len(times) >= limit.most else 0.0
-
-    def _forget(self) -> None:
-        """Drop expired entries; if that is not enough, the oldest half."""
-        oldest = self._clock() - PER_NAME_AND_ADDRESS.seconds
-        kept = {key: times for key, times in self._times.items() if times and times[-1] > oldest}
-        if len(kept) > _MOST_KEYS // 2:
-            newest = sorted(kept, key=lambda key: kept[key][-1])[-_MOST_KEYS // 2 :]
-            kept = {key: kept[key] for key in newest}
-        self._times = kept
+            self.count(account, now)
 
 
 def network(address: str) -> str:

@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from ...core.errors import ArgumentError
-from .errors import RefusedError
+from ..refusals import RefusedError
 
 PARAMETERS: Final[dict[str, Any]] = {"memory_cost": 19 * 1024, "time_cost": 2, "parallelism": 1}
 """Parameters of argon2id, in KiB: OWASP's minimum, 50 to 100 ms. Only tests lower them."""

@@ -80,14 +80,19 @@ class User(Base):
     created_at: Mapped[dt.datetime]
     disabled_at: Mapped[dt.datetime | None]
 
+    @property
+    def disabled(self) -> bool:
+        """Whether the user may not log in."""
+        return self.disabled_at is not None
+
 
 class Token(Base):
-    """A bearer token, from a login or made by the user. Only its SHA-256 is stored."""
+    """The SHA-256 of a bearer token, from a login or made by the user, or of the cookie of a login on the web page."""
 
     __tablename__ = "tokens"
     id: Mapped[str] = mapped_column(primary_key=True)
     user_id: Mapped[str] = mapped_column(ForeignKey(_USER, ondelete="CASCADE"), index=True)
-    kind: Mapped[str]  # "login" or "made"
+    kind: Mapped[str]  # "login", "made" or "web"
     name: Mapped[str]
     sha256: Mapped[str] = mapped_column(unique=True)
     last_four: Mapped[str]
@@ -98,20 +103,6 @@ class Token(Base):
     idle_until: Mapped[dt.datetime | None]  # of a login: extended by use
     last_used: Mapped[dt.date | None]
     revoked_at: Mapped[dt.datetime | None]
-    user: Mapped[User] = relationship(lazy="joined", innerjoin=True, viewonly=True)
-
-
-class WebLogin(Base):
-    """A login of the web page: the SHA-256 of its cookie."""
-
-    __tablename__ = "web_logins"
-    id: Mapped[str] = mapped_column(primary_key=True)
-    user_id: Mapped[str] = mapped_column(ForeignKey(_USER, ondelete="CASCADE"), index=True)
-    sha256: Mapped[str] = mapped_column(unique=True)
-    created_at: Mapped[dt.datetime]
-    expires_at: Mapped[dt.datetime]
-    idle_until: Mapped[dt.datetime]
-    ended_at: Mapped[dt.datetime | None]
     user: Mapped[User] = relationship(lazy="joined", innerjoin=True, viewonly=True)
 
 

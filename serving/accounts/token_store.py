@@ -13,12 +13,12 @@ from sqlalchemy.orm import Session
 
 from ...core import checks
 from ...core.errors import ArgumentError
+from ..refusals import RefusedError
 from . import names, tokens
 from .audit import SERVICE, Audit, By
 from .database import Database
-from .errors import RefusedError
 from .grants import ADMIN, LOGIN, MADE, ORDINARY, SCOPES, WEB, Grant, Lifetimes, scopes_of
-from .tables import Clock, Token, User, WebLogin, now
+from .tables import Clock, Token, User, now
 
 MAX_DAYS: Final = 365
 _MOST_MADE: Final = 100
@@ -108,8 +108,8 @@ class Tokens:
         return text, self._token(row.id)
 
     def tokens(self, user: str | None = None) -> Sequence[Token]:
-        """The tokens of a user or of all, newest first, including revoked and expired ones."""
-        query = select(Token).order_by(Token.created_at.desc(), Token.id)
+        """The tokens of a user or of all, newest first, including revoked and expired ones, without the web page's."""
+        query = select(Token).where(Token.kind != WEB).order_by(Token.created_at.desc(), Token.id)
         with self._database.reading() as session:
             if user is not None:
                 query = query.where(Token.user_id == find_user(session, user).id)
@@ -128,46 +128,30 @@ class Tokens:
         """
         shown = token_id if token_id.isalnum() else ""
         with self._audit.recorded("token.revoke", by, shown) as session:
-            row = (session.get(Token, shown) or session.get(WebLogin, shown)) if shown else None
+            row = session.get(Token, shown) if shown else None
             if row is None or (user is not None and row.user.name != user):
                 # Do not repeat the argument: it may be a token instead of an id.
                 raise RefusedError("not_found", "There is no token with this id: see the list of tokens for theirs")
-            if isinstance(row, Token):
-                row.revoked_at = row.revoked_at or self._clock()
-            else:
-                row.ended_at = row.ended_at or self._clock()
+            row.revoked_at = row.revoked_at or self._clock()
 
     def active_tokens(self) -> dict[str, Grant]:
         """All valid tokens, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
         time, grants = self._clock(), {}
         good = (Token.revoked_at.is_(None), Token.expires_at > time, User.disabled_at.is_(None))
         idle = or_(Token.idle_until.is_(None), Token.idle_until > time)
-        pages = (WebLogin.ended_at.is_(None), WebLogin.expires_at > time, WebLogin.idle_until > time)
         with self._database.reading() as session:
             for token in session.scalars(select(Token).join(User, Token.user_id == User.id).where(*good, idle)):
-                scopes = frozenset(token.scopes) - (frozenset() if token.user.role == ADMIN else {ADMIN})
-                agents = None if token.agents is None else frozenset(token.agents)
-                grants[token.sha256] = self._grant(token, token.kind, scopes, agents)
-            query = select(WebLogin).join(User, WebLogin.user_id == User.id)
-            for login in session.scalars(query.where(*pages, User.disabled_at.is_(None))):
-                grants[login.sha256] = self._grant(login, WEB, frozenset({"read"}), None)
+                grants[token.sha256] = self._grant(token)
         return grants
 
     def expired_tokens(self) -> dict[str, str]:
-        """Expired tokens that were not revoked: SHA-256 to kind, while the rows exist.
-
-        The newest 10,000 of each table.
-        """
+        """The newest 10,000 expired tokens that were not revoked: SHA-256 to kind, while the rows exist."""
         time = self._clock()
         over = (Token.revoked_at.is_(None), or_(Token.expires_at <= time, Token.idle_until <= time))
         known = select(Token.sha256, Token.kind).join(User, Token.user_id == User.id).where(*over)
         known = known.where(User.disabled_at.is_(None)).order_by(Token.expires_at.desc())
-        left = (WebLogin.ended_at.is_(None), or_(WebLogin.expires_at <= time, WebLogin.idle_until <= time))
-        pages = select(WebLogin.sha256).join(User, WebLogin.user_id == User.id).where(*left)
-        pages = pages.where(User.disabled_at.is_(None)).order_by(WebLogin.expires_at.desc())
         with self._database.reading() as session:
-            kinds = {row[0]: row[1] for row in session.execute(known.limit(_MOST_EXPIRED))}
-            return kinds | dict.fromkeys(session.scalars(pages.limit(_MOST_EXPIRED)), WEB)
+            return {row[0]: row[1] for row in session.execute(known.limit(_MOST_EXPIRED))}
 
     def used(self, times: Mapping[str, dt.datetime]) -> None:
         """Store the times of tokens' last use, by SHA-256, which extends logins. A server does so every 4 seconds."""
@@ -176,31 +160,24 @@ class Tokens:
             some = digests[start : start + _AT_A_TIME]
             with self._database.reading() as session:
                 known = session.scalars(select(Token).where(Token.sha256.in_(some))).all()
-                pages = session.scalars(select(WebLogin).where(WebLogin.sha256.in_(some))).all()
-            changes: list[tuple[Token | WebLogin, dict[str, Any]]] = []
-            changes += [(row, self._token_used(row, times[row.sha256])) for row in known]
-            changes += [(row, _moved_on(row, times[row.sha256], self._web_idle)) for row in pages]
-            if any(values for _, values in changes):
+            changes = {row.id: values for row in known if (values := self._token_used(row, times[row.sha256]))}
+            if changes:
                 with self._database.writing() as session:
-                    for row, values in changes:
-                        if values:
-                            session.execute(update(type(row)).where(type(row).id == row.id).values(**values))
+                    for token_id, values in changes.items():
+                        session.execute(update(Token).where(Token.id == token_id).values(**values))
 
     def tidy(self) -> None:
         """Delete logins that ended 30 days ago. A server does so once a day."""
         before = self._clock() - dt.timedelta(days=30)
         ended = or_(Token.revoked_at < before, Token.expires_at < before, Token.idle_until < before)
         with self._database.writing() as session:
-            session.execute(delete(Token).where(Token.kind == LOGIN, ended))
-            session.execute(delete(WebLogin).where(or_(WebLogin.ended_at < before, WebLogin.expires_at < before)))
+            session.execute(delete(Token).where(Token.kind != MADE, ended))
 
-    @property
-    def _idle(self) -> dt.timedelta:
+    def _idle(self, kind: str) -> dt.timedelta:
+        """Time without use after which a login of this kind ends."""
+        if kind == WEB:
+            return dt.timedelta(minutes=self.lifetimes.web_idle_minutes)
         return dt.timedelta(hours=self.lifetimes.login_idle_hours)
-
-    @property
-    def _web_idle(self) -> dt.timedelta:
-        return dt.timedelta(minutes=self.lifetimes.web_idle_minutes)
 
     def _lifetime(self, expires_in: float | None) -> dt.timedelta:
         if expires_in is None:
@@ -220,7 +197,7 @@ class Tokens:
         scopes = SCOPES if owner.role == ADMIN else ORDINARY
         text, row = self._made(owner, tokens.LOGIN, LOGIN, LOGIN, list(scopes))
         row.expires_at = row.created_at + dt.timedelta(days=self.lifetimes.login_days)
-        row.idle_until = row.created_at + self._idle
+        row.idle_until = row.created_at + self._idle(LOGIN)
         session.add(row)
         return text
 
@@ -234,15 +211,20 @@ class Tokens:
         with self._database.reading() as session:
             return session.scalars(select(Token).where(Token.id == token_id)).one()
 
-    def _grant(self, row: Token | WebLogin, kind: str, scopes: frozenset[str], agents: frozenset[str] | None) -> Grant:
+    def _grant(self, row: Token) -> Grant:
         user, quotas = row.user, {**self._quotas, **row.user.quotas}
+        scopes = frozenset(row.scopes) - (frozenset() if user.role == ADMIN else {ADMIN})
+        agents = None if row.agents is None else frozenset(row.agents)
         ends = (row.expires_at, row.idle_until)
-        return Grant(row.id, kind, user.id, user.name, user.role, scopes, agents, *ends, quotas)
+        return Grant(row.id, row.kind, user.id, user.name, user.role, scopes, agents, *ends, quotas)
 
     def _token_used(self, row: Token, time: dt.datetime) -> dict[str, Any]:
-        day = time.astimezone(dt.timezone.utc).date()
+        """Columns to change; a login is not extended by less than a twentieth of its time, which avoids most writes."""
+        day, idle = time.astimezone(dt.timezone.utc).date(), self._idle(row.kind)
         values: dict[str, Any] = {} if row.last_used is not None and row.last_used >= day else {"last_used": day}
-        return values | (_moved_on(row, time, self._idle) if row.idle_until is not None else {})
+        if row.idle_until is not None and time + idle - row.idle_until > idle / 20:
+            values["idle_until"] = time + idle
+        return values
 
 
 def find_user(session: Session, name: str, *, lock: bool = False) -> User:
@@ -260,11 +242,9 @@ def find_user(session: Session, name: str, *, lock: bool = False) -> User:
 
 def revoke_all(session: Session, user: User, time: dt.datetime, *, made: bool, keep: str | None = None) -> None:
     """Revoke a user's logins, and with ``made`` the other tokens, except the one with the id ``keep``."""
-    query = update(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None))
-    query = query if made else query.where(Token.kind == LOGIN)
-    session.execute(query.where(Token.id != (keep or "")).values(revoked_at=time))
-    pages = update(WebLogin).where(WebLogin.user_id == user.id, WebLogin.ended_at.is_(None))
-    session.execute(pages.where(WebLogin.id != (keep or "")).values(ended_at=time))
+    query = update(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None), Token.id != (keep or ""))
+    query = query if made else query.where(Token.kind != MADE)
+    session.execute(query.values(revoked_at=time))
 
 
 def new_id() -> str:
@@ -284,9 +264,3 @@ def to_json(token: Token) -> dict[str, Any]:
         "last_four": token.last_four,
         **{name: None if time is None else time.isoformat() for name, time in times.items()},
     }
-
-
-def _moved_on(row: Token | WebLogin, time: dt.datetime, idle: dt.timedelta) -> dict[str, Any]:
-    """Extend an idle login, unless by less than a twentieth of the time, which avoids most writes."""
-    until = time + idle
-    return {"idle_until": until} if row.idle_until is None or until - row.idle_until > idle / 20 else {}

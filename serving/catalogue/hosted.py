@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from ...core.schedules import parameter_checks
 from . import parameters
 from .parameters import Form, Parameter
 
@@ -172,9 +173,9 @@ _MOST: Final[Mapping[str, int]] = {
 
 def _memory_settings(hosted: Hosted) -> list[Parameter]:
     def whole(at_least: int, at_most: int = parameters.MOST) -> Form:
-        return {"kind": "whole", "at_least": at_least, "at_most": at_most}
+        return parameter_checks.whole(at_least=at_least, at_most=at_most).form
 
-    unit: Form = {"kind": "real", "at_least": 0, "at_most": 1}
+    unit = parameter_checks.real(at_least=0, at_most=1).form
     discount = Parameter("discount", 0.99, "of the next timestep's reward, gamma", unit)
     if hosted.memory == BATCH_MEMORY:
         meaning = "timesteps of a rollout, after each of which the agent learns"

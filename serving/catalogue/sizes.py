@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from ...core import checks
+from ...core import checks, fields
 from ...core.errors import ArgumentError
 from ...environments import spaces
 from .hosted import Hosted
@@ -26,16 +26,6 @@ MAX_PARTS: Final = 64
 _MAX_AXES: Final = 8
 _LARGEST: Final = 1e30
 """Maximum of bounds: float32 holds their differences."""
-_DTYPES: Final = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
-_FLOATS: Final = ("float16", "float32", "float64")
-_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "Box": frozenset({"type", "dtype", "shape", "low", "high", "bounded_below", "bounded_above"}),
-    "Discrete": frozenset({"type", "n", "start", "dtype"}),
-    "MultiDiscrete": frozenset({"type", "nvec", "start", "dtype"}),
-    "MultiBinary": frozenset({"type", "n"}),
-    "Dict": frozenset({"type", "spaces"}),
-    "Tuple": frozenset({"type", "spaces"}),
-}
 
 
 def depth_of(value: Any, most: int = MAX_DEPTH) -> int:
@@ -82,11 +72,15 @@ def described(value: Any) -> gymnasium.Space[Any]:
         ArgumentError: it does not describe a space, or the space is too large or not supported.
     """
     name = "observation_space"
+    try:
+        fields.check(name, value, fields.space)
+    except ArgumentError as error:
+        raise ArgumentError(str(error), name) from None
     count = 0
-    for i, (kind, one) in enumerate(_leaves(name, value, MAX_DEPTH)):
+    for i, one in enumerate(_leaves(name, value, MAX_DEPTH)):
         if i == MAX_PARTS:
             raise ArgumentError(f"{name} may have at most {MAX_PARTS} parts", name)
-        count += _numbers(name, kind, one)
+        count += _numbers(name, one)
     if count > MAX_NUMBERS:
         raise ArgumentError(f"{name} may have at most {MAX_NUMBERS:,} numbers, got {count:,}", name)
     try:
@@ -111,58 +105,35 @@ def inputs(space: gymnasium.Space[Any]) -> int:
     return math.prod(space.shape or ())
 
 
-def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Kind and description of each plain space within a described one."""
-    kind = value.get("type") if isinstance(value, Mapping) else None
-    if not isinstance(kind, str) or kind not in _KEYS:
-        message = f"{name}: a space is a mapping whose type is one of {', '.join(_KEYS)}; got {checks.shortened(value)}"
-        raise ArgumentError(message, name)
-    if unknown := sorted(set(map(str, value)) - _KEYS[kind]):
-        near = checks.did_you_mean(unknown[0], _KEYS[kind])
-        raise ArgumentError(f"{name}: a {kind} space has no {checks.shortened(unknown[0])}{near}", name)
-    if kind not in ("Dict", "Tuple"):
-        yield kind, value
+def _leaves(name: str, value: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+    """Description of each plain space within a described one."""
+    if value["type"] not in ("Dict", "Tuple"):
+        yield value
         return
     if depth <= 1:
         raise ArgumentError(f"{name} is nested more than {MAX_DEPTH} deep", name)
-    for part in _parts(name, kind, value.get("spaces")):
+    parts = value["spaces"]
+    if value["type"] == "Dict":
+        keys, parts = [key for key, _ in parts], [part for _, part in parts]
+        if len({key for key in keys if isinstance(key, str)}) < len(keys):
+            raise ArgumentError(f"{name}: a Dict needs names that are text, and none twice, got {keys}"[:300], name)
+    if not parts:
+        raise ArgumentError(f"{name}: a {value['type']} needs a space at least", name)
+    for part in parts:
         yield from _leaves(name, part, depth - 1)
 
 
-def _numbers(name: str, kind: str, value: Mapping[str, Any]) -> int:
+def _numbers(name: str, value: Mapping[str, Any]) -> int:
     """Number of numbers in a described space, checked before anything of that size is allocated."""
-    if (dtype := value.get("dtype")) is not None and dtype not in (*_DTYPES, *(_FLOATS if kind == "Box" else ())):
-        raise ArgumentError(f"{name}: dtype {checks.shortened(dtype)} of a {kind} space is not supported", name)
-    match kind:
+    match value["type"]:
         case "Box":
-            shape, _ = shape_of(f"{name}: shape", value.get("shape"), MAX_NUMBERS, argument=name, least=0)
+            shape, _ = shape_of(f"{name}: shape", value["shape"], MAX_NUMBERS, argument=name, least=0)
             return math.prod(shape)
         case "Discrete":
-            return _whole(name, value.get("n"))
+            return int(value["n"])
         case "MultiDiscrete":
-            return sum(_whole(name, n) for n in _flat(value.get("nvec")))
-    return math.prod(_whole(name, n) for n in _flat(value.get("n")))
-
-
-def _parts(name: str, kind: str, value: Any) -> list[Any]:
-    if isinstance(value, list) and value:
-        if kind == "Tuple":
-            return value
-        is_named = all(isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in value)
-        if is_named and len({key for key, _ in value}) == len(value):
-            return [space for _, space in value]
-    shape = "[[name, space], ...] without a name twice" if kind == "Dict" else "[space, ...]"
-    raise ArgumentError(f"{name}: spaces of a {kind} must be a list {shape}, got {checks.shortened(value)}", name)
-
-
-def _flat(value: Any) -> list[Any]:
-    return [number for item in value for number in _flat(item)] if isinstance(value, list) else [value]
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ArgumentError(f"{name} must have integers of at least 1, got {checks.shortened(value)}", name)
-    return value
+            return int(np.array(value["nvec"], object).sum())
+    return math.prod(value["n"]) if isinstance(value["n"], list) else int(value["n"])
 
 
 def shape_of(

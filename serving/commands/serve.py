@@ -24,8 +24,7 @@ from ..gateway.gateway import Rooms
 from ..gateway.leases import LeasedPool
 from ..gateway.page import Page
 from ..gateway.server import serve
-from ..gateway.settings import Settings, load
-from ..gateway.yaml_lines import SettingsError
+from ..gateway.settings import Settings, SettingsError, load
 from ..hosting.programs import PROGRAMS, nbytes_for
 from ..workers.pool import Pool, default_workers
 from ..workers.settings import WorkerSettings

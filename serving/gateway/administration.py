@@ -2,44 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
+from ..accounts.grants import ADMIN
 from ..accounts.tables import User
-from .calls import Called
-from .gateway import API, Gateway
-from .models import AgentObject, AuditObject, NewUser, Removed, UserChange, UserObject, time_text
-from .objects import agent_object, agent_objects
-from .problems import invalid
+from ..refusals import invalid
+from .agents import agent_object, agent_objects
+from .calls import JSON, Called, Route, Routes
+from .gateway import Gateway
+from .models import AgentObject, Answer, Body, Removed, Time
 
-router = APIRouter(prefix=API, tags=["administration"])
+routes = Routes("administration")
+_ADMIN: Final = Route(ADMIN)
+_CHANGE: Final = _ADMIN._replace(body=JSON)
 
 
-@router.get("/users")
+class NewUser(Body):
+    """A user to create."""
+
+    name: str
+    password: str
+    role: Literal["user", "admin"] = "user"
+
+
+class UserChange(Body):
+    """Changes to a user."""
+
+    password: str | None = None
+    disabled: bool | None = None
+    quotas: dict[str, int | None] | None = None
+    """Null resets a quota to the service's; 0 is no limit."""
+
+
+class UserObject(Answer):
+    """A user."""
+
+    name: str
+    role: str
+    disabled: bool
+    created_at: Time
+    quotas: dict[str, int]
+
+
+class AuditObject(Answer):
+    """An entry of the audit log."""
+
+    id: int
+    time: Time
+    who: str
+    address: str
+    what: str
+    target: str
+    outcome: str
+    request_id: str
+    detail: dict[str, Any]
+
+
+@routes("GET", "/users", _ADMIN)
 async def list_users(call: Called) -> list[UserObject]:
     """All users, by name."""
     found = await call.gateway.threads.call(call.gateway.accounts.users)
     await call.gateway.record("user.list", call.by)
-    return [_shown(user) for user in found]
+    return [UserObject.model_validate(user) for user in found]
 
 
-@router.post("/users", status_code=201)
+@routes("POST", "/users", _CHANGE, status_code=201)
 async def add_user(call: Called, body: NewUser) -> UserObject:
     """Add a user."""
     add, admin = call.gateway.accounts.add_user, body.role == "admin"
-    return _shown(await call.gateway.threads.hash(add, body.name, body.password, admin=admin, by=call.by))
+    return UserObject.model_validate(
+        await call.gateway.threads.hash(add, body.name, body.password, admin=admin, by=call.by)
+    )
 
 
-@router.get("/users/{name}")
+@routes("GET", "/users/{name}", _ADMIN)
 async def get_user(call: Called, name: str) -> UserObject:
     """One user."""
     user = await _user(call.gateway, name)
     await call.gateway.record("user.read", call.by, name)
-    return _shown(user)
+    return UserObject.model_validate(user)
 
 
-@router.patch("/users/{name}")
+@routes("PATCH", "/users/{name}", _CHANGE)
 async def change_user(call: Called, name: str, body: UserChange) -> UserObject:
     """Set a user's password or quotas, disable or enable the user."""
     gateway, accounts = call.gateway, call.gateway.accounts
@@ -54,10 +100,10 @@ async def change_user(call: Called, name: str, body: UserChange) -> UserObject:
         change = accounts.disable_user if body.disabled else accounts.enable_user
         await gateway.threads.call(change, name, by=call.by)
     await gateway.tokens.refresh()
-    return _shown(await _user(gateway, user.name))
+    return UserObject.model_validate(await _user(gateway, user.name))
 
 
-@router.delete("/users/{name}", status_code=202)
+@routes("DELETE", "/users/{name}", _ADMIN, status_code=202)
 async def remove_user(call: Called, name: str) -> Removed:
     """Remove a user with all agents."""
     gateway = call.gateway
@@ -70,7 +116,7 @@ async def remove_user(call: Called, name: str) -> Removed:
     return Removed(removed=name)
 
 
-@router.get("/users/{name}/agents")
+@routes("GET", "/users/{name}/agents", _ADMIN)
 async def list_user_agents(
     call: Called, name: str, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
@@ -81,7 +127,7 @@ async def list_user_agents(
     return await agent_objects(call.gateway, rows)
 
 
-@router.get("/users/{name}/agents/{agent}")
+@routes("GET", "/users/{name}/agents/{agent}", _ADMIN)
 async def get_user_agent(call: Called, name: str, agent: str) -> AgentObject:
     """One agent of a user."""
     user = await _user(call.gateway, name)
@@ -90,7 +136,7 @@ async def get_user_agent(call: Called, name: str, agent: str) -> AgentObject:
     return await agent_object(call.gateway, row)
 
 
-@router.delete("/users/{name}/agents/{agent}", status_code=202)
+@routes("DELETE", "/users/{name}/agents/{agent}", _ADMIN, status_code=202)
 async def remove_user_agent(call: Called, name: str, agent: str) -> Removed:
     """Remove an agent of a user."""
     user = await _user(call.gateway, name)
@@ -98,7 +144,7 @@ async def remove_user_agent(call: Called, name: str, agent: str) -> Removed:
     return Removed(removed=agent)
 
 
-@router.get("/audit")
+@routes("GET", "/audit", _ADMIN)
 async def get_audit(
     call: Called,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -107,24 +153,8 @@ async def get_audit(
     """The audit log, the newest first; `before` is the last id of the page before."""
     entries = await call.gateway.threads.call(call.gateway.rooms.audit.entries, limit, before)
     await call.gateway.record("audit.read", call.by)
-    return [
-        AuditObject(
-            id=one.id, time=time_text(one.time) or "", who=one.who, address=one.address, what=one.what,
-            target=one.target, outcome=one.outcome, request_id=one.request_id, detail=dict(one.detail),
-        )
-        for one in entries
-    ]  # fmt: skip
+    return [AuditObject.model_validate(entry) for entry in entries]
 
 
 async def _user(gateway: Gateway, name: str) -> User:
     return await gateway.threads.call(gateway.accounts.user, name)
-
-
-def _shown(user: User) -> UserObject:
-    return UserObject(
-        name=user.name,
-        role=user.role,
-        disabled=user.disabled_at is not None,
-        created_at=time_text(user.created_at) or "",
-        quotas=user.quotas,
-    )

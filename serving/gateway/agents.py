@@ -3,124 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from ...core.errors import ArgumentError
+from ..accounts import names
 from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
-from .calls import Call, Called
-from .gateway import API, NAME, Gateway, info_of
-from .models import AgentChange, AgentObject, ChangedAgent, EpisodeObject, Loss, NewAgent, Removed
-from .objects import agent_object, agent_objects, joined
-from .ports import Recipe
-from .problems import ProblemError, being_created, invalid, of_error
+from ..catalogue.recipes import Recipe
+from ..refusals import RefusedError, invalid
+from .calls import AGENT, JSON, READ, Call, Called, Route, Routes
+from .gateway import Gateway, info_of
+from .models import AgentChange, AgentObject, ChangedAgent, Counters, EpisodeObject, Loss, NewAgent, Removed
+from .problems import being_created, of_error, of_failure
 
-router = APIRouter(prefix=f"{API}/agents", tags=["agents"])
-
-
-@router.get("")
-async def list_agents(
-    call: Called, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
-) -> list[AgentObject]:
-    """One's own agents, by name; `after` is the last name of the page before."""
-    grant, of = call.grant, call.gateway.rows.of
-    rows = await call.gateway.threads.call(of, grant.user_id, limit, _cursor(after), grant.agents)
-    return await agent_objects(call.gateway, rows)
-
-
-@router.post("", status_code=201)
-async def create_agent(call: Called, body: NewAgent) -> AgentObject:
-    """Create an agent. When this answers, the agent acts."""
-    gateway, grant = call.gateway, call.grant
-    if not NAME.fullmatch(body.name):
-        rule = "must be 1 to 64 letters, digits, '.', '_' or '-', of which the first is a letter or a digit"
-        raise invalid("name", rule)
-    gateway.check_agent(grant, body.name)
-    check_description(gateway, body.description or "")
-    config = dict(body.config)
-    has_obs = "obs_size" in config
-    if has_obs and "state_size" in config:
-        raise invalid("config.obs_size", "is another name of state_size: give one of them")
-    if has_obs:
-        config["state_size"] = config.pop("obs_size")
-    recipe = _recipe(gateway, body.model, config)
-    stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
-    row = await _added(call, body, recipe, stored)
-    gateway.creating.add(row.id)
-    try:
-        made = json.dumps(recipe.to_json()).encode()
-        opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
-        row.config = await note_info(gateway, row, info_of(opened))
-        if not body.is_active:
-            await gateway.ask(row.id, "close")
-        if not await gateway.threads.call(gateway.rows.set_status, row.id, READY):
-            raise ProblemError("not_found", "the agent was removed while it was being created")
-    except BaseException:
-        gateway.creating.discard(row.id)
-        # What cannot be undone now is undone shortly, or at the next start.
-        await asyncio.shield(gateway.remove(row, call.by))
-        raise
-    gateway.creating.discard(row.id)
-    row.status = READY
-    return joined(row, info_of(opened))
-
-
-@router.get("/{name}")
-async def get_agent(call: Called, name: str) -> AgentObject:
-    """One agent."""
-    return await agent_object(call.gateway, await own(call, name))
-
-
-@router.patch("/{name}")
-async def change_agent(call: Called, name: str, body: AgentChange) -> ChangedAgent:
-    """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
-    gateway, row, lost = call.gateway, await whole(call, name), 0
-    if body.description is not None:
-        check_description(gateway, body.description)
-    if body.status is not None or body.learning is not None:
-        patched = await gateway.ask_once(row, "patch", learning=body.learning, recover=body.status is not None)
-        lost = int(json.loads(patched.body).get("lost", 0))
-    if body.status is not None:
-        await gateway.threads.call(gateway.rows.set_status, row.id, body.status)
-    fields = body.model_dump(exclude_none=True, exclude={"status"})
-    if fields:
-        row = await gateway.threads.call(gateway.rows.describe, row.id, by=call.by, **fields)
-    if body.is_active is False:  # it takes no memory
-        gateway.forget(row.id)
-        await gateway.ask(row.id, "close")
-    shown = await agent_object(gateway, await own(call, name))
-    return ChangedAgent(**shown.model_dump(), lost=lost)
-
-
-@router.delete("/{name}", status_code=202)
-async def remove_agent(call: Called, name: str) -> Removed:
-    """Remove an agent. When this answers, it is gone."""
-    await call.gateway.remove(await own(call, name), call.by)
-    return Removed(removed=name)
-
-
-@router.get("/{name}/loss", response_model=Loss)
-async def get_loss(call: Called, name: str) -> Response:
-    """The last update's loss and metrics; null where not finite."""
-    answer = await call.gateway.ask_once(await whole(call, name), "loss")
-    return Response(answer.body, media_type="application/json")
-
-
-@router.get("/{name}/episodes", response_model=list[EpisodeObject])
-async def get_episodes(
-    call: Called,
-    name: str,
-    after: Annotated[int | None, Query(ge=0)] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-) -> Response:
-    """The last episodes that ended; with `after`, the first ones that follow an episode."""
-    head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await call.gateway.ask_once(await whole(call, name), "episodes", **head)
-    return Response(answer.body, media_type="application/json")
+routes = Routes("agents")
+_CREATION: Final = ("creations_per_minute", "agents", "bytes", "description_characters")
+_OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode_return_mean", "bytes", "executor")
+"""Fields that ``info`` answers, where the worker is more current than the row."""
 
 
 async def charge_creation(call: Call, name: str) -> None:
@@ -142,6 +46,140 @@ async def whole(call: Call, name: str) -> Agent:
     return row
 
 
+@routes("GET", "/agents", READ)
+async def list_agents(
+    call: Called, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
+) -> list[AgentObject]:
+    """One's own agents, by name; `after` is the last name of the page before."""
+    grant, of = call.grant, call.gateway.rows.of
+    rows = await call.gateway.threads.call(of, grant.user_id, limit, after, grant.agents)
+    return await agent_objects(call.gateway, rows)
+
+
+@routes("POST", "/agents", Route("manage", AGENT, _CREATION, admit=charge_creation), status_code=201)
+async def create_agent(call: Called, body: NewAgent) -> AgentObject:
+    """Create an agent. When this answers, the agent acts."""
+    gateway, grant = call.gateway, call.grant
+    gateway.check_agent(grant, names.name("name", body.name))
+    check_description(gateway, body.description or "")
+    config = dict(body.config)
+    has_obs = "obs_size" in config
+    if has_obs and "state_size" in config:
+        raise invalid("config.obs_size", "is another name of state_size: give one of them")
+    if has_obs:
+        config["state_size"] = config.pop("obs_size")
+    recipe = _recipe(gateway, body.model, config)
+    stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
+    row = await _added(call, body, recipe, stored)
+    gateway.creating.add(row.id)
+    try:
+        made = json.dumps(recipe.to_json()).encode()
+        opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
+        row.config = await note_info(gateway, row, info_of(opened))
+        if not body.is_active:
+            await gateway.ask(row.id, "close")
+        if not await gateway.threads.call(gateway.rows.set_status, row.id, READY):
+            raise RefusedError("not_found", "the agent was removed while it was being created")
+    except BaseException:
+        gateway.creating.discard(row.id)
+        # What cannot be undone now is undone shortly, or at the next start.
+        await asyncio.shield(gateway.remove(row, call.by))
+        raise
+    gateway.creating.discard(row.id)
+    row.status = READY
+    return joined(row, info_of(opened))
+
+
+@routes("GET", "/agents/{name}", READ)
+async def get_agent(call: Called, name: str) -> AgentObject:
+    """One agent."""
+    return await agent_object(call.gateway, await own(call, name))
+
+
+@routes("PATCH", "/agents/{name}", Route("manage", JSON, ("description_characters",), admit=whole))
+async def change_agent(call: Called, name: str, body: AgentChange) -> ChangedAgent:
+    """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
+    gateway, row, lost = call.gateway, await whole(call, name), 0
+    if body.description is not None:
+        check_description(gateway, body.description)
+    if body.status is not None or body.learning is not None:
+        patched = await gateway.ask_once(row, "patch", learning=body.learning, recover=body.status is not None)
+        lost = int(json.loads(patched.body).get("lost", 0))
+    if body.status is not None:
+        await gateway.threads.call(gateway.rows.set_status, row.id, body.status)
+    fields = body.model_dump(exclude_none=True, exclude={"status"})
+    if fields:
+        row = await gateway.threads.call(gateway.rows.describe, row.id, by=call.by, **fields)
+    if body.is_active is False:  # it takes no memory
+        gateway.forget(row.id)
+        await gateway.ask(row.id, "close")
+    shown = await agent_object(gateway, await own(call, name))
+    return ChangedAgent(**shown.model_dump(), lost=lost)
+
+
+@routes("DELETE", "/agents/{name}", Route("manage"), status_code=202)
+async def remove_agent(call: Called, name: str) -> Removed:
+    """Remove an agent. When this answers, it is gone."""
+    await call.gateway.remove(await own(call, name), call.by)
+    return Removed(removed=name)
+
+
+@routes("GET", "/agents/{name}/loss", READ, response_model=Loss)
+async def get_loss(call: Called, name: str) -> Response:
+    """The last update's loss and metrics; null where not finite."""
+    answer = await call.gateway.ask_once(await whole(call, name), "loss")
+    return Response(answer.body, media_type="application/json")
+
+
+@routes("GET", "/agents/{name}/episodes", READ, response_model=list[EpisodeObject])
+async def get_episodes(
+    call: Called,
+    name: str,
+    after: Annotated[int | None, Query(ge=0)] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> Response:
+    """The last episodes that ended; with `after`, the first ones that follow an episode."""
+    head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
+    answer = await call.gateway.ask_once(await whole(call, name), "episodes", **head)
+    return Response(answer.body, media_type="application/json")
+
+
+async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
+    """One agent's object.
+
+    Raises:
+        RefusedError: its worker does not answer.
+    """
+    if row.status == CREATING:
+        return joined(row, {})
+    answer = await gateway.pool.ask(row.id, "info", wake=row.is_active)
+    if answer.status < 400:
+        return joined(row, info_of(answer), gateway.used.get(row.id))
+    problem = of_failure(answer.status, answer.body, answer.retry_after)
+    if problem.code != "agent_failed":
+        raise problem
+    return joined(row, {"status": "failed", "status_detail": problem.detail}, gateway.used.get(row.id))
+
+
+async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
+    """The objects of a page of agents; only the database's data where a worker does not answer."""
+    answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
+    infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
+    return [joined(row, info, gateway.used.get(row.id)) for row, info in zip(rows, infos, strict=True)]
+
+
+def joined(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
+    """Merge a row with the answer of ``info``; ``used``: time of the last use, if it is later than the row's."""
+    last_active = row.last_active if used is None else dt.datetime.fromtimestamp(used, dt.timezone.utc)
+    own = {name: getattr(row, name) for name in AgentObject.model_fields if hasattr(row, name)}
+    absent = {"counters": Counters(), "episode_return_mean": None, "executor": None}
+    values = {**own, **absent, **{name: info[name] for name in _OF_WORKER if name in info}, "last_active": last_active}
+    values["status_detail"] = values["status_detail"] or ""
+    values["discrete"] = bool(row.config.get("discrete", False))
+    values["is_active"] = row.is_active and row.status != CREATING
+    return AgentObject.model_validate(values)
+
+
 async def note_info(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> dict[str, Any]:
     """The agent's current hyperparameters; stored in its row if they changed, like its bytes."""
     if info.get("bytes", row.bytes) != row.bytes:
@@ -161,12 +199,6 @@ def check_description(gateway: Gateway, description: str) -> None:
         raise invalid("description", f"may have {longest} characters, got {len(description)}")
 
 
-def _cursor(after: str | None) -> str | None:
-    if after is not None and not NAME.fullmatch(after):
-        raise invalid("query.after", "must be the name of an agent")
-    return after
-
-
 def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
     try:
         return gateway.catalogue.recipe(model, config)
@@ -179,7 +211,7 @@ async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, A
     gateway, grant = call.gateway, call.grant
     try:
         await gateway.check_bytes(grant)
-    except ProblemError as problem:
+    except RefusedError as problem:
         await gateway.record("agent.create", call.by, body.name, problem.code)
         raise
     return await gateway.threads.call(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -10,14 +10,15 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from . import administration, agents, reference, service, states, users
+from ...core.errors import ArgumentError
+from ..refusals import RefusedError
+from . import reference
 from .calls import KEY
 from .edge import Edge
 from .gateway import API, Gateway
 from .openapi import described
-from .problems import MEDIA_TYPE, ProblemError, of_status
-
-_MODULES: Final = (users, agents, states, service, administration)
+from .problems import MEDIA_TYPE, document, not_found, of_error
+from .routes import DECLARED
 
 
 def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
@@ -43,13 +44,14 @@ def typed(*, docs: bool = False) -> FastAPI:
         redirect_slashes=False,
         strict_content_type=False,
         exception_handlers={
-            ProblemError: _of_problem,
+            RefusedError: _of_error,
+            ArgumentError: _of_error,
             RequestValidationError: _of_validation,
             HTTPException: _of_http,
         },
     )
-    for module in _MODULES:
-        app.include_router(module.router)
+    for routes in DECLARED:
+        app.include_router(routes.router)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -67,28 +69,27 @@ def typed(*, docs: bool = False) -> FastAPI:
     return app
 
 
-def _answer(request: Request, problem: ProblemError) -> Response:
-    body = problem.body(request.scope[KEY].by.request_id)
+def _answer(request: Request, problem: RefusedError) -> Response:
+    body = document(problem, request.scope[KEY].by.request_id)
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _of_problem(request: Request, error: Exception) -> Response:
-    return _answer(request, error if isinstance(error, ProblemError) else ProblemError("internal", ""))
+async def _of_error(request: Request, error: Exception) -> Response:
+    return _answer(request, of_error(error) or RefusedError("internal", ""))
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
     status, detail = (error.status_code, str(error.detail)) if isinstance(error, HTTPException) else (500, "")
-    headers = getattr(error, "headers", None)
     if status == 404:
-        detail = "the path does not exist"
-    return _answer(request, of_status(status, detail, headers))
+        return _answer(request, not_found("the path"))
+    return _answer(request, RefusedError("invalid_request" if status < 500 else "internal", detail))
 
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
     errors = [(_place(one["loc"]), _what(one)) for one in found[:20]]
     where, what = errors[0] if errors else ("body", "is invalid")
-    return _answer(request, ProblemError("invalid_value", f"{where}: {what}", errors=errors))
+    return _answer(request, RefusedError("invalid_value", f"{where}: {what}", errors=errors))
 
 
 def _what(error: Any) -> str:

@@ -16,8 +16,8 @@ from pydantic_core import from_json
 from starlette.types import Message, Receive
 
 from ..hosting.requests import values_in
+from ..refusals import RefusedError, invalid
 from .http_messages import DisconnectedError, Head
-from .problems import ProblemError, invalid
 from .settings import Limits
 
 FEW: Final = 10_000
@@ -67,7 +67,7 @@ class Bodies:
             in_list: maximum of JSON values of a list; 0: the same.
 
         Raises:
-            ProblemError: the body is too large, or too much is held already.
+            RefusedError: the body is too large, or too much is held already.
             DisconnectedError: the client went away.
         """
         message = await _first(receive, head, most)
@@ -97,7 +97,7 @@ class Bodies:
         """Read a body of any size; a large one goes to a file instead of memory. Arguments as for :meth:`read`.
 
         Raises:
-            ProblemError: as for :meth:`read`, or the file cannot be written.
+            RefusedError: as for :meth:`read`, or the file cannot be written.
         """
         message = await _first(receive, head, most)
         share = head.holds = _Share(self._files, clients())
@@ -141,7 +141,7 @@ class _Held:
         self._of: collections.Counter[str] = collections.Counter()
 
     def take(self, clients: Sequence[str], size: int) -> None:
-        """Hold more; raises ProblemError."""
+        """Hold more; raises RefusedError."""
         if self._largest:
             for client in clients:
                 if self._of[client] + size > _OF_ONE * self._largest:
@@ -159,10 +159,10 @@ class _Held:
             if not self._of[client]:
                 del self._of[client]
 
-    def _full(self, code: str, whose: str, times: int) -> ProblemError:
+    def _full(self, code: str, whose: str, times: int) -> RefusedError:
         what = f"bodies of {whose} that are not answered yet may have {times * self._largest:,} bytes in sum"
         how = f"wait for their answers, or send less at once (that is {times} times {self._setting})"
-        return ProblemError(code, f"{what}: {how}").closing()
+        return RefusedError(code, f"{what}: {how}").closing()
 
 
 class _Share:
@@ -178,19 +178,19 @@ class _Share:
         self.file: IO[bytes] | None = None
 
     def add(self, size: int) -> None:
-        """Hold more; raises ProblemError."""
+        """Hold more; raises RefusedError."""
         self._held.take(self._clients, size)
         self._size += size
 
     async def write(self, content: bytearray) -> None:
-        """Append to the file, which has no name, so that nothing of it remains; raises ProblemError."""
+        """Append to the file, which has no name, so that nothing of it remains; raises RefusedError."""
         try:
             if self.file is None:
                 self.file = tempfile.TemporaryFile()  # noqa: SIM115 # until the request is done
             await asyncio.to_thread(_write, self.file, content)
         except OSError as error:
             what = f"the body cannot be kept in {tempfile.gettempdir()}: {error.strerror}"
-            raise ProblemError("storage_full", what).closing() from None
+            raise RefusedError("storage_full", what).closing() from None
 
     def end(self) -> None:
         """Give all of it back."""
@@ -238,13 +238,13 @@ def checked_json(body: bytes, depth: int) -> Any:
     """Parse a JSON text.
 
     Raises:
-        ProblemError: the text is not JSON (NaN and infinity are not), or is nested too deeply.
+        RefusedError: the text is not JSON (NaN and infinity are not), or is nested too deeply.
     """
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         what = f"is not valid JSON: {error}"
-        raise ProblemError("invalid_json", f"the body {what}", errors=[("body", what)]) from None
+        raise RefusedError("invalid_json", f"the body {what}", errors=[("body", what)]) from None
     if depth and _is_deeper(value, depth):
         raise invalid("body", f"may be nested {depth} levels deep")
     return value
@@ -260,10 +260,10 @@ def _is_deeper(value: Any, depth: int) -> bool:
     return True
 
 
-def _too_large(most: int) -> ProblemError:
-    return ProblemError("body_too_large", f"the body may have {most} bytes").closing()
+def _too_large(most: int) -> RefusedError:
+    return RefusedError("body_too_large", f"the body may have {most} bytes").closing()
 
 
-def _too_many(values: int) -> ProblemError:
+def _too_many(values: int) -> RefusedError:
     what = f"the body may have {values:,} values, by its commas and brackets; this request cannot mean more"
-    return ProblemError("body_too_large", f"{what}: send less at once").closing()
+    return RefusedError("body_too_large", f"{what}: send less at once").closing()

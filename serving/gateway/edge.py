@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import json
 import secrets
 import time
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..accounts import By, Grant
+from ..accounts.idempotency import request_digest, without_secrets
+from ..idempotency import key_of
 from ..logs import LOGGER
-from . import replays
+from ..refusals import RefusedError, invalid
 from .bodies import checked_json
-from .calls import KEY, Call
+from .calls import KEY, BodyKind, Call
 from .cookies import SECURE, cookie_of
-from .fast_path import HOT, done
+from .fast_path import HOT, PATH, done
 from .gateway import API, Gateway
-from .http_messages import DisconnectedError, Head, adding, address_of, replaying, send_answer, send_problem, trusted
-from .problems import ProblemError, invalid, not_found
-from .replays import Answered
-from .routes import PUBLIC, Body, found
+from .http_messages import (
+    JSON_TYPE,
+    DisconnectedError,
+    Head,
+    adding,
+    address_of,
+    replaying,
+    send_answer,
+    send_problem,
+    trusted,
+)
+from .problems import not_found
+from .routes import PUBLIC, found
 
 ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
@@ -67,7 +79,7 @@ class Edge:
         watched = _Watched(send)
         try:
             route, status = await self._serve(scope, receive, watched, head, headers, request_id)
-        except ProblemError as problem:
+        except RefusedError as problem:
             route, status = _route_of(scope), problem.status
             if not head.is_read and _is_large(head, scope):
                 problem.closing()
@@ -81,7 +93,7 @@ class Edge:
             LOGGER.exception("a request failed", extra={"request_id": request_id, "route": _route_of(scope)})
             if watched.started:
                 raise
-            await send_problem(receive, watched, ProblemError("internal", ""), request_id, headers)
+            await send_problem(receive, watched, RefusedError("internal", ""), request_id, headers)
         finally:
             if head.holds is not None:
                 head.holds.end()
@@ -119,8 +131,8 @@ class Edge:
         parts = path.split("/")
         if len(parts) == 6 and parts[3] == "agents" and parts[5] in HOT and parts[2] == "v1":
             if method != "POST":
-                raise ProblemError("method_not_allowed", f"{parts[5]} takes POST", headers={"Allow": "POST"})
-            scope["axonrl.route"] = route = HOT[parts[5]].path
+                raise RefusedError("method_not_allowed", f"{parts[5]} takes POST", headers={"Allow": "POST"})
+            scope["axonrl.route"] = route = API + PATH + parts[5]
             answer = await done(self._gateway, scope, receive, head, grant, parts[4], parts[5])
             more = [(b"idempotent-replayed", b"true")] if answer.replayed else []
             await send_answer(send, answer.status, answer.body, [*more, *headers])
@@ -138,14 +150,14 @@ class Edge:
     def _check(self, scope: Scope, head: Head) -> None:
         """Refuse requests that no route accepts."""
         if scope["method"] in ("TRACE", "CONNECT"):
-            raise ProblemError("method_not_allowed", f"{scope['method']} is not allowed")
+            raise RefusedError("method_not_allowed", f"{scope['method']} is not allowed")
         if self._url_bytes and len(scope["raw_path"]) + len(scope["query_string"]) > self._url_bytes:
             raise invalid("url", f"may have {self._url_bytes} bytes")
         if self._header_bytes and head.size > self._header_bytes:
             what = f"the headers may have {self._header_bytes} bytes"
-            raise ProblemError("body_too_large", what, headers={"Connection": "close"})
+            raise RefusedError("body_too_large", what, headers={"Connection": "close"})
         if head.length and not head.length.isdigit():
-            raise ProblemError("invalid_request", "Content-Length must be a number", headers={"Connection": "close"})
+            raise RefusedError("invalid_request", "Content-Length must be a number", headers={"Connection": "close"})
 
     def _headers(self, scope: Scope, head: Head, request_id: str) -> Headers:
         """Headers of every answer."""
@@ -170,7 +182,7 @@ class Edge:
         """Serve paths outside the interface: health, metrics, the page."""
         gateway, path = self._gateway, scope["path"]
         if path in ("/livez", "/readyz", "/metrics") and scope["method"] not in ("GET", "HEAD"):
-            raise ProblemError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET"})
+            raise RefusedError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET"})
         if path == "/livez":
             await send_answer(send, 200, b'{"status":"alive"}', headers)
             return path, 200
@@ -183,7 +195,7 @@ class Edge:
         if path == "/metrics":
             grant = gateway.tokens.held(head.authorization).grant
             if "metrics" not in grant.scopes:
-                raise ProblemError("forbidden_scope", "the token does not have the scope metrics")
+                raise RefusedError("forbidden_scope", "the token does not have the scope metrics")
             text = await asyncio.to_thread(gateway.meters.text)
             await send_answer(send, 200, text, headers, METRICS_TYPE)
             return path, 200
@@ -211,7 +223,7 @@ class Edge:
         if route.body is not None:
             call = await self._with_body(call, route.body, scope, receive, head)
         scope[KEY], body = call, call.body
-        key = head.idempotency_key() if method == "POST" and grant is not None else None
+        key = key_of(head.key) if method == "POST" and grant is not None else None
 
         def run() -> Awaitable[Answered]:
             return _captured(self._typed, scope, replaying(body, receive))
@@ -220,17 +232,15 @@ class Edge:
         if key is None or grant is None:
             answered = await run()
         else:
-            query = scope["query_string"]
-            answered = await replays.once(
-                gateway, grant.user_id, key, f"{method} {path}?".encode() + query, asked, run
-            )  # fmt: skip
+            digest = request_digest(f"{method} {path}?".encode() + scope["query_string"], asked)
+            answered = await _once(gateway, grant.user_id, key, digest, run)
         await send({"type": "http.response.start", "status": answered.status, "headers": [*answered.headers, *headers]})
         await send({"type": "http.response.body", "body": answered.body})
         if answered.status in _REFUSALS:
             self._refused(scope, head, json.loads(answered.body)["code"], request_id)
         return _route_of(scope), answered.status
 
-    async def _with_body(self, call: Call, expected: Body, scope: Scope, receive: Receive, head: Head) -> Call:
+    async def _with_body(self, call: Call, expected: BodyKind, scope: Scope, receive: Receive, head: Head) -> Call:
         gateway, limits = self._gateway, self._gateway.limits
         head.check_type(expected.types)
         most = expected.most(limits)
@@ -253,6 +263,50 @@ class Edge:
         task = asyncio.create_task(self._gateway.record_refusal(code, by, _route_of(scope)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class Answered(NamedTuple):
+    """A typed route's answer."""
+
+    status: int
+    body: bytes
+    headers: Headers
+
+
+async def _once(gateway: Gateway, user: str, key: str, digest: str, run: Callable[[], Awaitable[Answered]]) -> Answered:
+    """Carry out a request if it is the first with its key, else repeat the first answer.
+
+    Args:
+        gateway: shared by all routes.
+        user: the account's id.
+        key: the request's idempotency key.
+        digest: digest of the request.
+        run: carries it out.
+
+    Raises:
+        RefusedError: another request had this key, or the first one is still in progress.
+    """
+    idempotency, call = gateway.idempotency, gateway.threads.call
+    known = await call(idempotency.begin, user, key, digest)
+    if known is not None and known.status is not None:
+        headers = [(b"content-type", JSON_TYPE), (b"idempotent-replayed", b"true")]
+        return Answered(known.status, known.body, headers)
+    if known is not None and (user, key) in gateway.under_way:  # otherwise its server has crashed
+        raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
+    gateway.under_way.add((user, key))
+    try:
+        answered = await run()
+        if answered.status < 400:
+            with contextlib.suppress(RefusedError):  # the request is done in any case
+                await call(idempotency.finish, user, key, answered.status, without_secrets(answered.body))
+            return answered
+    except BaseException:
+        await asyncio.shield(call(idempotency.forget, user, key))
+        raise
+    finally:
+        gateway.under_way.discard((user, key))
+    await call(idempotency.forget, user, key)  # refusals are not stored
+    return answered
 
 
 class _Watched:

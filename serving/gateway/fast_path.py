@@ -9,48 +9,46 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from ..accounts import Grant
+from ..idempotency import key_of
+from ..refusals import invalid
+from ..workers.messages import MAX_BODY
 from ..workers.pool import WorkerResponse
-from .gateway import API, Gateway
-from .http_messages import Head, parameters
-from .problems import invalid, of_failure
-from .routes import ROUTES, Body, Route
+from .calls import JSON, BodyKind, Route
+from .gateway import Gateway
+from .http_messages import Head
+from .problems import of_failure
+
+STEP: Final = JSON._replace(values=0)
+BATCH: Final = STEP._replace(
+    most=lambda limits: min(limits.batch_bytes or MAX_BODY, MAX_BODY), limits=("batch_bytes", "json_depth")
+)
+_RATE: Final = ("steps_per_second",)
 
 
 class Hot(NamedTuple):
     """One of the calls.
 
     Args:
-        path: path of its route.
         route: who may call it.
         body: the body that it takes.
         is_batch: many observations or steps, which are counted afterwards.
         is_step: counts as a step.
     """
 
-    path: str
     route: Route
-    body: Body
+    body: BodyKind
     is_batch: bool = False
     is_step: bool = False
 
 
-def _hot(do: str, **more: bool) -> Hot:
-    path = f"/agents/{{name}}/{do}"
-    route = ROUTES[path]["POST"]
-    if route.body is None:
-        raise ValueError(f"{path} must take a body")
-    return Hot(API + path, route, route.body, **more)
-
-
+PATH: Final = "/agents/{name}/"
 HOT: Final = {
-    "act": _hot("act", is_batch=True),
-    "step": _hot("step", is_step=True),
-    "steps": _hot("steps", is_batch=True, is_step=True),
-    "end_episode": _hot("end_episode"),
+    "act": Hot(Route("act", BATCH), BATCH, is_batch=True),
+    "step": Hot(Route("learn", STEP, _RATE), STEP, is_step=True),
+    "steps": Hot(Route("learn", BATCH, _RATE), BATCH, is_batch=True, is_step=True),
+    "end_episode": Hot(Route("learn", JSON), JSON),
 }
 """``POST /api/v1/agents/{name}/...``."""
-
-_QUERY: Final = ("noise",)
 
 
 async def done(
@@ -68,7 +66,7 @@ async def done(
         do: a key of ``HOT``.
 
     Raises:
-        ProblemError: the request is refused.
+        RefusedError: the request is refused.
     """
     hot = HOT[do]
     hot.route.check(grant)
@@ -80,7 +78,7 @@ async def done(
     agent = known.id
     asked = asked_for(scope["query_string"], do) if scope["query_string"] else {}
     if head.key is not None:
-        key = head.idempotency_key()
+        key = key_of(head.key)
         if do != "act":
             asked["key"] = key
     if hot.is_step:
@@ -102,18 +100,22 @@ async def done(
 
 
 def asked_for(query: bytes, do: str) -> dict[str, Any]:
-    """Parse the query.
+    """Parse the query: ``noise`` of an act, and nothing else.
 
     Raises:
-        ProblemError: a parameter or its value is unknown.
+        RefusedError: a parameter or its value is unknown, or it is given twice.
     """
-    given = parameters(query, _QUERY if do == "act" else ())
-    if "noise" not in given:
-        return {}
-    try:
-        noise = float(given["noise"])
-    except ValueError:
-        noise = -1.0
-    if not 0.0 <= noise <= 1.0:
-        raise invalid("noise", f"must be a number in 0 .. 1, got {given['noise'][:40]!r}")
-    return {"noise": noise}
+    found: dict[str, Any] = {}
+    for part in query.decode("latin-1").split("&"):
+        name, _, text = part.partition("=")
+        if do != "act" or name != "noise":
+            raise invalid(f"query.{name[:80]}", f"is not known; there is {'noise' if do == 'act' else 'none'}")
+        if found:
+            raise invalid("query.noise", "is given twice")
+        try:
+            found["noise"] = float(text)
+        except ValueError:
+            found["noise"] = -1.0
+        if not 0.0 <= found["noise"] <= 1.0:
+            raise invalid("noise", f"must be a number in 0 .. 1, got {text[:40]!r}")
+    return found

@@ -8,10 +8,9 @@ import dataclasses
 import datetime as dt
 import ipaddress
 import json
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.types import Scope
 
@@ -20,25 +19,43 @@ from ..accounts.agents import CREATING
 from ..accounts.audit import SERVICE
 from ..accounts.limits import network
 from ..accounts.tables import Agent
+from ..catalogue.recipes import Recipe
 from ..hosting.requests import most_values
 from ..logs import LOGGER
+from ..refusals import RefusedError
 from ..workers.pool import WorkerResponse
 from .bodies import FEW, Bodies
 from .http_messages import Head, Network, address_of
 from .limits import Buckets, PerMinute, beyond
-from .ports import Catalogue, Pool
-from .problems import ProblemError, being_created, not_found, of_failure
+from .problems import being_created, not_found, of_failure
 from .prometheus import Gauges, Meters
 from .settings import Settings
 from .threads import Threads
 from .tokens import Tokens
 
 API: Final = "/api/v1"
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REFUSALS_PER_MINUTE: Final = 10
 """Refusals per address that the audit log records; the rest are only counted."""
 _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
+
+
+class Pool(Protocol):
+    """The workers, or those of them that this server may ask."""
+
+    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
+        """Send a request to an agent's worker; never raises for a worker's failure."""
+
+
+class Catalogue(Protocol):
+    """The hosted models: :mod:`axonrl.serving.catalogue`."""
+
+    def recipe(self, model: str, config: Mapping[str, Any]) -> Recipe:
+        """Make the recipe; ``ArgumentError`` if invalid."""
+
+    def described(self) -> Sequence[Mapping[str, Any]]:
+        """The models with their hyperparameters."""
+
 
 Check = Callable[[], str]
 """Returns what is wrong; empty: nothing."""
@@ -163,13 +180,13 @@ class Gateway:
         used = (await self.usage(grant.user_id))["bytes"] if most else 0
         if most and used >= most:
             what = f"the account's agents and their compiled programs have {used:,} bytes, and its quota is {most:,}"
-            raise ProblemError("quota_exceeded", what)
+            raise RefusedError("quota_exceeded", what)
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
     async def row(self, owner: str, name: str) -> Agent:
         """An agent's row, from the database; ``not_found``."""
-        found = await self.threads.call(self.rows.by_name, owner, name) if NAME.fullmatch(name) else None
+        found = await self.threads.call(self.rows.by_name, owner, name)
         if found is None:
             raise not_found("the agent")
         return found
@@ -178,7 +195,7 @@ class Gateway:
         """An agent that acts and steps; queries the database only the first time.
 
         Raises:
-            ProblemError: there is no such agent, it is still being created, or it is not active.
+            RefusedError: there is no such agent, it is still being created, or it is not active.
         """
         self.check_agent(grant, name)
         found = self.known.get((grant.user_id, name))
@@ -188,7 +205,7 @@ class Gateway:
         if row.status == CREATING:
             raise being_created()
         if not row.is_active:
-            raise ProblemError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
+            raise RefusedError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
         values = await asyncio.to_thread(most_values, row.config)
         known = self.known[grant.user_id, name] = Known(row.id, *(max(one, FEW) for one in values))
         return known
@@ -206,7 +223,7 @@ class Gateway:
         """Send a request to an agent's worker.
 
         Raises:
-            ProblemError: the worker answered with a failure.
+            RefusedError: the worker answered with a failure.
         """
         answer = await self.pool.ask(agent, do, body, **head)
         if answer.status >= 400:
@@ -225,7 +242,7 @@ class Gateway:
         """Remove an agent. The first step hides it; the rest is repeated if it is interrupted.
 
         Raises:
-            ProblemError: the database failed, or the worker did, which is asked again later.
+            RefusedError: the database failed, or the worker did, which is asked again later.
         """
         await self.threads.call(self.rows.mark_removed, row.id, by=by)
         await self.finish_removal(row.id)
@@ -256,7 +273,7 @@ class Gateway:
         address = network(by.address)
         try:
             self._refusals.take(address, _REFUSALS_PER_MINUTE, time.monotonic())
-        except ProblemError:
+        except RefusedError:
             self._unrecorded[address] += 1
             return
         await self.record(what, by, target, code)
@@ -292,7 +309,7 @@ class Gateway:
                 await self.threads.call(self.rows.mark_removed, row.id)
             try:
                 await self.finish_removal(row.id)
-            except ProblemError as problem:
+            except RefusedError as problem:
                 if not self.rooms.shared:
                     raise
                 LOGGER.info("agent %s is removed by the server that has it: %s", row.id, problem.detail)

@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from starlette.types import Message, Receive, Scope, Send
 
-from .problems import MEDIA_TYPE, ProblemError, invalid
+from ..refusals import RefusedError
+from .problems import MEDIA_TYPE, document
 
 JSON_TYPE: Final = b"application/json"
 FORM_TYPE: Final = b"application/x-www-form-urlencoded"
@@ -18,6 +19,17 @@ STATE_TYPES: Final = (b"application/octet-stream", b"application/vnd.safetensors
 
 _DRAINED, _DRAIN_SECONDS = 8 * 2**20, 1.0
 """Bytes and seconds for which a refused body is read and dropped, so that the client gets to read the answer."""
+
+_FIELDS: Final = {
+    b"authorization": "authorization",
+    b"content-type": "type",
+    b"content-length": "length",
+    b"content-encoding": "encoding",
+    b"idempotency-key": "key",
+    b"origin": "origin",
+    b"x-forwarded-proto": "proto",
+}
+"""Headers that the gateway reads, and their names in :class:`Head`; of several, the last one counts."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -30,7 +42,7 @@ class Holds(Protocol):
     """Memory held for a request."""
 
     def add(self, size: int) -> None:
-        """Hold more; raises ProblemError."""
+        """Hold more; raises RefusedError."""
 
     def end(self) -> None:
         """Give all of it back."""
@@ -56,51 +68,27 @@ class Head:
         """Memory held for it until it is answered."""
         for name, value in headers:
             self.size += len(name) + len(value) + 4
-            if name == b"authorization":
-                self.authorization = value
-            elif name == b"content-type":
-                self.type = value
-            elif name == b"content-length":
-                self.length = value
-            elif name == b"content-encoding":
-                self.encoding = value
-            elif name == b"idempotency-key":
-                self.key = value
-            elif name == b"origin":
-                self.origin = value
+            field = _FIELDS.get(name)
+            if field is not None:
+                setattr(self, field, value)
             elif name == b"x-forwarded-for":
                 self.forwarded += b"," + value if self.forwarded else value
-            elif name == b"x-forwarded-proto":
-                self.proto = value
 
     def check_type(self, allowed: Sequence[bytes]) -> None:
         """Refuse a body of another type. No type means the first.
 
         Raises:
-            ProblemError: 415.
+            RefusedError: 415.
         """
         if self.encoding and self.encoding.lower() != b"identity":
             what = f"Content-Encoding must be identity, got {self.encoding[:80].decode('latin-1')}"
-            raise ProblemError("unsupported_media_type", what)
+            raise RefusedError("unsupported_media_type", what)
         if not self.type or self.type == allowed[0]:
             return
         given = self.type.partition(b";")[0].strip().lower()
         if given not in allowed:
             names, got = " or ".join(one.decode() for one in allowed), given[:80].decode("latin-1")
-            raise ProblemError("unsupported_media_type", f"Content-Type must be {names}, got {got}")
-
-    def idempotency_key(self) -> str | None:
-        """The ``Idempotency-Key``.
-
-        Raises:
-            ProblemError: it is not of 1 to 255 printable ASCII characters.
-        """
-        if self.key is None:
-            return None
-        key = self.key.decode("latin-1")
-        if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
-            raise invalid("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
-        return key
+            raise RefusedError("unsupported_media_type", f"Content-Type must be {names}, got {got}")
 
 
 def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:
@@ -157,10 +145,10 @@ def adding(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
 
 
 async def send_problem(
-    receive: Receive, send: Send, problem: ProblemError, request_id: str, headers: Sequence[tuple[bytes, bytes]]
+    receive: Receive, send: Send, problem: RefusedError, request_id: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:
     """Answer with a problem document. If the connection is to be closed, read the rest of the request for a while."""
-    body, more = problem.body(request_id), problem.headers
+    body, more = document(problem, request_id), problem.headers
     closing = more.get("Connection") == "close"
     answer_headers = [
         (b"content-type", MEDIA_TYPE.encode()),
@@ -193,21 +181,3 @@ def replaying(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
-
-
-def parameters(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
-    """Parse a simple query without quoting.
-
-    Raises:
-        ProblemError: one is unknown or given twice.
-    """
-    found: dict[str, str] = {}
-    for part in query.split(b"&"):
-        name, _, value = part.partition(b"=")
-        text = name.decode("latin-1")
-        if text not in allowed:
-            raise invalid(f"query.{text[:80]}", f"is not known; there is {', '.join(allowed) or 'none'}")
-        if text in found:
-            raise invalid(f"query.{text}", "is given twice")
-        found[text] = value.decode("latin-1")
-    return found

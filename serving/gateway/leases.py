@@ -161,10 +161,10 @@ def _now() -> float:
 
 def _refused(error: RefusedError) -> WorkerResponse:
     status = 404 if error.code == "not_found" else 503
-    body = json.dumps({"code": error.code, "detail": str(error), "errors": []}).encode()
-    return WorkerResponse(status, body, retry_after=1 if status == 503 else None)
+    body = json.dumps(error.to_json()).encode()
+    return WorkerResponse(status, body, retry_after=None if status == 404 else 1)
 
 
 def _unavailable(detail: str, retry_after: int) -> WorkerResponse:
-    body = json.dumps({"code": "unavailable", "detail": detail, "errors": []}).encode()
-    return WorkerResponse(503, body, retry_after=retry_after)
+    error = RefusedError("unavailable", detail)
+    return WorkerResponse(error.status, json.dumps(error.to_json()).encode(), retry_after=retry_after)

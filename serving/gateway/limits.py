@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import collections
 import math
 import time
 from collections.abc import Hashable
 from typing import Final
 
-from .problems import ProblemError
+from ..accounts.limits import Limit, RecentEvents
+from ..refusals import RefusedError
 
 _FULL_AFTER: Final = 3600.0
 """Seconds after which an unused bucket is full at any rate, and forgotten."""
@@ -70,7 +70,7 @@ class Buckets:
             now: ``time.monotonic()``.
 
         Raises:
-            ProblemError: there is none; says when there will be.
+            RefusedError: there is none; says when there will be.
         """
         if not rate:
             return
@@ -80,7 +80,7 @@ class Buckets:
             bucket = self._buckets[key] = Bucket(max(burst, 1.0), now)
         wait = bucket.take(rate, max(burst, 1.0), now)
         if wait:
-            raise ProblemError("rate_limited", self._refusal, retry_after=int(wait) + 1)
+            raise RefusedError("rate_limited", self._refusal, retry_after=int(wait) + 1)
 
     def owe(self, key: Hashable, count: float) -> None:
         """Take tokens for past use, if there is a bucket."""
@@ -95,16 +95,14 @@ class Buckets:
 
 
 class PerMinute:
-    """A maximum of events within any minute, by key. Stores the time of each: for small limits.
+    """A maximum of events within any minute, by key.
 
     Args:
         refusal: message for one too many.
     """
 
     def __init__(self, refusal: str) -> None:
-        self._refusal = refusal
-        self._times: dict[Hashable, collections.deque[float]] = {}
-        self._swept = time.monotonic()
+        self._refusal, self._events = refusal, RecentEvents(_MINUTE, _MINUTE)
 
     def take(self, key: Hashable, most: int, now: float) -> None:
         """Count one.
@@ -115,22 +113,11 @@ class PerMinute:
             now: ``time.monotonic()``.
 
         Raises:
-            ProblemError: the maximum was reached in the last minute; says when one more is allowed.
+            RefusedError: the maximum was reached in the last minute; says when one more is allowed.
         """
         if not most:
             return
-        times = self._times.get(key)
-        if times is None:
-            self._sweep(now)
-            times = self._times[key] = collections.deque()
-        while times and times[0] <= now - _MINUTE:
-            times.popleft()
-        if len(times) >= most:
-            wait = times[-most] + _MINUTE - now
-            raise ProblemError("rate_limited", self._refusal, retry_after=math.ceil(wait))
-        times.append(now)
-
-    def _sweep(self, now: float) -> None:
-        if now - self._swept > _MINUTE:
-            self._swept = now
-            self._times = {key: times for key, times in self._times.items() if times and times[-1] > now - _MINUTE}
+        wait = self._events.wait(key, Limit(most, _MINUTE), now)
+        if wait:
+            raise RefusedError("rate_limited", self._refusal, retry_after=math.ceil(wait))
+        self._events.count(key, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Scope = Literal["read", "act", "learn", "manage", "metrics", "admin"]
 Observation = list[Any] | dict[str, Any] | float | int
@@ -13,10 +13,21 @@ Observation = list[Any] | dict[str, Any] | float | int
 Action = list[float | int] | float | int
 
 
-class Answer(BaseModel):
-    """The body of an answer. Docstrings of fields, here and below, are their descriptions."""
+def _text(time: Any) -> Any:
+    """A time in UTC, or a day, by ISO 8601."""
+    if isinstance(time, datetime.datetime):
+        return time.astimezone(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time.isoformat() if isinstance(time, datetime.date) else time
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+
+Time = Annotated[str, BeforeValidator(_text)]
+OptionalTime = Annotated[str | None, BeforeValidator(_text)]
+
+
+class Answer(BaseModel):
+    """The body of an answer, also from a row. Docstrings of fields, here and below, are their descriptions."""
+
+    model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True)
 
 
 class Body(BaseModel):
@@ -69,23 +80,6 @@ class NewPassword(Body):
 
     current: str
     new: str
-
-
-class NewUser(Body):
-    """A user to create."""
-
-    name: str
-    password: str
-    role: Literal["user", "admin"] = "user"
-
-
-class UserChange(Body):
-    """Changes to a user."""
-
-    password: str | None = None
-    disabled: bool | None = None
-    quotas: dict[str, int | None] | None = None
-    """Null resets a quota to the service's; 0 is no limit."""
 
 
 class StepData(Body):
@@ -198,9 +192,9 @@ class AgentObject(Answer):
     counters: Counters
     episode_return_mean: float | None
     """Mean of the last 100 episodes."""
-    created_at: str
+    created_at: Time
     """UTC, ISO 8601, as all times."""
-    last_active: str | None
+    last_active: OptionalTime
     bytes: int
     """Size on the disk, without the compiled program."""
     executor: str | None
@@ -305,43 +299,19 @@ class TokenObject(Answer):
 
     id: str
     name: str
-    scopes: list[str]
+    scopes: Annotated[list[str], BeforeValidator(sorted)]
     agents: list[str] | None
     last_four: str
-    created_at: str
-    expires_at: str | None
-    last_used: str | None
-    revoked_at: str | None
+    created_at: Time
+    expires_at: OptionalTime
+    last_used: OptionalTime
+    revoked_at: OptionalTime
 
 
 class CreatedToken(TokenObject):
     """A new token, shown only this once."""
 
     token: str
-
-
-class UserObject(Answer):
-    """A user."""
-
-    name: str
-    role: str
-    disabled: bool
-    created_at: str
-    quotas: dict[str, int]
-
-
-class AuditObject(Answer):
-    """An entry of the audit log."""
-
-    id: int
-    time: str
-    who: str
-    address: str
-    what: str
-    target: str
-    outcome: str
-    request_id: str
-    detail: dict[str, Any]
 
 
 class Fault(Answer):
@@ -361,10 +331,3 @@ class ProblemDocument(Answer):
     request_id: str
     detail: str | None = None
     errors: list[Fault] | None = None
-
-
-def time_text(time: datetime.datetime | None) -> str | None:
-    """A time in UTC, by ISO 8601."""
-    if time is None:
-        return None
-    return time.astimezone(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,9 +10,10 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from ..refusals import STATUS
 from .gateway import API
 from .models import Accepted, Act, Acted, ActedBatch, EndEpisode, ProblemDocument, Snapshot, Step, Steps
-from .problems import MEDIA_TYPE, STATUS
+from .problems import MEDIA_TYPE
 from .routes import ROUTES
 
 _AGENT: Final = f"{API}/agents/{{name}}"
@@ -36,22 +37,6 @@ WHOLE_ACCOUNT: Final = "x-whole-account"
 """Key of a call that refuses tokens for some agents only."""
 LIMITS: Final = "x-limits"
 """Key of a call with the keys of `limits` that apply to it, beside those that apply to all."""
-_BATCH: Final = ("batch_bytes", "json_depth")
-_JSON: Final = ("body_bytes", "json_depth")
-_OF_STATE: Final = ("transfers_per_minute",)
-_LIMITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("/agents", "post"): (*_JSON, "creations_per_minute", "agents", "bytes", "description_characters"),
-    ("/agents/{name}", "patch"): (*_JSON, "description_characters"),
-    ("/agents/{name}/act", "post"): _BATCH,
-    ("/agents/{name}/step", "post"): (*_JSON, "steps_per_second"),
-    ("/agents/{name}/steps", "post"): (*_BATCH, "steps_per_second"),
-    ("/agents/{name}/state", "get"): _OF_STATE,
-    ("/agents/{name}/state", "put"): ("state_bytes", *_OF_STATE, "bytes"),
-    ("/snapshots/{name}", "get"): _OF_STATE,
-    ("/snapshots/{name}", "post"): ("state_bytes", "json_depth", *_OF_STATE, "bytes"),
-    ("/login/access-token", "post"): (),
-}
-"""Limits of calls, where they differ from a JSON body's."""
 
 
 def described(app: FastAPI) -> dict[str, Any]:
@@ -82,12 +67,10 @@ def described(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = _problem()
-            short = path.removeprefix(API)
-            route = ROUTES[short][method.upper()]
+            route = ROUTES[path.removeprefix(API)][method.upper()]
             operation["security"] = [{"token": [route.scope]}] if route.scope else []
             operation[WHOLE_ACCOUNT] = route.is_whole
-            usual = _JSON if "requestBody" in operation else ()
-            operation[LIMITS] = list(_LIMITS.get((short, method), usual))
+            operation[LIMITS] = route.limits
     return document
 
 

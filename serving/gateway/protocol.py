@@ -16,13 +16,15 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from ..refusals import RefusedError
 from .http_messages import Network, trusted
-from .problems import MEDIA_TYPE, ProblemError
+from .problems import MEDIA_TYPE, document
 from .prometheus import Meters
 from .settings import Settings
-from .write_coalescing import JoiningTransport
 
 _MIB: Final = 2**20
+_COPIED: Final = 65_536
+"""Bytes up to which copying costs less than another system call."""
 _AT_ONCE: Final = 8 * _MIB
 """Size up to which a body has `body_seconds`; each further MiB adds a second."""
 
@@ -61,6 +63,54 @@ class Guard:
         self.by_address[address] -= 1
         if not self.by_address[address]:
             del self.by_address[address]
+
+
+class JoiningTransport:
+    """A transport that buffers writes until more arrive, or until the loop's next iteration.
+
+    uvicorn writes head and body of an answer separately, each a system call that wakes the client.
+
+    Args:
+        transport: transport of a connection.
+        loop: its event loop.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._held: Any = None
+        self.is_closing = transport.is_closing  # asked for every request
+
+    def write(self, data: Any) -> None:
+        """Write, or buffer until the next iteration."""
+        held = self._held
+        if held is None:
+            self._held = data
+            self._loop.call_soon(self._flush)
+            return
+        self._held = None
+        if len(data) > _COPIED:
+            self._transport.write(held)
+            self._transport.write(data)
+        else:
+            self._transport.write(b"".join((held, data)))
+
+    def _flush(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._transport.write(held)
+
+    def close(self) -> None:
+        """Write the buffer, then close."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close immediately."""
+        self._held = None
+        self._transport.abort()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class GuardedConfig(uvicorn.Config):
@@ -123,7 +173,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _within_header_limits(self) -> None:
         http, limits = self.config.guard.settings.http, self.config.guard.settings.limits
         if limits.header_bytes and self._head_bytes > limits.header_bytes + limits.url_bytes:
-            self._refuse(ProblemError("body_too_large", f"the headers may have {limits.header_bytes} bytes"))
+            self._refuse(RefusedError("body_too_large", f"the headers may have {limits.header_bytes} bytes"))
         elif self._deadline is None:
             self._start_deadline(http.header_seconds)
 
@@ -145,14 +195,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer data that is not a request."""
-        self._refuse(ProblemError("invalid_request", "this is not a valid HTTP/1.1 request"))
+        self._refuse(RefusedError("invalid_request", "this is not a valid HTTP/1.1 request"))
 
-    def _refuse(self, problem: ProblemError) -> None:
+    def _refuse(self, problem: RefusedError) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.close()  # an answer is in progress
             return
         request_id = secrets.token_hex(8)
-        body = problem.body(request_id)
+        body = document(problem, request_id)
         head = [
             STATUS_LINE[problem.status],
             f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nx-request-id: {request_id}\r\n".encode(),

@@ -12,7 +12,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -23,18 +23,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import logs
 from ..logs import LOGGER
+from ..refusals import RefusedError
 from .app import application
 from .edge import ALWAYS, METRICS_TYPE
 from .gateway import Gateway, Rooms
 from .http_messages import send_answer, send_problem
-from .maintenance import housekeeping
 from .problems import not_found
 from .protocol import Guard, GuardedConfig, GuardedProtocol
-from .settings import Settings
-from .yaml_lines import SettingsError
+from .settings import Settings, SettingsError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 2048
+_REFRESH: Final = 4.0
+"""Seconds between refreshes: changes by the command line take effect within 5 seconds, with one for the query."""
+_NOTE, _TIDY, _DAY = 60.0, 3600.0, 86400.0
 
 
 def serve(
@@ -233,3 +235,33 @@ def _signals(stop: object) -> Iterator[None]:
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
+    """Tasks that run until they are cancelled."""
+    threads, rooms = gateway.threads, gateway.rooms
+    jobs: list[tuple[float, Callable[[], Awaitable[object]]]] = [
+        (_REFRESH, gateway.tokens.refresh),
+        (_REFRESH, gateway.finish_removals),
+        (_NOTE, gateway.note_used),
+        (_NOTE, gateway.record_unrecorded),
+        (_TIDY, lambda: threads.call(rooms.idempotency.tidy)),
+        (_DAY, lambda: threads.call(rooms.accounts.tidy)),
+        (_DAY, lambda: threads.call(rooms.audit.prune)),
+    ]
+    return [asyncio.create_task(_repeated(seconds, job)) for seconds, job in jobs]
+
+
+async def _repeated(seconds: float, job: Callable[[], Awaitable[object]]) -> None:
+    """Start a job every ``seconds``, however long it takes; one that takes longer starts again at once."""
+    loop = asyncio.get_running_loop()
+    begins = loop.time()
+    while True:
+        begins = max(begins + seconds, loop.time())
+        await asyncio.sleep(begins - loop.time())
+        try:
+            await job()
+        except RefusedError as problem:
+            LOGGER.warning("will try again in %g seconds: %s", seconds, problem.detail)
+        except Exception:
+            LOGGER.exception("will try again in %g seconds", seconds)

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..accounts.names import QUOTAS
-from .yaml_lines import SettingsError, Source, override, read
+from ...core import yaml_text
+from ...core.checks import nearest
+from ...core.yaml_text import Keys, Parsed, Place, show
+from ..accounts.grants import Lifetimes
+from ..accounts.names import MAX_DESCRIPTION, QUOTAS
+from ..accounts.token_store import MAX_DAYS
 
 _MIB = 2**20
+_SUBJECT = "a configuration"
+
+
+class SettingsError(ValueError):
+    """The configuration is invalid; the message has a line for each fault.
+
+    Args:
+        message: file, line, key, and what is wrong.
+        key: the first invalid key.
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def _whole(value: Any) -> Any:
@@ -97,19 +115,19 @@ class Limits(Section):
     """Size of an uploaded agent state."""
     json_depth: Count = 8
     """Nesting depth of JSON."""
-    description_characters: Count = 2000
+    description_characters: Count = MAX_DESCRIPTION
     """Length of an agent's description."""
-    agents: Count = 100
+    agents: Count = QUOTAS["agents"]
     """Agents of an account."""
-    bytes: Count = 2 * 2**30
+    bytes: Count = QUOTAS["bytes"]
     """Disk space of an account's agents, with the compiled programs that they use."""
-    requests_per_minute: Count = 60_000
+    requests_per_minute: Count = QUOTAS["requests_per_minute"]
     """Requests of an account; a sixth of them may come at once."""
-    steps_per_second: Count = 1000
+    steps_per_second: Count = QUOTAS["steps_per_second"]
     """Steps of an agent."""
-    creations_per_minute: Count = 10
+    creations_per_minute: Count = QUOTAS["creations_per_minute"]
     """Attempts of an account to create an agent, within any minute."""
-    transfers_per_minute: Count = 6
+    transfers_per_minute: Count = QUOTAS["transfers_per_minute"]
     """Transfers of an agent's state, within any minute."""
 
 
@@ -137,15 +155,15 @@ class Agents(Section):
 class Tokens(Section):
     """How long tokens are valid."""
 
-    login_idle_hours: Seconds = 12.0
+    login_idle_hours: Seconds = Lifetimes.login_idle_hours
     """A login that is not used for this long ends."""
-    login_days: Seconds = 30.0
+    login_days: Seconds = Lifetimes.login_days
     """A login ends after this long in any case."""
-    web_idle_minutes: Seconds = 30.0
+    web_idle_minutes: Seconds = Lifetimes.web_idle_minutes
     """A login on the web page that is not used for this long ends."""
-    web_hours: Seconds = 12.0
+    web_hours: Seconds = Lifetimes.web_hours
     """A login on the web page ends after this long in any case."""
-    default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=365)] = 90.0
+    default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=MAX_DAYS)] = Lifetimes.default_days
     """Lifetime of a token that is created without one."""
 
 
@@ -179,6 +197,64 @@ class Settings(Section):
         return {name: getattr(self.limits, name) for name in QUOTAS}
 
 
+class _Source:
+    """Values with their places.
+
+    Args:
+        file: YAML; None: no values.
+
+    Raises:
+        SettingsError: the file cannot be read, or is not one mapping of plain values.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = "" if file is None else str(file)
+        parsed = Parsed({}, {}, []) if file is None else yaml_text.parse_file(file, _SUBJECT)
+        _refuse_faults(parsed, self._file)
+        if parsed.places and not isinstance(parsed.value, dict):
+            raise SettingsError(f"{file}: must be a mapping of keys to values, got {show(parsed.value)}")
+        self.values: dict[str, Any] = parsed.value or {}
+        self._places = parsed.places
+
+    def override(self, path: str, text: str) -> None:
+        """Set a value by ``--set path=value``.
+
+        Raises:
+            SettingsError: the path leads through something that is not a mapping, or the value is not YAML.
+        """
+        option, keys = f"--set {path}={text}", tuple(path.split("."))
+        parsed, inner = yaml_text.parse(text, option, _SUBJECT, keys), self.values
+        _refuse_faults(parsed, option)
+        for length, key in enumerate(keys[:-1], start=1):
+            inner = inner.setdefault(key, {})
+            self._places.setdefault(keys[:length], Place(option))
+            if not isinstance(inner, dict):
+                raise SettingsError(f"{option}: {key} has no keys to set", path)
+        inner[keys[-1]] = parsed.value
+        self._places[keys] = Place(option)
+
+    def message(self, keys: Keys, what: str, *, known: Iterable[str] = ()) -> str:
+        """Message with place and problem; for an unknown key with the nearest of the known ones."""
+        at = keys
+        while at and at not in self._places:
+            at = at[:-1]
+        near = nearest(str(keys[-1]), known) if keys else None
+        hint = f"; did you mean {near!r}?" if near else ""
+        return _text(self._places[at] if at else Place(self._file), keys, what) + hint
+
+
+def _refuse_faults(parsed: Parsed, source: str) -> None:
+    is_file = not source.startswith("--set ")
+    messages = [_text(Place(source, one.line if is_file else None), (one.key,), one.message) for one in parsed.faults]
+    if messages:
+        raise SettingsError("\n".join(messages), parsed.faults[0].key)
+
+
+def _text(place: Place, keys: Keys, what: str) -> str:
+    where = place.source if place.line is None else f"{place.source}:{place.line}"
+    return ": ".join(part for part in (where, ".".join(map(str, keys)), what) if part)
+
+
 def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Settings:
     """Load the settings of a file, overridden by ``--set path=value``.
 
@@ -189,7 +265,9 @@ def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Set
     Raises:
         SettingsError: lists all faults, with file, line and key.
     """
-    source = override(read(file) if file is not None else Source("", {}, {}), sets or {})
+    source = _Source(file)
+    for path, text in (sets or {}).items():
+        source.override(path, text)
     try:
         settings = Settings.model_validate(source.values)
     except ValidationError as error:
@@ -200,10 +278,10 @@ def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Set
     return settings
 
 
-def _message(source: Source, error: Any) -> str:
+def _message(source: _Source, error: Any) -> str:
     keys, kind = error["loc"], error["type"]
     if kind == "extra_forbidden":
-        return source.message(keys, "unknown key", unknown=True, known=_keys(keys[:-1]))
+        return source.message(keys, "unknown key", known=_keys(keys[:-1]))
     if kind == "value_error":
         return source.message(keys, str(error["msg"]).removeprefix("Value error, "))
     what = str(error["msg"]).removeprefix("Input should be ").replace("greater than or equal to", "at least")
@@ -220,7 +298,7 @@ def _keys(path: tuple[str | int, ...]) -> Iterator[str]:
         yield from model.model_fields
 
 
-def _refuse_clear_passwords(source: Source, listen: Listen) -> None:
+def _refuse_clear_passwords(source: _Source, listen: Listen) -> None:
     if (listen.tls_cert is None) != (listen.tls_key is None):
         raise SettingsError("tls_cert and tls_key need each other: give both or none", "listen.tls_cert")
     if is_loopback(listen.host) or listen.tls_cert is not None or listen.behind_proxy:

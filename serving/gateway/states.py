@@ -4,64 +4,77 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from ..accounts.audit import OK
 from ..accounts.tables import Agent
+from ..refusals import RefusedError
 from ..workers.pool import WorkerResponse
 from .agents import note_info, whole
-from .calls import Call, Called
-from .gateway import API, info_of
+from .calls import READ, BodyKind, Call, Called, Route, Routes, takes
+from .gateway import info_of
+from .http_messages import JSON_TYPE, STATE_TYPES
 from .models import Snapshot, Uploaded
-from .problems import ProblemError
 
 SAFETENSORS = "application/octet-stream"
 
-router = APIRouter(prefix=API, tags=["states"])
-
-
-@router.get("/snapshots/{name}", response_model=Snapshot)
-async def get_snapshot(call: Called, name: str) -> Response:
-    """An agent's state in six fields."""
-    answer = await _downloaded(call, name, "snapshot")
-    return Response(answer.body, media_type="application/json")
-
-
-@router.post("/snapshots/{name}", status_code=201, openapi_extra={"requestBody": {"required": True, "content": {
-    "application/json": {"schema": {"$ref": "#/components/schemas/Snapshot"}}}}})  # fmt: skip
-async def put_snapshot(call: Called, name: str) -> Uploaded:
-    """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
-    await _uploaded(call, name, "snapshot")
-    return Uploaded(uploaded=name)
-
-
-@router.get("/agents/{name}/state", responses={200: {"content": {SAFETENSORS: {}}}}, response_class=Response)
-async def get_state(call: Called, name: str) -> Response:
-    """An agent's state as one safetensors file; the configuration is JSON in its metadata."""
-    answer = await _downloaded(call, name, "safetensors")
-    return Response(answer.body, media_type=SAFETENSORS)
-
-
-@router.put("/agents/{name}/state", openapi_extra={"requestBody": {"required": True, "content": {
-    SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}}}})  # fmt: skip
-async def put_state(call: Called, name: str) -> Uploaded:
-    """Give an agent a state, as `POST /snapshots/{name}` does, from one safetensors file."""
-    await _uploaded(call, name, "safetensors")
-    return Uploaded(uploaded=name)
+routes = Routes("states")
+_TRANSFERS = ("transfers_per_minute",)
+_OF_STATE = 100
+"""JSON values of a state: six fields, one of which may be a list; large content is text."""
 
 
 async def charge_upload(call: Call, name: str) -> None:
     """Check, before a state is received, the transfers per minute and the account's bytes.
 
     Raises:
-        ProblemError: a limit is reached, or there is no such agent.
+        RefusedError: a limit is reached, or there is no such agent.
     """
     gateway, row = call.gateway, await whole(call, name)
     await _charge(call, row, "state.write")
     async with _recorded(call, name, "state.write", only_refusals=True):
         await gateway.check_bytes(call.grant)
+
+
+_READ: Final = READ._replace(own_limits=_TRANSFERS)
+_WRITE: Final = Route("manage", own_limits=(*_TRANSFERS, "bytes"), admit=charge_upload)
+_SNAPSHOT: Final = BodyKind(
+    (JSON_TYPE,), lambda limits: limits.state_bytes, ("state_bytes", "json_depth"), _OF_STATE, is_state=True
+)
+_FILE: Final = BodyKind(STATE_TYPES, lambda limits: limits.state_bytes, ("state_bytes",), is_state=True)
+_SIX_FIELDS: Final = takes("application/json", {"$ref": "#/components/schemas/Snapshot"})
+_ONE_FILE: Final = takes(SAFETENSORS, {"type": "string", "format": "binary"})
+_SENT: Final[dict[int | str, Any]] = {200: {"content": {SAFETENSORS: {}}}}
+
+
+@routes("GET", "/snapshots/{name}", _READ, response_model=Snapshot)
+async def get_snapshot(call: Called, name: str) -> Response:
+    """An agent's state in six fields."""
+    answer = await _downloaded(call, name, "snapshot")
+    return Response(answer.body, media_type="application/json")
+
+
+@routes("POST", "/snapshots/{name}", _WRITE._replace(body=_SNAPSHOT), status_code=201, openapi_extra=_SIX_FIELDS)
+async def put_snapshot(call: Called, name: str) -> Uploaded:
+    """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
+    await _uploaded(call, name, "snapshot")
+    return Uploaded(uploaded=name)
+
+
+@routes("GET", "/agents/{name}/state", _READ, responses=_SENT, response_class=Response)
+async def get_state(call: Called, name: str) -> Response:
+    """An agent's state as one safetensors file; the configuration is JSON in its metadata."""
+    answer = await _downloaded(call, name, "safetensors")
+    return Response(answer.body, media_type=SAFETENSORS)
+
+
+@routes("PUT", "/agents/{name}/state", _WRITE._replace(body=_FILE), openapi_extra=_ONE_FILE)
+async def put_state(call: Called, name: str) -> Uploaded:
+    """Give an agent a state, as `POST /snapshots/{name}` does, from one safetensors file."""
+    await _uploaded(call, name, "safetensors")
+    return Uploaded(uploaded=name)
 
 
 async def _uploaded(call: Call, name: str, form: str) -> None:
@@ -83,7 +96,7 @@ async def _downloaded(call: Call, name: str, form: str) -> WorkerResponse:
 async def _charge(call: Call, row: Agent, what: str) -> None:
     try:
         call.gateway.charge_transfer(call.grant, row.id)
-    except ProblemError as problem:
+    except RefusedError as problem:
         await call.gateway.record_refusal(problem.code, call.by, row.name, what)  # limited there: there may be many
         raise
 
@@ -95,7 +108,7 @@ async def _recorded(call: Call, name: str, what: str, *, only_refusals: bool = F
     try:
         yield
         outcome = OK
-    except ProblemError as problem:
+    except RefusedError as problem:
         outcome = problem.code
         raise
     finally:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
-from .problems import ProblemError, of_error
+from ..refusals import RefusedError
+from .problems import of_error
 from .prometheus import Meters
 
 _P = ParamSpec("_P")
@@ -34,7 +35,7 @@ class Threads:
         """Call a function of the database.
 
         Raises:
-            ProblemError: the call was refused, or the database does not answer.
+            RefusedError: the call was refused, or the database does not answer.
         """
         return await self._in(self._database, lambda: function(*args, **kwargs))
 
@@ -46,7 +47,7 @@ class Threads:
         try:
             return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(executor, function), _GIVE_UP)
         except asyncio.TimeoutError:
-            problem = ProblemError("database_unavailable", "the database does not answer")
+            problem = RefusedError("database_unavailable", "the database does not answer")
         except Exception as error:
             known = of_error(error)
             if known is None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..accounts import Accounts, Grant
 from ..accounts.grants import WEB
-from .problems import ProblemError
+from ..refusals import RefusedError
 from .threads import Threads
 
 SEEN_LATELY: Final = 300.0
@@ -48,12 +48,12 @@ class Tokens:
         """The token of an ``Authorization`` header.
 
         Raises:
-            ProblemError: there is none, or it is not valid.
+            RefusedError: there is none, or it is not valid.
         """
         if authorization is None:
-            raise ProblemError("missing_token", "this needs a token: Authorization: Bearer ...")
+            raise RefusedError("missing_token", "this needs a token: Authorization: Bearer ...")
         if authorization[:7].lower() != b"bearer ":
-            raise ProblemError("invalid_token", "Authorization must be Bearer and a token")
+            raise RefusedError("invalid_token", "Authorization must be Bearer and a token")
         return self._checked(authorization[7:].strip(), web=False)
 
     def web(self, cookie: bytes) -> Held:
@@ -66,13 +66,13 @@ class Tokens:
         kind = self._expired.get(digest) if held is None else held.grant.kind
         if kind is None or (kind == WEB) is not web:
             if not self.fresh:
-                raise ProblemError("database_unavailable", "tokens cannot be checked while the database is down")
-            raise ProblemError("invalid_token", "the token is not valid: it may have been revoked")
+                raise RefusedError("database_unavailable", "tokens cannot be checked while the database is down")
+            raise RefusedError("invalid_token", "the token is not valid: it may have been revoked")
         now = time.time()
         if held is None or now >= held.ends:
-            raise ProblemError("token_expired", "the token has expired")
+            raise RefusedError("token_expired", "the token has expired")
         if not self.fresh and now - held.seen > SEEN_LATELY:
-            raise ProblemError("database_unavailable", "the token cannot be checked while the database is down")
+            raise RefusedError("database_unavailable", "the token cannot be checked while the database is down")
         held.seen, held.used = now, True
         return held
 
@@ -80,7 +80,7 @@ class Tokens:
         """Load the current tokens from the database, sequentially: an older answer never replaces a newer one.
 
         Raises:
-            ProblemError: the database is down.
+            RefusedError: the database is down.
         """
         async with self._refreshing:
             used = {digest: _time(held.seen) for digest, held in self._held.items() if held.used}

@@ -1,33 +1,46 @@
-"""Routes of one's own account: login, password, tokens."""
+"""Routes of one's own account (login, password, tokens) and about the service."""
 
 from __future__ import annotations
 
 import urllib.parse
-from typing import Any
-
-from fastapi import APIRouter, Request
+from typing import Any, Final
 
 from ..accounts.names import QUOTAS
-from ..accounts.tables import Token
-from .calls import KEY, Call, Called
-from .gateway import API
-from .models import CreatedToken, LoggedIn, Me, NewPassword, NewToken, TokenObject, time_text
-from .problems import ProblemError, invalid
+from ..refusals import RefusedError, invalid
+from .calls import JSON, READ, BodyKind, Call, Called, Route, Routes, takes
+from .http_messages import FORM_TYPE
+from .models import (
+    CreatedToken,
+    LoggedIn,
+    Me,
+    ModelObject,
+    NewPassword,
+    NewToken,
+    ServiceObject,
+    TokenObject,
+)
 
-router = APIRouter(prefix=API, tags=["account"])
+routes = Routes("account")
+about_service = Routes("service")
+FORM_BYTES: Final = 2**14
+"""Maximum of a login form: a password has up to 1,024 characters of up to 4 bytes, each three characters in a form."""
+_LOGIN: Final = Route("", BodyKind((FORM_TYPE,), lambda limits: FORM_BYTES, ()))
+_ACCOUNT: Final = Route("manage", is_whole=True)
+_CHANGE: Final = _ACCOUNT._replace(body=JSON)
 _FORM = {"username", "password", "grant_type"}
-_FORM_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["username", "password"],
-    "properties": {name: {"type": "string"} for name in sorted(_FORM)},
-}
+_FORM_BODY: Final = takes(
+    "application/x-www-form-urlencoded",
+    {
+        "type": "object",
+        "required": ["username", "password"],
+        "properties": {name: {"type": "string"} for name in sorted(_FORM)},
+    },
+)
 
 
-@router.post("/login/access-token", openapi_extra={"requestBody": {"required": True, "content": {
-    "application/x-www-form-urlencoded": {"schema": _FORM_SCHEMA}}}})  # fmt: skip
-async def login(request: Request) -> LoggedIn:
+@routes("POST", "/login/access-token", _LOGIN, openapi_extra=_FORM_BODY)
+async def login(call: Called) -> LoggedIn:
     """A login token, for a name and a password."""
-    call: Call = request.scope[KEY]
     gateway = call.gateway
     name, password = credentials(call.body)
     text = await gateway.threads.hash(
@@ -42,7 +55,7 @@ def credentials(body: bytes) -> tuple[str, str]:
     try:
         pairs = urllib.parse.parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict")
     except ValueError:
-        raise ProblemError("invalid_request", "the body must be a form with username and password") from None
+        raise RefusedError("invalid_request", "the body must be a form with username and password") from None
     form = dict(pairs)
     if len(form) != len(pairs):
         raise invalid("body", "a field is given twice")
@@ -54,13 +67,13 @@ def credentials(body: bytes) -> tuple[str, str]:
     return form["username"], form["password"]
 
 
-@router.post("/logout", status_code=204)
+@routes("POST", "/logout", _ACCOUNT, status_code=204)
 async def logout(call: Called) -> None:
     """Revoke the token that is used."""
     await revoked(call)
 
 
-@router.get("/users/me")
+@routes("GET", "/users/me", READ)
 async def get_me(call: Called) -> Me:
     """One's own account."""
     gateway, grant = call.gateway, call.grant
@@ -69,7 +82,7 @@ async def get_me(call: Called) -> Me:
     return Me(name=grant.user, role=grant.role, quotas=quotas, usage=usage)
 
 
-@router.post("/users/me/password", status_code=204)
+@routes("POST", "/users/me/password", _CHANGE, status_code=204)
 async def change_password(call: Called, body: NewPassword) -> None:
     """Change one's password. All login tokens but the one that is used are revoked."""
     gateway, grant = call.gateway, call.grant
@@ -78,28 +91,28 @@ async def change_password(call: Called, body: NewPassword) -> None:
     await gateway.tokens.refresh()
 
 
-@router.get("/tokens")
+@routes("GET", "/tokens", _ACCOUNT._replace(page=True))
 async def list_tokens(call: Called) -> list[TokenObject]:
     """One's tokens."""
     found = await call.gateway.threads.call(call.gateway.accounts.tokens, call.grant.user)
-    return [TokenObject(**_shown(token)) for token in found]
+    return [TokenObject.model_validate(token) for token in found]
 
 
-@router.post("/tokens", status_code=201)
+@routes("POST", "/tokens", _CHANGE, status_code=201)
 async def create_token(call: Called, body: NewToken) -> CreatedToken:
     """Create a token. It may do no more than the token that is used, and is shown this once."""
     gateway, grant = call.gateway, call.grant
     beyond = sorted(set(body.scopes) - grant.scopes)
     if beyond:
-        raise ProblemError("forbidden_scope", f"the token that is used does not have {', '.join(beyond)} itself")
+        raise RefusedError("forbidden_scope", f"the token that is used does not have {', '.join(beyond)} itself")
     text, token = await gateway.threads.call(
         gateway.accounts.create_token, grant.user, body.name, body.scopes, body.agents, body.expires_in, by=call.by
     )
     await gateway.tokens.refresh()
-    return CreatedToken(token=text, **_shown(token))
+    return CreatedToken(token=text, **TokenObject.model_validate(token).model_dump())
 
 
-@router.delete("/tokens/{token_id}", status_code=204)
+@routes("DELETE", "/tokens/{token_id}", _ACCOUNT, status_code=204)
 async def revoke_token(call: Called, token_id: str) -> None:
     """Revoke a token."""
     await revoked(call, token_id)
@@ -113,15 +126,15 @@ async def revoked(call: Call, token_id: str | None = None) -> None:
     await gateway.tokens.refresh()
 
 
-def _shown(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "scopes": sorted(token.scopes),
-        "agents": None if token.agents is None else sorted(token.agents),
-        "last_four": token.last_four,
-        "created_at": time_text(token.created_at),
-        "expires_at": time_text(token.expires_at),
-        "last_used": None if token.last_used is None else token.last_used.isoformat(),
-        "revoked_at": time_text(token.revoked_at),
-    }
+@about_service("GET", "/models", READ, responses={200: {"model": list[ModelObject]}})
+async def get_models(call: Called) -> list[dict[str, Any]]:
+    """The models that are hosted, with their hyperparameters and defaults."""
+    return [dict(one) for one in call.gateway.catalogue.described()]
+
+
+@about_service("GET", "/service", READ, responses={200: {"model": ServiceObject}})
+async def get_service(call: Called) -> dict[str, Any]:
+    """The interface's version, and the limits of the account."""
+    gateway = call.gateway
+    limits = {name: int(gateway.limit(call.grant, name)) for name in type(gateway.limits).model_fields}
+    return {"version": "v1", "limits": limits}

@@ -14,14 +14,14 @@ from ...core.protocols import State
 from ...environments import spaces
 from ..catalogue.configurations import recipe as make_recipe
 from ..catalogue.recipes import Recipe
+from ..idempotency import digest, reused
+from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
 from .agent_store import Folder
 from .durable import DurableAgent, StepperOf
-from .failures import RefusedError
-from .keys import digest
 from .pending_actions import PendingActions
 from .records import END_EPISODE, NO_KEY, STEPS, Record
-from .requests import Bodies, Step, noise_of
+from .requests import RequestReader, Step, noise_of
 from .snapshots import finite, from_fields, from_file, snapshot, to_fields, to_file
 from .state_upload import Arrived
 from .values import place
@@ -58,7 +58,7 @@ class HostedAgent(DurableAgent):
         self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, gets_on: Callable[[], None]
     ) -> None:
         super().__init__(recipe, stepper_of, folder, state, gets_on)
-        self._bodies = Bodies(*map(spaces.from_json, (recipe.observation, recipe.action)))
+        self._bodies = RequestReader(*map(spaces.from_json, (recipe.observation, recipe.action)))
         self.updating = False
         """Whether an update runs in another thread."""
         self._begin_acting(stepper_of)
@@ -138,8 +138,7 @@ class HostedAgent(DurableAgent):
         known = None if key is None else self._keys.find(key_digest)
         if known is not None:
             if known.body != body_digest:
-                detail = "this Idempotency-Key was used for another request: use a new key for each request"
-                raise RefusedError("idempotency_key_reused", detail, [("Idempotency-Key", detail)])
+                raise reused()
             return Reply(_accepted(known.steps, known.seq), replayed=True)
         self._refuse_steps()
         kind, environments, steps = read()

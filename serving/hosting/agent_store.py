@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +26,9 @@ from ...run_dir.checkpoints import CheckpointStore
 from ...run_dir.files import make_folders
 from ...run_dir.provenance import provenance
 from ..catalogue.recipes import Recipe
+from ..refusals import RefusedError
 from . import programs
 from .accepted_steps import AcceptedSteps
-from .failures import RefusedError
 from .fencing import Fence, lock_name
 from .journal import Journal
 from .streams import Streams
@@ -222,6 +223,16 @@ def transition_specs_of(stepper: Stepper) -> Mapping[str, SpecTree]:
     predict = program.predict
     recorded = recorded_specs(predict.record, predict.outputs, stepper.exploration, stepper.lanes)
     return transition_specs(observation, action, predict.state, recorded)
+
+
+def of_checkpoint(error: CheckpointError) -> RefusedError:
+    """The refusal for a checkpoint that cannot be written or read."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RefusedError("storage_full", "there is no space left to save the agent", retry_after=1)
+    if isinstance(cause, OSError):
+        return RefusedError("unavailable", str(error), retry_after=1)
+    return RefusedError("agent_failed", f"the agent cannot be opened: {error}")
 
 
 def _program(stepper: Stepper) -> CompiledProgram:

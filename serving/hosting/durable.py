@@ -13,9 +13,9 @@ from ...core.errors import CheckpointError, NonFiniteError
 from ...core.protocols import State
 from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
+from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
 from .agent_store import Folder, bring_back, service_part, transition_specs_of
-from .failures import RefusedError
 from .fencing import OutdatedError
 from .journal import DamagedJournalError
 from .keys import Keys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -22,11 +21,6 @@ class Accepted(NamedTuple):
     body: bytes
     steps: int
     seq: int
-
-
-def digest(content: bytes) -> bytes:
-    """Digest of a key or a body, 16 bytes."""
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 class Keys:

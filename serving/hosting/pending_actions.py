@@ -11,7 +11,8 @@ import numpy as np
 
 from ...core.protocols import Array, ArrayTree
 from ...estimators.stepper import Stepper
-from .failures import invalid
+from ..refusals import invalid
+from .transitions import select, stacked
 from .values import Actions
 
 EPSILON: Final = "epsilon"
@@ -84,7 +85,7 @@ class PendingActions:
             if size == 1:
                 action, recorded = stepper.act(batch)
                 return np.asarray(action), recorded
-            each = [stepper.act(_row(batch, k)) for k in range(size)]
+            each = [stepper.act(select(batch, slice(k, k + 1))) for k in range(size)]
             merged = {name: np.concatenate([r[name] for _, r in each]) for name in each[0][1]}
             return np.concatenate([np.asarray(action) for action, _ in each]), merged
         predictions, _ = stepper.executor.act(batch)
@@ -145,26 +146,9 @@ def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[st
     return found
 
 
-def stacked(observations: Sequence[ArrayTree]) -> Any:
-    """Stack observations into a batch [N, ...]."""
-    first = observations[0]
-    if isinstance(first, Mapping):
-        parts: Any = observations
-        return {name: np.stack([part[name] for part in parts]) for name in first}
-    if len(observations) == 1:
-        return np.asarray(first)[None]
-    return np.stack([np.asarray(one) for one in observations])
-
-
 def as_bytes(observation: Any) -> bytes:
     """An observation's content, for comparison."""
     if isinstance(observation, Mapping):
         return b"".join(observation[name].tobytes() for name in sorted(observation))
     content: bytes = observation.tobytes()
     return content
-
-
-def _row(batch: Any, k: int) -> Any:
-    if isinstance(batch, Mapping):
-        return {name: value[k : k + 1] for name, value in batch.items()}
-    return batch[k : k + 1]

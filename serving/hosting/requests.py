@@ -14,7 +14,7 @@ from ...core.protocols import Array, ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace
 from ..catalogue import sizes
-from .failures import RefusedError, invalid
+from ..refusals import RefusedError, invalid
 from .values import Actions, Reader, Where, boolean, fields, number, place, reward
 
 MOST_AT_ONCE: Final = 1_000
@@ -58,7 +58,7 @@ def parsed(body: bytes) -> Any:
         raise RefusedError("invalid_json", f"the body is not JSON: {error}", [("body", str(error))]) from None
 
 
-class Bodies:
+class RequestReader:
     """Reads the bodies of requests to one agent.
 
     Args:

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...core.protocols import Array, SpecTree
 from ..catalogue.recipes import Recipe
+from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
-from .failures import RefusedError, invalid
 from .requests import parsed
-from .tensors import encoded, joined, parted
+from .tensors import Tensors, encoded
+from .transitions import flat
 from .values import fields
 
+Content = TypeVar("Content")
 
-class State(NamedTuple):
-    """An agent's state as bytes: the contents of the six fields, before base64."""
+
+@dataclasses.dataclass(frozen=True)
+class State(Generic[Content]):
+    """An agent's state: its model and sizes, its configuration as JSON, and two sets of arrays.
+
+    The arrays of a state that is sent are mappings; those of one that arrives are :class:`.tensors.Tensors`.
+    """
 
     model: Any
     state_size: Any
     action_size: Any
     config: bytes
-    network: bytes
-    buffer: bytes
+    network: Content
+    buffer: Content
 
+    @property
+    def sizes(self) -> tuple[Any, Any, Any]:
+        """Model and sizes, as in the first three of the six fields."""
+        return self.model, self.state_size, self.action_size
+
+
+Sent: TypeAlias = State[Mapping[str, Array]]
+Received: TypeAlias = State[Tensors]
 
 FIELDS: Final = ("model", "state_size", "action_size", "encoded_config", "encoded_network", "encoded_buffer")
 _WITH_OBS: Final = (FIELDS[0], "obs_size", *FIELDS[2:])
@@ -43,7 +59,7 @@ WAITING: Final = "waiting/"
 ENVIRONMENT: Final = ("environment", "running", "episode_return", "length", "waiting")
 
 
-def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> State:
+def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> Sent:
     """The state of an agent with nothing left to do."""
     stepper, streams = learning.stepper, learning.streams
     memory: Any = stepper.memory  # the catalogue has only axonrl's own
@@ -62,15 +78,15 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
         ],
         "learning": None if facts is None else finite({"loss": facts.loss, **facts.metrics}),
     }
-    buffer = {MEMORY + name: array for name, array in _flat(transitions).items()}
-    buffer |= {WAITING + name: array for name, array in _flat(_columns(waiting, specs)).items()}
+    buffer = {MEMORY + name: array for name, array in flat(transitions).items()}
+    buffer |= {WAITING + name: array for name, array in flat(_columns(waiting, specs)).items()}
     return State(
         recipe.model,
         recipe.config.get("state_size"),
         recipe.config["action_size"],
         json.dumps(config, sort_keys=True, separators=(",", ":")).encode(),
-        encoded(stepper.weights()),
-        encoded(buffer),
+        stepper.weights(),
+        buffer,
     )
 
 
@@ -79,41 +95,47 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def to_fields(state: State, *, has_obs: bool = False) -> dict[str, Any]:
+def to_fields(state: Sent, *, has_obs: bool = False) -> dict[str, Any]:
     """The six fields; with ``obs_size`` instead of ``state_size`` if the agent was created with it."""
-    values = (*state[:3], *map(_base64, state[3:]))
+    contents = (state.config, encoded(state.network), encoded(state.buffer))
+    values = (*state.sizes, *(base64.b64encode(content).decode() for content in contents))
     return dict(zip(_WITH_OBS if has_obs else FIELDS, values, strict=True))
 
 
-def from_fields(body: bytes) -> State:
+def from_fields(body: bytes) -> Received:
     """A state from JSON with the six fields, under either name of the second; RefusedError if invalid."""
     found = parsed(body)
     names = _WITH_OBS if type(found) is dict and _WITH_OBS[1] in found and FIELDS[1] not in found else FIELDS
     value = fields(found, (), names)
-    config, network, buffer = (_bytes_of(value, name) for name in FIELDS[3:])
+    config, *contents = (_bytes_of(value, name) for name in FIELDS[3:])
+    network, buffer = (Tensors.parse(content, name) for content, name in zip(contents, FIELDS[4:], strict=True))
     return State(value["model"], value[names[1]], value["action_size"], config, network, buffer)
 
 
-def to_file(state: State) -> bytes:
+def to_file(state: Sent) -> bytes:
     """One safetensors file, with the rest in its metadata."""
     about = {"model": state.model, "state_size": state.state_size, "action_size": state.action_size}
     about["config"] = state.config.decode()
-    return joined({_NETWORK: state.network, _BUFFER: state.buffer}, json.dumps(about))
+    arrays = {_NETWORK + name: array for name, array in state.network.items()}
+    arrays |= {_BUFFER + name: array for name, array in state.buffer.items()}
+    return encoded(arrays, json.dumps(about))
 
 
-def from_file(content: bytes) -> State:
+def from_file(content: bytes) -> Received:
     """A state from such a file; RefusedError if invalid."""
-    parts, about = parted(content, "body", (_NETWORK, _BUFFER))
+    whole = Tensors.parse(content, "body")
     try:
-        described = parsed(about.encode())
-    except RefusedError:
+        described = parsed(whole.about.encode("utf-8", "surrogatepass"))
+    except (AttributeError, RefusedError):
         raise RefusedError("unsafe_state", "metadata are not JSON", [("metadata", "are not JSON")]) from None
     found = fields(described, ("metadata",), ("model", "state_size", "action_size", "config"))
     config = found["config"]
     if type(config) is not str:
         raise invalid("metadata.config", "must be JSON as text")
+    network, buffer = whole.part(_NETWORK, FIELDS[4]), whole.part(_BUFFER, FIELDS[5])
+    whole.refuse_rest()
     sizes = found["state_size"], found["action_size"]
-    return State(found["model"], *sizes, config.encode("utf-8", "replace"), parts[_NETWORK], parts[_BUFFER])
+    return State(found["model"], *sizes, config.encode("utf-8", "replace"), network, buffer)
 
 
 def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:
@@ -123,10 +145,6 @@ def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:
         raise RefusedError("unsafe_state", f"{name} is not base64", [(name, "is not base64")]) from None
 
 
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
 def _columns(rows: list[dict[str, Any]], specs: Mapping[str, SpecTree]) -> dict[str, Any]:
     def column(spec: SpecTree, values: list[Any]) -> Any:
         if isinstance(spec, Mapping):
@@ -134,14 +152,3 @@ def _columns(rows: list[dict[str, Any]], specs: Mapping[str, SpecTree]) -> dict[
         return np.array(values, spec.dtype).reshape(len(values), *spec.shape)
 
     return {key: column(spec, [row[key] for row in rows]) for key, spec in specs.items()}
-
-
-def _flat(columns: Mapping[str, Any]) -> dict[str, Array]:
-    """Parts of composite columns under ``column:part``."""
-    found: dict[str, Array] = {}
-    for key, value in columns.items():
-        if isinstance(value, Mapping):
-            found |= {f"{key}:{name}": np.asarray(part) for name, part in value.items()}
-        else:
-            found[key] = np.asarray(value)
-    return found

@@ -13,13 +13,12 @@ from ...core.protocols import Array, ArraySpec
 from ...core.trees import map_tree
 from ...estimators.stepper import Stepper
 from ...memories.columns import FLAGS
-from .failures import RefusedError, invalid
+from ..refusals import RefusedError, invalid
+from .transitions import Columns, column_of, select
 
 _ADDED: Final = ("discount", "weight")
 """Keys that memories add to the rows."""
 
-Columns: TypeAlias = Mapping[str, Any]
-"""Rows [T, ...] by column, nested for the parts of a Dict."""
 Limits: TypeAlias = Mapping[str, tuple[Any, Any]]
 """Lowest and highest values of integer columns."""
 
@@ -55,20 +54,6 @@ def try_updates(stepper: Stepper, sources: Sequence[Columns], limits: Limits) ->
     stepper.set_weights(weights)
 
 
-def rows_of(columns: Any, which: Any) -> Any:
-    """Select these rows of all columns."""
-    if isinstance(columns, Mapping):
-        return {name: rows_of(part, which) for name, part in columns.items()}
-    return columns[which]
-
-
-def column_of(columns: Columns, name: str) -> Array:
-    """A column by its flat name: ``reward``, ``observation:position``."""
-    key, _, part = name.partition(":")
-    found: Array = columns[key][part] if part else columns[key]
-    return found
-
-
 def _batches(
     specs: Mapping[str, Any], sources: Sequence[Columns], limits: Limits, discount: float
 ) -> Iterator[dict[str, Any]]:
@@ -100,7 +85,7 @@ def _largest(sources: Sequence[Columns]) -> Sequence[Columns | None]:
     for columns in sources:
         if len(columns["reward"]):
             chosen = {int(_sizes(array).argmax()) for array in _floats(columns)}
-            found += [rows_of(columns, row) for row in sorted(chosen)]
+            found += [select(columns, row) for row in sorted(chosen)]
     return found
 
 

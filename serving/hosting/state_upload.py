@@ -12,18 +12,17 @@ from ...core.checks import FLOAT32_MAX, shortened
 from ...core.errors import ArgumentError, NonFiniteError
 from ...core.protocols import Array, ArraySpec, SpecTree
 from ...estimators.stepper import Stepper
-from ...memories.columns import FLAGS
 from ...memories.replay import PRIORITY
 from ..catalogue.recipes import Recipe
 from ..catalogue.sizes import MAX_NUMBERS
+from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
-from .failures import RefusedError, invalid
 from .pending_actions import recorded_for
 from .requests import environment_name, parsed, values_in
-from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, State
-from .state_trial import Columns, column_of, rows_of, try_updates
+from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, Received
+from .state_trial import try_updates
 from .streams import FRAGMENT, MOST, Stream
-from .tensors import decoded
+from .transitions import Columns, column_of, flat, nested, rows_of, select
 from .values import Where, fields, place
 
 _MOST: Final = 1 << 48
@@ -57,9 +56,9 @@ class Arrived:
         RefusedError: the state is for another model or other sizes, or its configuration is invalid.
     """
 
-    def __init__(self, state: State, recipe: Recipe) -> None:
+    def __init__(self, state: Received, recipe: Recipe) -> None:
         own = recipe.model, recipe.config.get("state_size"), recipe.config["action_size"]
-        for name, given, expected in zip(FIELDS[:3], state[:3], own, strict=True):
+        for name, given, expected in zip(FIELDS[:3], state.sizes, own, strict=True):
             if given != expected or type(given) is not type(expected):
                 raise _mismatch(name, f"is {shortened(given)}, this agent's is {expected!r}")
         self.config = _config(state.config)
@@ -90,7 +89,7 @@ class Arrived:
         stepper, config = learning.stepper, self.config
         memory: Any = stepper.memory
         own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
-        weights = decoded(self._network, "encoded_network", [(own, None)])
+        weights = self._network.arrays([(own, None)])
         _check_weights(weights)
         transitions, waiting = self._transitions(stepper, specs, limits, learning.gathers)
         stepper.set_weights(weights)
@@ -107,7 +106,7 @@ class Arrived:
         generators = fields(config["generators"], ("encoded_config", "generators"), GENERATORS)
         for name, given in generators.items():
             _restore_generator(stepper.generators[name].bit_generator, given, f"encoded_config.generators.{name}")
-        self._restore_streams(learning, _rows_of(waiting))
+        self._restore_streams(learning, rows_of(waiting))
         return int(counters["global_timestep"])
 
     def _transitions(
@@ -125,10 +124,10 @@ class Arrived:
             _check_sampler(self.config["sampler"])
         parts = {}
         for prefix, columns in ((MEMORY, stored), (WAITING, dict(specs))):
-            parts[prefix] = {prefix + name: spec for name, spec in _flat_specs(columns).items()}
+            parts[prefix] = {prefix + name: spec for name, spec in flat(columns).items()}
         groups = [(parts[MEMORY], size), (parts[WAITING], MOST * (FRAGMENT - 1) * gathers)]
-        arrays = decoded(self._buffer, "encoded_buffer", groups)
-        memory, waiting = (_nested({n.removeprefix(p): a for n, a in arrays.items() if n.startswith(p)}) for p in parts)
+        arrays = self._buffer.arrays(groups)
+        memory, waiting = (nested({n.removeprefix(p): a for n, a in arrays.items() if n.startswith(p)}) for p in parts)
         for columns in (memory, waiting):
             for name, (low, high) in limits.items():
                 column = column_of(columns, name)
@@ -243,7 +242,7 @@ def _check_recorded(stepper: Stepper, columns: Columns) -> None:
     if not stepper.behaviour.recorded:
         return
     for begin in range(0, len(columns["reward"]), _AT_ONCE):
-        some = rows_of(columns, slice(begin, begin + _AT_ONCE))
+        some = select(columns, slice(begin, begin + _AT_ONCE))
         try:
             found = recorded_for(stepper, some["observation"], some["action"])
         except (ValueError, NonFiniteError) as error:
@@ -273,35 +272,6 @@ def _float(value: Any, where: str, most: float, least: float | None = None) -> N
 def _count(value: Any, where: str, below: int = _MOST) -> None:
     if type(value) is not int or not 0 <= value < below:
         raise invalid(where, f"must be an integer of at least 0 and below {below:,}, got {shortened(value)}")
-
-
-def _flat_specs(specs: Mapping[str, SpecTree]) -> dict[str, ArraySpec]:
-    found: dict[str, ArraySpec] = {}
-    for key, spec in specs.items():
-        if isinstance(spec, ArraySpec):
-            found[key] = spec
-        else:
-            found |= {f"{key}:{name}": leaf for name, leaf in spec.items()}
-    return found
-
-
-def _nested(arrays: Mapping[str, Array]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, array in arrays.items():
-        key, colon, part = name.partition(":")
-        if colon:
-            found.setdefault(key, {})[part] = array
-        else:
-            found[key] = array
-    return found
-
-
-def _rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = [rows_of(columns, k) for k in range(len(columns["reward"]))]
-    for row in rows:
-        row["reward"] = float(row["reward"])
-        row |= {flag: bool(row[flag]) for flag in FLAGS}
-    return rows
 
 
 def _mismatch(where: str, what: str) -> RefusedError:

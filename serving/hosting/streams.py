@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.protocols import State
 from ...run_dir import history
+from .transitions import rows_of, stacked
 
 FRAGMENT: Final = 32
 """Maximum number of one environment's steps that are stored together, where several environments feed one agent."""
@@ -118,7 +119,7 @@ class Streams:
             "running": [stream.running for stream in streams],
             "returns": np.array([stream.returned for stream in streams], np.float64),
             "lengths": np.array([stream.length for stream in streams], np.int64),
-            "rows": {str(k): _stacked(stream.rows) for k, stream in enumerate(streams) if stream.rows},
+            "rows": {str(k): stacked(stream.rows) for k, stream in enumerate(streams) if stream.rows},
             "episode_environments": [episode.environment for episode in episodes],
             "episode_returns": np.array([episode.episode_return for episode in episodes], np.float64),
             "episode_lengths": np.array([episode.length for episode in episodes], np.int64),
@@ -132,7 +133,8 @@ class Streams:
         self.unwritten.clear()
         self.by_name.clear()
         for k, name in enumerate(state["names"]):
-            rows = _rows(state["rows"].get(str(k)))
+            waiting = state["rows"].get(str(k))
+            rows = [] if waiting is None else rows_of(waiting)
             returned, length = float(state["returns"][k]), int(state["lengths"][k])
             self.by_name[name] = Stream(name, bool(state["running"][k]), returned, length, rows)
         self.episodes.clear()
@@ -144,31 +146,3 @@ class Streams:
         ):
             episode = Episode(first + k, returned, length, terminated, not terminated, names[k], time)
             self.episodes.append(episode)
-
-
-def _stacked(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    def column(values: list[Any]) -> Any:
-        if isinstance(values[0], Mapping):
-            return {name: column([value[name] for value in values]) for name in values[0]}
-        return np.stack([np.asarray(value) for value in values])
-
-    return {key: column([row[key] for row in rows]) for key in rows[0]}
-
-
-def _rows(columns: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The inverse of :func:`_stacked`."""
-    if columns is None:
-        return []
-
-    def at(value: Any, k: int) -> Any:
-        return {name: at(part, k) for name, part in value.items()} if isinstance(value, Mapping) else value[k]
-
-    return [
-        {
-            **{key: at(column, k) for key, column in columns.items()},
-            "reward": float(columns["reward"][k]),
-            "terminated": bool(columns["terminated"][k]),
-            "truncated": bool(columns["truncated"][k]),
-        }
-        for k in range(len(columns["reward"]))
-    ]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from safetensors.numpy import save
 
 from ...core.protocols import Array, ArraySpec
-from .failures import RefusedError
+from ..refusals import RefusedError
 
+_Entry: TypeAlias = "tuple[np.dtype[Any], tuple[int, ...], tuple[int, int]]"
 _ABOUT: Final = "axonrl"
 _MOST_HEADER: Final = 1 << 20
 _DTYPES: Final = {
@@ -31,104 +32,93 @@ _DTYPES: Final = {
 }
 
 
-def encoded(arrays: Mapping[str, Array]) -> bytes:
-    """One safetensors file; equal arrays give equal bytes."""
-    content: bytes = save({name: np.array(array, order="C") for name, array in arrays.items()})
+def encoded(arrays: Mapping[str, Array], about: str | None = None) -> bytes:
+    """One safetensors file, with a text in its metadata; equal arrays give equal bytes."""
+    metadata = None if about is None else {_ABOUT: about}
+    content: bytes = save({name: np.array(array, order="C") for name, array in arrays.items()}, metadata)
     return content
 
 
-def decoded(
-    content: bytes, where: str, groups: Sequence[tuple[Mapping[str, ArraySpec], int | None]]
-) -> dict[str, Array]:
-    """The arrays of a safetensors file, as views of it.
+class Tensors:
+    """The arrays of a safetensors file, by its header. Nothing is read yet.
 
     Args:
         content: the file.
+        begin: where its header ends.
         where: its place in the request, for errors.
-        groups: expected arrays, each group with None if the shapes are exact; else with the maximum length of an
-            additional first axis, which is the same for all arrays of the group.
-
-    Raises:
-        RefusedError: ``unsafe_state`` if it is not a complete safetensors file, ``state_mismatch`` if it holds other
-            arrays, ``invalid_value`` if a number is NaN or infinite.
+        entries: dtype, shape, and begin and end of each array.
+        about: the text in its metadata; anything, where there is none.
     """
-    header, begin = _header(content, where)
-    header.pop("__metadata__", None)
-    expected = {name for group, _ in groups for name in group}
-    if set(header) != expected:
-        differing = sorted(set(header) ^ expected)
-        raise _mismatch(where, f"other arrays than this agent's: {', '.join(differing[:3])}"[:300])
-    found: dict[str, Array] = {}
-    spans: list[tuple[int, int]] = []
-    for group, rows in groups:
-        count: int | None = None
-        for name, spec in group.items():
-            dtype, shape, span = _entry(header[name], where, name)
-            if rows is not None:
-                if not shape or shape[0] > rows or (count is not None and shape[0] != count):
-                    raise _mismatch(where, f"{name} of the shape {list(shape)}")
-                count = shape[0]
-            full = spec.shape if count is None else (count, *spec.shape)
-            if dtype != spec.dtype or shape != full:
-                raise _mismatch(where, f"{name} as {dtype}{list(shape)}, this agent's is {spec.dtype}{list(full)}")
-            size = math.prod(full) * dtype.itemsize
-            if span[1] - span[0] != size or begin + span[1] > len(content):
-                raise _unsafe(where, f"{name} has {span[1] - span[0]} bytes, its shape needs {size}")
-            spans.append(span)
-            found[name] = np.frombuffer(content, dtype, size // dtype.itemsize, begin + span[0]).reshape(full)
-    _refuse_gaps(spans, len(content) - begin, where)
-    for name, array in found.items():
-        _refuse_values(array, where, name)
-    return found
 
+    def __init__(self, content: bytes, begin: int, where: str, entries: dict[str, _Entry], about: Any = None) -> None:
+        self._content, self._begin, self._where, self._entries, self.about = content, begin, where, entries, about
 
-def joined(files: Mapping[str, bytes], about: str) -> bytes:
-    """Join several safetensors files into one, with a prefix for each file's arrays; ``about`` is in the metadata."""
-    header: dict[str, Any] = {"__metadata__": {_ABOUT: about}}
-    pieces, total = [], 0
-    for prefix, content in files.items():
-        inner, begin = _header(content, prefix)
-        inner.pop("__metadata__", None)
-        for name, entry in inner.items():
-            header[prefix + name] = {**entry, "data_offsets": [total + at for at in entry["data_offsets"]]}
-        pieces.append(content[begin:])
-        total += len(content) - begin
-    return _file(header, pieces)
+    @classmethod
+    def parse(cls, content: bytes, where: str) -> Tensors:
+        """Read the header, which must account for each byte once.
 
+        Raises:
+            RefusedError: ``unsafe_state``: it is not a complete safetensors file.
+        """
+        header, begin = _header(content, where)
+        metadata = header.pop("__metadata__", None)
+        entries = {name: _entry(value, where, name) for name, value in header.items()}
+        _refuse_gaps([span for _, _, span in entries.values()], len(content) - begin, where)
+        return cls(content, begin, where, entries, metadata.get(_ABOUT) if isinstance(metadata, dict) else None)
 
-def parted(content: bytes, where: str, prefixes: Sequence[str]) -> tuple[dict[str, bytes], str]:
-    """The inverse of :func:`joined`: a file for each prefix, and ``about``.
+    def part(self, prefix: str, where: str) -> Tensors:
+        """The arrays with a prefix in their names, which these lose and leave."""
+        names = [name for name in self._entries if name.startswith(prefix)]
+        entries = {name.removeprefix(prefix): self._entries.pop(name) for name in names}
+        return Tensors(self._content, self._begin, where, entries)
 
-    Checks only that their arrays cover the content, each byte once, so that no more is copied than was received.
+    def refuse_rest(self) -> None:
+        """Refuse arrays that belong to no part.
 
-    Raises:
-        RefusedError: it is not such a file.
-    """
-    header, begin = _header(content, where)
-    about = header.pop("__metadata__", None)
-    if not isinstance(about, dict) or not isinstance(about.get(_ABOUT), str):
-        raise _unsafe(where, "its metadata do not describe a state")
-    spans = {name: _entry(entry, where, name)[2] for name, entry in header.items()}
-    _refuse_gaps(list(spans.values()), len(content) - begin, where)
-    files = {}
-    for prefix in prefixes:
-        names = [name for name in header if name.startswith(prefix)]
-        inner, pieces, total = dict[str, Any](), [], 0
-        for name in names:
-            first, end = spans[name]
-            inner[name.removeprefix(prefix)] = {**header.pop(name), "data_offsets": [total, total + end - first]}
-            pieces.append(content[begin + first : begin + end])
-            total += end - first
-        files[prefix] = _file(inner, pieces)
-    if header:
-        raise _mismatch(where, f"other arrays than a state's: {', '.join(sorted(header)[:3])}"[:300])
-    return files, about[_ABOUT]
+        Raises:
+            RefusedError: ``state_mismatch``.
+        """
+        if self._entries:
+            raise self._mismatch(f"other arrays than a state's: {', '.join(sorted(self._entries)[:3])}"[:300])
 
+    def arrays(self, groups: Sequence[tuple[Mapping[str, ArraySpec], int | None]]) -> dict[str, Array]:
+        """The arrays, as views of the file.
 
-def _file(header: Mapping[str, Any], pieces: Sequence[bytes]) -> bytes:
-    written = json.dumps(header, separators=(",", ":")).encode()
-    written += b" " * (-len(written) % 8)
-    return len(written).to_bytes(8, "little") + written + b"".join(pieces)
+        Args:
+            groups: expected arrays, each group with None if the shapes are exact; else with the maximum length of an
+                additional first axis, which is the same for all arrays of the group.
+
+        Raises:
+            RefusedError: ``state_mismatch`` for other arrays, ``unsafe_state`` if the bytes of one are not those of
+                its shape, ``invalid_value`` if a number is NaN or infinite.
+        """
+        differing = sorted(set(self._entries) ^ {name for group, _ in groups for name in group})
+        if differing:
+            raise self._mismatch(f"other arrays than this agent's: {', '.join(differing[:3])}"[:300])
+        found: dict[str, Array] = {}
+        for group, rows in groups:
+            count: int | None = None
+            for name, spec in group.items():
+                dtype, shape, (first, end) = self._entries[name]
+                if rows is not None:
+                    if not shape or shape[0] > rows or (count is not None and shape[0] != count):
+                        raise self._mismatch(f"{name} of the shape {list(shape)}")
+                    count = shape[0]
+                full = spec.shape if count is None else (count, *spec.shape)
+                if dtype != spec.dtype or shape != full:
+                    raise self._mismatch(f"{name} as {dtype}{list(shape)}, this agent's is {spec.dtype}{list(full)}")
+                size = math.prod(full) * dtype.itemsize
+                if end - first != size:
+                    raise _unsafe(self._where, f"{name} has {end - first} bytes, its shape needs {size}")
+                found[name] = np.frombuffer(self._content, dtype, size // dtype.itemsize, self._begin + first).reshape(
+                    full
+                )
+        for name, array in found.items():
+            _refuse_values(array, self._where, name)
+        return found
+
+    def _mismatch(self, what: str) -> RefusedError:
+        return RefusedError("state_mismatch", f"{self._where} holds {what}", [(self._where, what)])
 
 
 def _refuse_values(array: Array, where: str, name: str) -> None:
@@ -151,7 +141,7 @@ def _header(content: bytes, where: str) -> tuple[dict[str, Any], int]:
     return header, 8 + size
 
 
-def _entry(value: Any, where: str, name: str) -> tuple[np.dtype[Any], tuple[int, ...], tuple[int, int]]:
+def _entry(value: Any, where: str, name: str) -> _Entry:
     try:
         dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
         if dtype not in _DTYPES or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
@@ -175,7 +165,3 @@ def _refuse_gaps(spans: Sequence[tuple[int, int]], total: int, where: str) -> No
 
 def _unsafe(where: str, what: str) -> RefusedError:
     return RefusedError("unsafe_state", f"{where} is not a safetensors file: {what}", [(where, what)])
-
-
-def _mismatch(where: str, what: str) -> RefusedError:
-    return RefusedError("state_mismatch", f"{where} holds {what}", [(where, what)])

@@ -13,7 +13,7 @@ from ...core.checks import FLOAT32_MAX, shortened
 from ...core.protocols import Array, ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace, Leaf
-from .failures import RefusedError, invalid
+from ..refusals import RefusedError, invalid
 
 Where: TypeAlias = tuple[Any, ...]
 """Path to a value in a request: names, and indices of lists."""

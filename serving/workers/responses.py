@@ -13,9 +13,10 @@ from ...core.errors import CheckpointError
 from ..catalogue.recipes import Recipe
 from ..hosting import unloaded_agents
 from ..hosting.agent import HostedAgent, Reply, to_bytes
-from ..hosting.failures import RefusedError, of_checkpoint
+from ..hosting.agent_store import of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.programs import ProgramMissingError
+from ..refusals import RefusedError
 from .messages import MAX_BODY, Head, cut, encode
 from .slot import Slot
 from .slots import Slots

@@ -16,11 +16,11 @@ from typing import Final
 from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
 from ..hosting.agent import HostedAgent
-from ..hosting.failures import RefusedError
 from ..hosting.fencing import OutdatedError
 from ..hosting.program_stepper import discard_weights, open_stepper
 from ..hosting.programs import PROGRAMS
 from ..logs import SERVING
+from ..refusals import RefusedError
 from .counters import Tally
 from .messages import Head
 from .settings import WorkerSettings

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, Idempotency
 from axonrl.serving.accounts.passwords import PARAMETERS
+from axonrl.serving.catalogue import Recipe
 from axonrl.serving.gateway.app import typed
 from axonrl.serving.gateway.edge import Edge
 from axonrl.serving.gateway.gateway import Gateway, Rooms
@@ -106,19 +107,10 @@ class FakePool:
 SIX = ("model", "state_size", "action_size", "encoded_config", "encoded_network", "encoded_buffer")
 
 
-@dataclasses.dataclass(frozen=True)
-class FakeRecipe:
-    model: str
-    config: dict[str, Any]
-
-    def to_json(self) -> Any:
-        return dataclasses.asdict(self)
-
-
 class FakeCatalogue:
     """Hosts one model with one hyperparameter."""
 
-    def recipe(self, model: str, config: Mapping[str, Any]) -> FakeRecipe:
+    def recipe(self, model: str, config: Mapping[str, Any]) -> Recipe:
         if model.lower() != "dqn":
             raise ArgumentError(f"model must be dqn, got {model!r}", "model", model)
         for name in config:
@@ -126,7 +118,8 @@ class FakeCatalogue:
                 raise ArgumentError(f"there is no {name}", name)
         if config.get("lr", 1) <= 0:
             raise ArgumentError(f"lr must be above 0, got {config['lr']}", "lr", config["lr"])
-        return FakeRecipe("dqn", {"discrete": True, "lr": 3e-4, "seed": 1, **config})
+        complete = {"discrete": True, "lr": 3e-4, "seed": 1, **config}
+        return Recipe("dqn", complete, "dqn", {}, {"kind": "replay"}, 1, 1, {}, {}, "epsilon", False)
 
     def described(self) -> list[dict[str, Any]]:
         return [{"name": "dqn"}]

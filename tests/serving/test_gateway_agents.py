@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from axonrl.serving.catalogue import Recipe
 from axonrl.serving.workers.pool import WorkerResponse
 
-from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, Reply, Service, create, failure
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, FakeCatalogue, Reply, Service, create, failure
 
 
 def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
@@ -21,7 +22,7 @@ def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
     assert (agent["counters"]["global_timestep"], agent["bytes"]) == (0, 7)
     [(asked, do, body, _)] = service.pool.asked
     assert (asked, do) == (agent["id"], "open")
-    assert json.loads(body) == {"model": "dqn", "config": agent["config"]}
+    assert Recipe.from_json(json.loads(body)) == FakeCatalogue().recipe("dqn", CARTPOLE)
     assert service("GET", f"{AGENTS}/cart").json == agent
     assert service("GET", AGENTS).json == [agent]
 

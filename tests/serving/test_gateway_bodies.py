@@ -13,9 +13,9 @@ from starlette.types import Message
 from axonrl.serving.gateway import bodies
 from axonrl.serving.gateway.bodies import Bodies
 from axonrl.serving.gateway.http_messages import Head
-from axonrl.serving.gateway.problems import ProblemError
 from axonrl.serving.gateway.routes import ROUTES
 from axonrl.serving.gateway.settings import Limits
+from axonrl.serving.refusals import RefusedError
 from axonrl.serving.workers.pool import WorkerResponse
 from axonrl.tests.raising import raised
 
@@ -161,7 +161,7 @@ async def unasked() -> Message:
 def test_a_body_that_does_not_say_how_long_it_is_has_its_limit_too(parts_of: list[int]) -> None:
     receive = parts(*(b"x" * one for one in parts_of))
     read = Bodies(Limits()).read(receive, Head([]), 10, 0, list)
-    assert raised(ProblemError, asyncio.run, read).code == "body_too_large"
+    assert raised(RefusedError, asyncio.run, read).code == "body_too_large"
 
 
 def test_what_is_refused_by_its_headers_is_not_read(usual: Service) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.serving.accounts import RefusedError
-from axonrl.serving.gateway.problems import ProblemError
+from axonrl.serving.refusals import RefusedError
 
 from .gateway_fakes import CARTPOLE, PASSWORD, Service, gateway, with_cart
 
@@ -53,7 +52,7 @@ def test_an_expired_token_is_called_expired_as_long_as_it_is_known(monkeypatch: 
                 assert (refused.status, refused.code) == (401, "token_expired")
                 assert refused.headers["www-authenticate"] == "Bearer"
             assert service("POST", ACT, [0], user=cookie).code == "invalid_token"
-            with pytest.raises(ProblemError, match="expired"):
+            with pytest.raises(RefusedError, match="expired"):
                 service.gateway.tokens.web(cookie.encode())
             assert service("GET", f"{API}/agents").status == 200  # of 90 days
         accounts.revoke_token(row.id)
@@ -136,13 +135,13 @@ def test_while_the_database_is_down_tokens_that_were_used_go_on(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def down(*_: Any, **__: Any) -> None:
-        raise RefusedError("database_unavailable", "the database is down", 1)
+        raise RefusedError("database_unavailable", "the database is down", retry_after=1)
 
     unused = service.token("alice", "act")
     assert service("POST", ACT, [0]).status == 200
     monkeypatch.setattr(service.rooms.accounts, "active_tokens", down)
     monkeypatch.setattr(service.rooms.rows, "of", down)
-    with pytest.raises(Exception, match="database_unavailable"):
+    with pytest.raises(RefusedError, match="the database is down"):
         service.run(service.gateway.tokens.refresh)
     assert service("POST", ACT, [0]).status == 200
     assert service("POST", ACT, [0], user=unused).code == "database_unavailable"

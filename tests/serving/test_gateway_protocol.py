@@ -18,7 +18,7 @@ import trustme
 
 from axonrl.serving import ServiceUnavailable
 from axonrl.serving.gateway.server import listening
-from axonrl.serving.gateway.yaml_lines import SettingsError
+from axonrl.serving.gateway.settings import SettingsError
 from axonrl.tests.experiments.sharing import free_port
 from axonrl.tests.raising import raised
 

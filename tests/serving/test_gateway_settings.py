@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from axonrl.serving.gateway.limits import Bucket, Buckets
-from axonrl.serving.gateway.problems import ProblemError
-from axonrl.serving.gateway.settings import Settings, load
-from axonrl.serving.gateway.yaml_lines import SettingsError
+from axonrl.serving.gateway.settings import Settings, SettingsError, load
+from axonrl.serving.refusals import RefusedError
 from axonrl.tests.raising import raised
 
 
@@ -22,7 +21,7 @@ def test_buckets() -> None:
     buckets = Buckets("too many things")
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
-    refused = raised(ProblemError, buckets.take, "a", 1 / 10, 1.0, now=2.0)
+    refused = raised(RefusedError, buckets.take, "a", 1 / 10, 1.0, now=2.0)
     assert (refused.code, refused.detail, refused.retry_after) == ("rate_limited", "too many things", 9)
     for _ in range(100):
         buckets.take("a", 0.0, 0.0, now=2.0)  # 0 is no limit
@@ -44,7 +43,7 @@ def test_a_file_and_options(tmp_path: Path) -> None:
         ("limits:\n  agentss: 5\n", "service.yml:2: limits.agentss: unknown key; did you mean 'agents'?"),
         ("limits:\n  agents: -1\n", "service.yml:2: limits.agents: must be at least 0, got -1"),
         ("http:\n  docs: true\n  docs: false\n", "service.yml:3: http.docs: duplicate key"),
-        ("http: [\n", "service.yml:2: not valid YAML"),
+        ("http: [\n", "service.yml:2: http: not valid YAML"),
         ("http:\n  allowed_origins: [example.org]\n", "service.yml:2: http.allowed_origins.0: must be an origin"),
         ("listen:\n  behind_proxy: [nowhere]\n", "service.yml:2: listen.behind_proxy.0: "),
         ("listen:\n  host: 0.0.0.0\n", "service.yml:2: listen.host: '0.0.0.0': passwords would cross"),

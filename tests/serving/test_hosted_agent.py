@@ -17,9 +17,9 @@ from axonrl.memories import ReplayMemory
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting import durable, unloaded_agents
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
-from axonrl.serving.hosting.failures import RefusedError
 from axonrl.serving.hosting.programs import ProgramMissingError
-from axonrl.serving.hosting.requests import Bodies
+from axonrl.serving.hosting.requests import RequestReader
+from axonrl.serving.refusals import RefusedError
 
 from .hosted import DQN, PPO, Built, Host, body, data, feed, refused, timesteps, weights
 
@@ -219,7 +219,7 @@ def test_a_bad_act_is_named(untouched: HostedAgent, content: bytes, noise: Any, 
     [([[0.5, 2.001, 0.5]], "action[0][1]"), ([[-0.001, 0.5, 0.5]], "action[0][0]"), ([[0.5, 0.5]], "action[0]")],
 )
 def test_an_action_of_numbers_has_its_shape_and_its_bounds(action: Any, where: str) -> None:
-    bodies = Bodies(Box(-np.inf, np.inf, (3,)), Box(0, np.array([[1, 2, 3]], np.float32)))
+    bodies = RequestReader(Box(-np.inf, np.inf, (3,)), Box(0, np.array([[1, 2, 3]], np.float32)))
     good = {"state": [0.0] * 3, "action": [[0.0, 2.0, 0.5]], "reward": 1.0, "next_state": [0.0] * 3, "done": False}
     steps = {"steps": [good, {**good, "action": action}]}
     assert refused(lambda: bodies.steps(json.dumps(steps).encode())).errors[0][0] == f"steps[1].{where}"

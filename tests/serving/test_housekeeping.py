@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from axonrl.serving.gateway import maintenance
-from axonrl.serving.gateway.problems import ProblemError
+from axonrl.serving.gateway import server
+from axonrl.serving.refusals import RefusedError
 
 Job = Callable[[], Awaitable[None]]
 
@@ -38,7 +38,7 @@ class _Selector(selectors.SelectSelector):
 
 
 def every_four_seconds(job: Job) -> list[Any]:
-    return [asyncio.ensure_future(maintenance._repeated(4.0, job))]
+    return [asyncio.ensure_future(server._repeated(4.0, job))]
 
 
 def begun(
@@ -72,7 +72,7 @@ def test_a_job_begins_every_four_seconds_however_long_it_takes(takes: float, tim
     assert begun(every_four_seconds, takes=takes, until=17.0) == pytest.approx(times)
 
 
-@pytest.mark.parametrize("error", [ProblemError("database_unavailable", "down"), ValueError("a bug")])
+@pytest.mark.parametrize("error", [RefusedError("database_unavailable", "down"), ValueError("a bug")])
 def test_a_job_that_fails_is_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "axonrl.serving"):
         assert begun(every_four_seconds, takes=0.5, until=9.0, error=error) == pytest.approx([4, 8])
@@ -91,7 +91,7 @@ def test_what_the_command_line_changes_is_known_within_five_seconds(name: str) -
         jobs = dict.fromkeys(("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing) | {name: job}
         tokens = types.SimpleNamespace(refresh=jobs.pop("refresh"))
         gateway: Any = types.SimpleNamespace(**jobs, threads=None, rooms=None, tokens=tokens)
-        return maintenance.housekeeping(gateway)
+        return server.housekeeping(gateway)
 
     times = begun(tasks, takes=takes, until=59.0)
     assert len(times) == 14

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from axonrl.serving.gateway.write_coalescing import JoiningTransport
+from axonrl.serving.gateway.protocol import JoiningTransport
 
 
 class Recorded(asyncio.Transport):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
-from axonrl.serving.hosting.failures import RefusedError
+from axonrl.serving.refusals import RefusedError
 
 from .hosted import Host
 

@@ -10,13 +10,13 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from ...accounts import By
+from ...refusals import RefusedError
 from ..calls import KEY, Call
 from ..cookies import cookie_of, is_own, set_cookie
 from ..gateway import Gateway
 from ..http_messages import FORM_TYPE, JSON_TYPE, Head, send_answer
-from ..problems import ProblemError, not_found
-from ..routes import FORM_BYTES
-from ..users import credentials, revoked
+from ..problems import not_found
+from ..users import FORM_BYTES, credentials, revoked
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
@@ -51,18 +51,18 @@ class Page:
         self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a file, or a login or logout; raises ``ProblemError``."""
+        """Serve a file, or a login or logout; raises ``RefusedError``."""
         path, method = scope["path"], scope["method"]
         if path in self._files or path == SESSION:
             if method not in ("GET", "HEAD"):
-                raise ProblemError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET, HEAD"})
+                raise RefusedError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET, HEAD"})
             content, kind = self._files[path] if path in self._files else (_session(scope), JSON_TYPE)
             await send_answer(send, 200, content, _HEADERS, kind)
             return
         if path not in (LOGIN, LOGOUT):
             raise not_found("the path")
         if method != "POST":
-            raise ProblemError("method_not_allowed", f"{path} takes POST", headers={"Allow": "POST"})
+            raise RefusedError("method_not_allowed", f"{path} takes POST", headers={"Allow": "POST"})
         cookie = await (_log_in if path == LOGIN else _log_out)(scope, receive)
         await send({"type": "http.response.start", "status": 204, "headers": [set_cookie(scope, cookie), *_HEADERS]})
         await send({"type": "http.response.body", "body": b""})
@@ -72,7 +72,7 @@ async def _log_in(scope: Scope, receive: Receive) -> str:
     """A new cookie's value, for a name and a password; ends the previous login."""
     call: Call = scope[KEY]
     if not is_own(scope):
-        raise ProblemError("invalid_request", "only the page of this service itself may log in here")
+        raise RefusedError("invalid_request", "only the page of this service itself may log in here")
     head = Head(scope["headers"])
     head.check_type((FORM_TYPE,))
     gateway, by = call.gateway, call.by
@@ -112,7 +112,7 @@ def _known(scope: Scope) -> Call | None:
     """Result of :func:`_logged_in`; None if nobody is logged in."""
     try:
         return _logged_in(scope)
-    except ProblemError as problem:
+    except RefusedError as problem:
         if problem.status != 401:
             raise
         return None
@@ -123,6 +123,6 @@ def _logged_in(scope: Scope) -> Call:
     call: Call = scope[KEY]
     cookie = cookie_of(scope)
     if cookie is None:
-        raise ProblemError("missing_token", "this needs a login of the page of this service")
+        raise RefusedError("missing_token", "this needs a login of the page of this service")
     grant = call.gateway.tokens.web(cookie).grant
     return dataclasses.replace(call, grant=grant, by=By(grant.user, call.by.address, call.by.request_id))

@@ -104,16 +104,6 @@ def _tokens() -> None:
     )
     op.create_index("ix_tokens_user_id", "tokens", ["user_id"])
     op.create_table(
-        "web_logins",
-        *map(_text, ("id", "user_id", "sha256")),
-        *map(_time, ("created_at", "expires_at", "idle_until")),
-        _time("ended_at", nullable=True),
-        sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_web_logins_user_id", ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name="pk_web_logins"),
-        sa.UniqueConstraint("sha256", name="uq_web_logins_sha256"),
-    )
-    op.create_index("ix_web_logins_user_id", "web_logins", ["user_id"])
-    op.create_table(
         "idempotency",
         *map(_text, ("user_id", "key", "digest")),
         sa.Column("status", sa.Integer(), nullable=True),

@@ -1,0 +1,271 @@
+"""Strict YAML: plain data with the line of every value, and faults that say where.
+
+The accepted part of YAML 1.2: one document of mappings, lists and scalars. Scalars follow the 1.2 core schema (``1e-4``
+is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases, tags, megabytes, deep nesting and control
+characters are refused. Readers of experiment files and of the service's settings make their own errors from the faults.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import yaml
+
+MAX_BYTES: Final = 4 * 2**20
+MAX_DEPTH: Final = 32
+MAX_VALUES: Final = 10_000
+
+_TOO_DEEP: Final = f"nested more than {MAX_DEPTH} levels deep"
+
+Keys: TypeAlias = "tuple[str | int, ...]"
+"""The path of a value: the keys and list indices that lead to it."""
+
+_NULL = re.compile(r"null|Null|NULL|~|")
+_TRUE = re.compile(r"true|True|TRUE")
+_FALSE = re.compile(r"false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]+")
+_PREFIXED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NON_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's scanner where it was built in
+
+
+class Place(NamedTuple):
+    """The origin of a value: a file and a line, or an option of the command line, which has no lines."""
+
+    source: str
+    line: int | None = None
+
+
+class Fault(NamedTuple):
+    """Something that is wrong: the message, the line from 1 if there is one, and the dotted path of the key."""
+
+    message: str
+    line: int | None = None
+    key: str = ""
+
+
+class Parsed(NamedTuple):
+    """The value of a text, with what is wrong in it.
+
+    Args:
+        value: the only document's value; None if there is none.
+        places: keys of a value to its place; empty for an empty text.
+        faults: what is wrong.
+        is_whole: whether the text was read to its end, so that only single values are wrong.
+    """
+
+    value: Any
+    places: dict[Keys, Place]
+    faults: list[Fault]
+    is_whole: bool = True
+
+
+def parse_file(path: Path, subject: str) -> Parsed:
+    """Parse a file; ``subject`` is what it holds, for messages: ``"an experiment"``."""
+    try:
+        if not path.is_file():
+            reason = "is a folder" if path.is_dir() else "is not a regular file" if path.exists() else "does not exist"
+            return _unread(f"the file {reason}")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        return _unread(f"the file cannot be read: {error.strerror or error}")
+    if len(data) > MAX_BYTES:
+        return _unread(f"the file is larger than {MAX_BYTES} bytes, the most {subject} may have")
+    try:
+        return parse(data.decode("utf-8-sig"), str(path), subject)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return _unread(f"must be UTF-8 text, got byte 0x{data[error.start]:02x} at offset {error.start}", line)
+
+
+def parse(text: str, source: str, subject: str, at: Keys = ()) -> Parsed:
+    """Parse a text.
+
+    Args:
+        text: strict YAML.
+        source: the file, or the option of the command line.
+        subject: what it holds, for messages.
+        at: keys of the value.
+    """
+    builder = _Builder(source, text, subject, at)
+    try:
+        return Parsed(builder.document(), builder.places, builder.faults)
+    except _UnreadableError as error:
+        return Parsed(None, builder.places, [*builder.faults, error.fault], is_whole=False)
+
+
+def _unread(message: str, line: int | None = None) -> Parsed:
+    return Parsed(None, {}, [Fault(message, line)], is_whole=False)
+
+
+def scalar(text: str) -> bool | int | float | str | None:
+    """A plain scalar's value by the YAML 1.2 core schema.
+
+    Raises:
+        ValueError: the number is not finite, or does not fit into 64 bits.
+    """
+    if _NULL.fullmatch(text):
+        return None
+    if _TRUE.fullmatch(text):
+        return True
+    if _FALSE.fullmatch(text):
+        return False
+    if _INT.fullmatch(text) or _PREFIXED_INT.fullmatch(text):
+        number = int(text, 0 if _PREFIXED_INT.fullmatch(text) else 10) if len(text) < 80 else 2**64
+        if not -(2**63) <= number < 2**64:
+            raise ValueError(f"must fit into 64 bits, got {show(text)}")
+        return number
+    if _NON_FINITE.fullmatch(text):
+        raise ValueError(f"must be a finite number, got {text}")
+    if _FLOAT.fullmatch(text):
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(f"must be a finite number, got {show(text)}, which is too large")
+        return value
+    return text
+
+
+def dotted(path: Keys) -> str:
+    """Keys as ``--set`` takes them: ``agent.params.hidden.0``. An unprintable key is quoted."""
+    return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
+
+
+def show(value: object) -> str:
+    """A value for a message: in YAML's terms, and short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return _short(repr(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
+
+
+class _UnreadableError(Exception):
+    """The rest of a text cannot be read."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class _Builder:
+    """Builds plain values from YAML's events. Its recursion is bounded by MAX_DEPTH."""
+
+    def __init__(self, source: str, text: str, subject: str, at: Keys) -> None:
+        self.source = source
+        self.text = text
+        self.subject = subject
+        self.places: dict[Keys, Place] = {}
+        self.faults: list[Fault] = []
+        self._events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=_LOADER))
+        self._values = 0
+        self._root = self._at = at
+
+    def document(self) -> Any:
+        """The only document's value; None for an empty text."""
+        try:
+            next(self._events)  # the start of the stream
+            if isinstance(next(self._events), yaml.StreamEndEvent):
+                return None
+            value = self._value(next(self._events), self._root)
+            next(self._events)  # the end of the document
+            after = next(self._events)
+            if not isinstance(after, yaml.StreamEndEvent):
+                raise _UnreadableError(Fault("must be one document, got several ('---')", _line(after)))
+        except yaml.YAMLError as error:
+            raise _UnreadableError(self._syntax_fault(error)) from None
+        return value
+
+    def _value(self, event: yaml.Event, path: Keys) -> Any:
+        self._at = path
+        self.places.setdefault(path, Place(self.source, _line(event)))
+        self._refuse(event, path)
+        if isinstance(event, yaml.AliasEvent):
+            return None
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(path)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Any] = []
+            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._value(event, (*path, len(items))))
+            return items
+        return self._scalar(event, path)
+
+    def _mapping(self, path: Keys) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            self._refuse(event, path)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise _UnreadableError(_fault(event, path, "a key must be text, got a list or a mapping"))
+            key = self._scalar(event, path)
+            if not isinstance(key, str):
+                self.faults.append(_fault(event, path, f"a key must be text, got {show(key)}"))
+                key = event.value
+            at = (*path, key)
+            if key in values:
+                self.faults.append(_fault(event, at, f"duplicate key, first on line {self.places[at].line}"))
+            self._at, self.places[at] = at, Place(self.source, _line(event))
+            values[key] = self._value(next(self._events), at)
+        return values
+
+    def _scalar(self, event: Any, path: Keys) -> Any:
+        if not event.implicit[0]:  # quoted, or a block of text
+            return event.value
+        try:
+            return scalar(event.value)
+        except ValueError as error:
+            self.faults.append(_fault(event, path, str(error)))
+            return None
+
+    def _refuse(self, event: Any, path: Keys) -> None:
+        """Refuse what strict YAML does not have."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            what = f"more than {MAX_VALUES} values, the most {self.subject} may have"
+            raise _UnreadableError(_fault(event, path, what))
+        if len(path) > MAX_DEPTH:
+            raise _UnreadableError(_fault(event, path, _TOO_DEEP))
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            self.faults.append(_fault(event, path, f"anchors and aliases are not allowed, got {show(event.anchor)}"))
+        elif event.tag is not None:
+            self.faults.append(_fault(event, path, f"tags are not allowed, got {show(event.tag)}: leave it out"))
+
+    def _syntax_fault(self, error: Any) -> Fault:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        lines = self.text.split("\n")
+        if mark is not None:
+            line = mark.line + 1
+            indentation = re.match("[ \t]*", lines[mark.line] if line <= len(lines) else "")
+            if indentation is not None and (column := indentation[0].find("\t") + 1):
+                message = f"a tab in the indentation, in column {column}: YAML is indented with spaces alone"
+                return Fault(message, line, dotted(self._at))
+            message = ": ".join(part for part in (error.context, error.problem) if part)
+            if "nesting depth" in message:  # libyaml 0.2.6 scans ahead of the events, and has a limit of its own
+                return Fault(_TOO_DEEP, line, dotted(self._at))
+        else:  # a reader's error: a character that YAML does not allow
+            line = self.text.encode()[: error.position].count(b"\n") + 1
+            message = f"{error.reason} at offset {error.position}"
+        if line <= len(lines) and "${" in lines[line - 1]:
+            message += '; inside { } and [ ], write "${name}" with its quotes'
+        return Fault(f"not valid YAML: {message}", line, dotted(self._at))
+
+
+def _fault(event: Any, path: Keys, message: str) -> Fault:
+    return Fault(message, _line(event), dotted(path) if len(path) <= MAX_DEPTH else f"{dotted(path[:3])}...")
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1

@@ -1,0 +1,64 @@
+"""Transitions of a hosted agent as rows, one mapping each, and as columns [T, ...]; parts of a Dict are mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...core.protocols import Array
+from ...memories.columns import FLAGS, map_tree
+
+Columns: TypeAlias = Mapping[str, Any]
+
+
+def stacked(values: Sequence[Any]) -> Any:
+    """Stack arrays, or mappings of these, into a batch [N, ...]."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {name: stacked([value[name] for value in values]) for name in first}
+    if len(values) == 1:
+        return np.asarray(first)[None]
+    return np.stack([np.asarray(value) for value in values])
+
+
+def select(columns: Any, which: Any) -> Any:
+    """These rows of all columns; ``which``: an index of the first axis."""
+    return map_tree(lambda column: column[which], columns)
+
+
+def rows_of(columns: Columns) -> list[dict[str, Any]]:
+    """The rows, with rewards and flags as Python's numbers."""
+    rows: list[dict[str, Any]] = [select(columns, k) for k in range(len(columns["reward"]))]
+    for row in rows:
+        row["reward"] = float(row["reward"])
+        row |= {flag: bool(row[flag]) for flag in FLAGS}
+    return rows
+
+
+def flat(columns: Columns) -> dict[str, Any]:
+    """Columns, or their specs, by flat name: ``reward``, ``observation:position``."""
+    found: dict[str, Any] = {}
+    for key, value in columns.items():
+        found |= {f"{key}:{name}": part for name, part in value.items()} if isinstance(value, Mapping) else {key: value}
+    return found
+
+
+def nested(arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """The inverse of :func:`flat`."""
+    found: dict[str, Any] = {}
+    for name, array in arrays.items():
+        key, colon, part = name.partition(":")
+        if colon:
+            found.setdefault(key, {})[part] = array
+        else:
+            found[key] = array
+    return found
+
+
+def column_of(columns: Columns, name: str) -> Array:
+    """A column by its flat name."""
+    key, _, part = name.partition(":")
+    found: Array = columns[key][part] if part else columns[key]
+    return found
