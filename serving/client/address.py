@@ -51,7 +51,7 @@ def find(url: str | None, environ: Mapping[str, str] = os.environ) -> Address:
     if not address.secure and not is_loopback(address.host) and address.host not in _warned:
         _warned.add(address.host)
         message = f"{address.url} is plain http: passwords, tokens and data can be read on the way. Use https."
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
     return address
 
 

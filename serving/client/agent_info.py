@@ -13,7 +13,7 @@ SUPPORTED_MODELS: Final[list[str]] = ["dqn", "ppo", "ddpg", "rainbow"]
 OTHER_MODELS: Final[list[str]] = ["a2c", "c51", "impala", "iqn", "naf", "qr_dqn", "redq", "sac", "td3", "trpo", "vpg"]
 """Further models that axonrl's service hosts."""
 
-_DISCRETE: Final = {"dqn": True, "rainbow": True, "ddpg": False}
+DISCRETE: Final = {"dqn": True, "rainbow": True, "ddpg": False}
 """Models with one kind of action only, to whether it is discrete."""
 
 
@@ -26,7 +26,6 @@ class Known:
     action_size: Size | None = None
     discrete: bool | None = None
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    complete: bool = False
 
     @property
     def sent_size(self) -> Size | None:
@@ -34,12 +33,6 @@ class Known:
         if self.discrete is None:
             return None
         return 1 if self.discrete else self.action_size
-
-
-def from_arguments(model: str | None, state_size: Size | None, action_size: Size | None) -> Known:
-    """Facts from the constructor's arguments."""
-    model = model.lower() if model is not None else None
-    return Known(model, state_size, action_size, _DISCRETE.get(model) if model is not None else None)
 
 
 def from_agent(agent: Mapping[str, Any], before: Known) -> Known:
@@ -50,7 +43,7 @@ def from_agent(agent: Mapping[str, Any], before: Known) -> Known:
     model = model if isinstance(model, str) else before.model
     discrete = agent.get("discrete", config.get("discrete"))
     if not isinstance(discrete, bool):
-        discrete = _DISCRETE.get(model.lower(), before.discrete) if model is not None else before.discrete
+        discrete = DISCRETE.get(model.lower(), before.discrete) if model is not None else before.discrete
     state_size = _size(config.get("state_size", config.get("obs_size")))
     if state_size is None:
         state_size = _box_size(config.get("observation_space", config.get("obs_space")))
@@ -59,7 +52,7 @@ def from_agent(agent: Mapping[str, Any], before: Known) -> Known:
     action_size = _size(config.get("action_size"))
     if action_size is None:
         action_size = before.action_size
-    return Known(model, state_size, action_size, discrete, config, True)
+    return Known(model, state_size, action_size, discrete, config)
 
 
 def hparams(config: Mapping[str, Any]) -> dict[str, int | float | str]:

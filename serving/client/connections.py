@@ -6,20 +6,19 @@ import collections
 import contextlib
 import http.client
 import os
-import random
 import select
 import socket
 import ssl
 import time
 import weakref
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .address import Address
 from .credentials import Secret
-from .errors import ArgumentError, ServiceError
-from .messages import Lost, Request, Response, conclude, seconds
-from .retries import attempts
+from .errors import ArgumentError
+from .flows import Attempt, Steps
+from .messages import Lost, Request, Response, Result, answered
 
 _KEPT: Final = 16
 
@@ -39,30 +38,21 @@ class Connections:
         self._process = os.getpid()
         weakref.finalize(self, _close, self._idle)  # __del__ may run after the sockets', which would complain
 
-    def exchange(
-        self, request: Request, token: Secret | None, timeout: float, deadline: float, hide: Secret | None = None
-    ) -> Response | ServiceError:
-        """Outcome of a request, with retries.
-
-        Args:
-            request: the request.
-            token: the caller's token.
-            timeout: seconds of an attempt.
-            deadline: seconds after which no further attempt begins.
-            hide: a further secret to keep out of errors.
-        """
-        if request.after:
-            time.sleep(request.after)
-        hidden = [secret.reveal() for secret in (token, hide) if secret is not None]
-        tries = attempts(deadline, time.monotonic, random.random)
-        wait = next(tries)
-        while True:
-            if wait:
-                time.sleep(wait)
-            try:
-                wait = tries.send(self.send(request, token, timeout))
-            except StopIteration as end:
-                return conclude(request, end.value, hidden)
+    def run(self, steps: Steps[Result]) -> Result:
+        """Carry out the steps of a call; returns or raises its result."""
+        outcome: Any = None
+        try:
+            while True:
+                step = steps.send(outcome)
+                if isinstance(step, Attempt):
+                    outcome = self.send(*step)
+                elif callable(step):
+                    outcome = step()
+                else:
+                    time.sleep(step)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
     def send(self, request: Request, token: Secret | None, timeout: float) -> Response | Lost:
         """The answer with any status, or the reason why there is none. Redirects are answers."""
@@ -87,10 +77,7 @@ class Connections:
                 self._keep(connection)
             else:
                 connection.close()
-        header = response.headers.get
-        return Response(
-            response.status, body, header("X-Request-Id"), seconds(header("Retry-After")), header("Location")
-        )
+        return answered(response.status, body, response.headers.get)
 
     def _write(self, connection: http.client.HTTPConnection, request: Request, token: Secret | None) -> bool:
         """Send a request; False if the service stopped reading, as after answering that it is too large."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from .errors import ArgumentError
 
@@ -36,14 +36,11 @@ class Secret:
         raise TypeError("tokens and passwords are not pickled")
 
 
-class Login:
+class Login(NamedTuple):
     """Username and password for getting a token."""
 
-    __slots__ = ("password", "username")
-
-    def __init__(self, username: str, password: Secret) -> None:
-        self.username = username
-        self.password = password
+    username: str
+    password: Secret
 
 
 def find(

@@ -3,80 +3,126 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from . import values
 from .agent_info import Known
-from .calls import Calls, checked_environment, checked_key, new_key
+from .calls import Calls, new_key
 from .errors import ArgumentError
-from .messages import Flow, Request, Response, content, unexpected
+from .flows import Flow, ordered
+from .messages import Request, parsed
+from .session import checked_environment
 
 Action: TypeAlias = "int | list[float]"
 """An integer, or the numbers of an action: nested lists if ``action_size`` is a shape."""
 
 
 class Experience(Calls):
-    """The calls of an environment, to be carried out in order."""
+    """Acting and reporting steps, the operations of an environment: carried out in order."""
 
-    def act(self, state: Any, noise: Any, explore: bool | None) -> Flow[Action]:
-        """One action."""
-        target = self._target(noise, explore)
-        known = self.known
+    @ordered
+    def act(self, state: Any = None, noise: float = 0, *, explore: bool | None = None, obs: Any = None) -> Flow[Action]:
+        """Choose an action.
+
+        Args:
+            state: an observation: numbers in lists, tuples or arrays.
+            noise: 0 .. 1: the probability of a random action, or a standard deviation in half-ranges; ignored where
+                actions are drawn from the policy.
+            explore: True for the agent's own exploration, False for none, whatever ``noise`` is.
+            obs: another name of ``state``.
+
+        Returns:
+            An integer for discrete actions, else a list of floats within the bounds; nested lists if ``action_size`` is
+            a shape.
+
+        Raises:
+            ValueError: another size, a number that is not finite, ``noise`` out of range; nothing was sent.
+            Conflict: the agent is inactive.
+        """
+        state, target = values.either(state, obs, "state", "obs"), self._target(noise, explore)
+        known = self._known
         if known.discrete is None or known.state_size is None:
-            known = yield from self.learn()
-        body = {"observation": values.state(state, known.state_size), "environment": self.environment}
+            known = yield from self._learn()
+        body = {"observation": values.state(state, known.state_size), "environment": self._environment}
         request = Request("POST", target, _with_explore(body, explore))
         answer = yield request
-        found = content(request, answer)
-        try:
-            return _action(found["action"], known)
-        except (TypeError, KeyError, IndexError, ValueError):
-            raise _no_action(request, answer) from None
+        return parsed(request, answer, lambda found: _action(found["action"], known), _NO_ACTION)
 
-    def act_batch(self, states: Any, noise: Any, explore: bool | None, environments: Any) -> Flow[list[Action]]:
-        """Actions for several observations."""
+    @ordered
+    def act_batch(
+        self, states: Any, noise: float = 0, *, explore: bool | None = None, environments: Any = None
+    ) -> Flow[list[Action]]:
+        """Choose actions for up to 1,000 observations; see :meth:`act`.
+
+        Args:
+            states: the observations.
+            noise: for all.
+            explore: for all.
+            environments: their environments, one each; by default this object's.
+        """
         target = self._target(noise, explore)
-        columns = {"states": values.column(states)}
-        if environments is not None:
-            columns["environments"] = values.column(environments)
-        count = values.rows(columns)
-        names = [self.environment] * count if environments is None else _names(columns["environments"])
+        columns, count, names = self._columns(states=states, environments=environments)
         if not count:
             return []
-        known = yield from self.learn()
+        known = yield from self._learn()
         rows = [values.state(row, known.state_size, f"states[{k}]") for k, row in enumerate(columns["states"])]
         body = {"observations": rows, "environments": names}
         request = Request("POST", target, _with_explore(body, explore))
-        answer = yield request
-        found = content(request, answer)
-        try:
-            actions = [_action(action if isinstance(action, list) else [action], known) for action in found["actions"]]
-        except (TypeError, KeyError, IndexError, ValueError):
-            raise _no_action(request, answer) from None
-        if len(actions) != count:
-            raise _no_action(request, answer)
-        return actions
 
+        def actions(found: Any) -> list[Action]:
+            given = [_action(action if isinstance(action, list) else [action], known) for action in found["actions"]]
+            if len(given) != count:
+                raise ValueError
+            return given
+
+        return parsed(request, (yield request), actions, _NO_ACTION)
+
+    @ordered
     def step(
-        self, state: Any, action: Any, reward: Any, next_state: Any, done: Any, truncated: Any, key: str | None
+        self,
+        state: Any = None,
+        action: Any = None,
+        reward: float | None = None,
+        next_state: Any = None,
+        done: bool | None = None,
+        *,
+        truncated: bool = False,
+        key: str | None = None,
+        obs: Any = None,
+        next_obs: Any = None,
     ) -> Flow[bool]:
-        """One transition, applied only once however often it is sent."""
+        """Report the outcome of an action. When this returns, the service has stored it.
+
+        Args:
+            state: the observation before the action.
+            action: the action taken.
+            reward: its reward.
+            next_state: the observation after it.
+            done: whether the episode has terminated.
+            truncated: whether the episode was cut off.
+            key: a name of this step; a step with the same name is applied only once.
+            obs: another name of ``state``.
+            next_obs: another name of ``next_state``.
+
+        Returns:
+            True.
+
+        Raises:
+            ValueError: an invalid value; nothing was counted.
+            Conflict: the agent is inactive or failed.
+        """
+        state = values.either(state, obs, "state", "obs")
+        next_state = values.either(next_state, next_obs, "next_state", "next_obs")
         key = new_key() if key is None else checked_key(key)
-        known = self.known
+        known = self._known
         if known.discrete is None or known.state_size is None:
-            known = yield from self.learn()
-        data = {
-            "state": values.state(state, known.state_size),
-            "action": values.action(action, known.sent_size),
-            "reward": values.number(reward, "reward"),
-            "next_state": values.state(next_state, known.state_size, "next_state"),
-            "done": values.flag(done, "done"),
-            "truncated": values.flag(truncated, "truncated"),
-            "environment": self.environment,
-        }
+            known = yield from self._learn()
+        data = _step((state, action, reward, next_state, done, truncated), known, self._environment)
         yield Request("POST", f"{self._path}/step", values.encode({"step_data": data}), key=key)
         return True
 
+    @ordered
     def step_batch(
         self,
         states: Any,
@@ -84,40 +130,46 @@ class Experience(Calls):
         rewards: Any,
         next_states: Any,
         dones: Any,
-        truncated: Any,
-        environments: Any,
-        key: str | None,
+        *,
+        truncated: Any = None,
+        environments: Any = None,
+        key: str | None = None,
     ) -> Flow[int]:
-        """Several transitions, all or none."""
+        """Report up to 1,000 steps, all or none; equivalent to successive calls of :meth:`step`.
+
+        Returns:
+            Number of steps.
+        """
         key = new_key() if key is None else checked_key(key)
         given = {"states": states, "actions": actions, "rewards": rewards, "next_states": next_states, "dones": dones}
-        given |= {"truncated": truncated, "environments": environments}
-        columns = {name: values.column(value) for name, value in given.items() if value is not None or name in _NEEDED}
-        count = values.rows(columns)
-        names = _names(columns["environments"]) if "environments" in columns else [self.environment] * count
+        columns, count, names = self._columns(**given, truncated=truncated, environments=environments)
         if not count:
             return 0
-        known = yield from self.learn()
-        ended = columns.get("truncated", [False] * count)
+        known = yield from self._learn()
+        columns.setdefault("truncated", [False] * count)
+        rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
         steps = [
-            {
-                "state": values.state(columns["states"][k], known.state_size, f"states[{k}]"),
-                "action": values.action(columns["actions"][k], known.sent_size, f"actions[{k}]"),
-                "reward": values.number(columns["rewards"][k], f"rewards[{k}]"),
-                "next_state": values.state(columns["next_states"][k], known.state_size, f"next_states[{k}]"),
-                "done": values.flag(columns["dones"][k], f"dones[{k}]"),
-                "truncated": values.flag(ended[k], f"truncated[{k}]"),
-                "environment": names[k],
-            }
-            for k in range(count)
+            _step(row, known, name, [f"{column}[{k}]" for column in _COLUMNS])
+            for k, (row, name) in enumerate(zip(rows, names, strict=True))
         ]
         yield Request("POST", f"{self._path}/steps", values.encode({"steps": steps}), key=key)
         return count
 
+    @ordered
     def end_episode(self) -> Flow[None]:
-        """Report a reset: the last step counts as truncated."""
-        body = values.encode({"environment": self.environment})
+        """Report that the environment was reset without ``done``: the last step counts as truncated."""
+        body = values.encode({"environment": self._environment})
         yield Request("POST", f"{self._path}/end_episode", body, key=new_key())
+
+    def _columns(self, **given: Any) -> tuple[dict[str, Any], int, list[str]]:
+        """Columns of a batch, their length, and the name of each row's environment."""
+        optional = ("truncated", "environments")
+        columns = {k: values.column(value) for k, value in given.items() if value is not None or k not in optional}
+        count = values.rows(columns)
+        if "environments" not in columns:
+            return columns, count, [self._environment] * count
+        names = enumerate(columns["environments"])
+        return columns, count, [checked_environment(name, f"environments[{k}]") for k, name in names]
 
     def _target(self, noise: Any, explore: Any) -> str:
         if explore is not None and type(explore) is not bool:
@@ -126,7 +178,30 @@ class Experience(Calls):
         return f"{self._path}/act?noise={urllib.parse.quote(repr(level))}"
 
 
-_NEEDED: Final = ("states", "actions", "rewards", "next_states", "dones")
+_NO_ACTION: Final = "the answer holds no action"
+_ARGUMENTS: Final = ("state", "action", "reward", "next_state", "done", "truncated")
+_COLUMNS: Final = ("states", "actions", "rewards", "next_states", "dones", "truncated")
+
+
+def checked_key(key: Any) -> str:
+    """Check a user's idempotency key: 1 to 255 printable ASCII characters."""
+    if isinstance(key, str) and 0 < len(key) < 256 and key.isascii() and key.isprintable() and key == key.strip():
+        return key
+    raise ArgumentError(f"key must be 1 to 255 printable ASCII characters, got {values.shortened(key)}", "key")
+
+
+def _step(row: Sequence[Any], known: Known, environment: str, names: Sequence[str] = _ARGUMENTS) -> dict[str, Any]:
+    """A transition in JSON form, from the values of :data:`_ARGUMENTS`; ``names`` of these in errors."""
+    state, action, reward, next_state, done, truncated = row
+    return {
+        "state": values.state(state, known.state_size, names[0]),
+        "action": values.action(action, known.sent_size, names[1]),
+        "reward": values.number(reward, names[2]),
+        "next_state": values.state(next_state, known.state_size, names[3]),
+        "done": values.flag(done, names[4]),
+        "truncated": values.flag(truncated, names[5]),
+        "environment": environment,
+    }
 
 
 def _action(action: Any, known: Known) -> Action:
@@ -143,15 +218,7 @@ def _floats(action: list[Any]) -> list[Any]:
     return [_floats(item) if isinstance(item, list) else float(item) for item in action]
 
 
-def _names(names: Any) -> list[str]:
-    return [checked_environment(name, f"environments[{k}]") for k, name in enumerate(names)]
-
-
 def _with_explore(body: dict[str, Any], explore: bool | None) -> bytes:
     if explore is not None:
         body["explore"] = explore
     return values.encode(body)
-
-
-def _no_action(request: Request, answer: Response) -> Exception:
-    return unexpected(request, answer, "the answer holds no action")

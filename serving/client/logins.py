@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import urllib.parse
 import weakref
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from .address import Address
-from .calls import login
 from .connections import Connections
 from .credentials import Login, Secret
-from .errors import AuthenticationError, ServiceError
-from .messages import Request, Response, carried_out
+from .errors import AuthenticationError
+from .flows import Flow, carried_out, repeated
+from .messages import Request, parsed
 
 Verify: TypeAlias = "bool | str | os.PathLike[str]"
 
@@ -51,7 +52,12 @@ class SharedLogin:
         with self._turn():
             if self._token is None or self._token is expired:
                 self._forget()
-                self._token = log_in(self._address, self._verify, self._account, timeout, deadline)
+                connections = Connections(self._address, self._verify)
+                try:
+                    steps = carried_out(login(self._account), lambda one: repeated(one, None, timeout, deadline))
+                    self._token = Secret(connections.run(steps))
+                finally:
+                    connections.close()
                 self._inherited = False
                 _OPEN.add(self)
             self._users.add(user)
@@ -79,7 +85,7 @@ class SharedLogin:
                 return
             if not self._inherited:
                 connections = Connections(self._address, self._verify)
-                connections.exchange(Request("POST", "/logout"), self._token, timeout, 0.0)
+                connections.run(repeated(Request("POST", "/logout"), self._token, timeout, 0.0))
                 connections.close()
             self._forget()
 
@@ -105,18 +111,18 @@ def shared(address: Address, verify: Verify, account: Login) -> SharedLogin:
     return _KNOWN.setdefault(key, SharedLogin(address, verify, account))
 
 
-def log_in(address: Address, verify: Verify, account: Login, timeout: float, deadline: float) -> Secret:
-    """A new token.
+def login(account: Login) -> Flow[str]:
+    """Get a new token."""
+    request = Request("POST", "/login/access-token", _form(account), password=account.password)
+    return parsed(request, (yield request), _token, "the answer holds no access_token")
 
-    Raises:
-        ServiceError: the login was refused, or not answered.
-    """
-    connections = Connections(address, verify)
 
-    def exchange(request: Request) -> Response | ServiceError:
-        return connections.exchange(request, None, timeout, deadline, hide=account.password)
+def _form(account: Login) -> bytes:
+    return urllib.parse.urlencode({"username": account.username, "password": account.password.reveal()}).encode("ascii")
 
-    try:
-        return Secret(carried_out(login(account.username, account.password), exchange))
-    finally:
-        connections.close()
+
+def _token(answer: Any) -> str:
+    found = answer["access_token"]
+    if not isinstance(found, str):
+        raise TypeError
+    return found

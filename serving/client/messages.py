@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, TypeVar
 
 from .credentials import Secret
 from .errors import (
@@ -22,6 +23,7 @@ FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _LONGEST: Final = 2000
 
 
+@dataclasses.dataclass(slots=True, repr=False)
 class Request:
     """A request to send.
 
@@ -31,30 +33,17 @@ class Request:
         body: body; it may contain a password, so ``repr`` omits it.
         key: the idempotency key, the same on each retry.
         slow: whether it may take two minutes, like creations and transfers of states.
-        login: whether it gets a token instead of using one.
+        password: for a login, which gets a token instead of using one; kept out of errors.
         after: seconds to wait before sending.
     """
 
-    __slots__ = ("after", "body", "key", "login", "method", "path", "slow")
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        *,
-        key: str | None = None,
-        slow: bool = False,
-        login: bool = False,
-        after: float = 0.0,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.body = body
-        self.key = key
-        self.slow = slow
-        self.login = login
-        self.after = after
+    method: str
+    path: str
+    body: bytes | None = None
+    key: str | None = None
+    slow: bool = False
+    password: Secret | None = None
+    after: float = 0.0
 
     def __repr__(self) -> str:
         return f"Request({self.method} {self.path})"
@@ -62,10 +51,10 @@ class Request:
     def headers(self, token: Secret | None) -> dict[str, str]:
         """Headers of this request."""
         found = {"Accept": JSON_TYPE}
-        if token is not None and not self.login:
+        if token is not None and self.password is None:
             found["Authorization"] = f"Bearer {token.reveal()}"
         if self.body is not None:
-            found["Content-Type"] = FORM_TYPE if self.login else JSON_TYPE
+            found["Content-Type"] = JSON_TYPE if self.password is None else FORM_TYPE
         if self.key is not None:
             found["Idempotency-Key"] = self.key
         return found
@@ -91,82 +80,59 @@ class Lost(NamedTuple):
 
 
 Result = TypeVar("Result")
-Flow: TypeAlias = Generator[Request, Response, Result]
-"""A call without I/O: it yields requests, and gets their successful answers sent, or errors thrown in."""
 
 
-class Done(NamedTuple):
-    """The result of a flow."""
-
-    value: Any
-
-
-def advance(flow: Flow[Any], outcome: Response | ServiceError | None = None) -> Request | Done:
-    """The next request of a flow, or its result; it may raise the error that it is given, or another.
-
-    Args:
-        flow: the call.
-        outcome: outcome of its last request; None to begin.
-    """
-    try:
-        if outcome is None:
-            return next(flow)
-        return flow.send(outcome) if isinstance(outcome, Response) else flow.throw(outcome)
-    except StopIteration as end:
-        return Done(end.value)
+def answered(status: int, body: bytes, header: Callable[[str], str | None]) -> Response:
+    """An answer from its parts; ``Retry-After`` counts if it is whole seconds."""
+    text = (header("Retry-After") or "").strip()
+    after = float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return Response(status, body, header("X-Request-Id"), after, header("Location"))
 
 
-def carried_out(flow: Flow[Result], exchange: Callable[[Request], Response | ServiceError]) -> Result:
-    """Run a flow; returns or raises its result.
+def parsed(request: Request, answer: Response, parse: Callable[[Any], Result], complaint: str = "") -> Result:
+    """What ``parse`` makes of the JSON of a successful answer.
 
     Args:
-        flow: the call.
-        exchange: carries out a request.
-    """
-    found = advance(flow)
-    while isinstance(found, Request):
-        found = advance(flow, exchange(found))
-    result: Result = found.value
-    return result
-
-
-def seconds(text: str | None) -> float | None:
-    """Parse ``Retry-After``, if it is whole seconds."""
-    text = (text or "").strip()
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def content(request: Request, answer: Response) -> Any:
-    """The JSON of a successful answer.
+        request: the request.
+        answer: its answer.
+        parse: raises a ValueError, TypeError or LookupError if the answer does not follow the API.
+        complaint: the error's sentence; that of ``parse`` by default.
 
     Raises:
-        ServiceError: the answer is not JSON; the code is ``"invalid_answer"``.
+        ServiceError: the answer is not JSON, or not what it should be; the code is ``"invalid_answer"``.
     """
     try:
-        return json.loads(answer.body)
+        found = json.loads(answer.body)
     except ValueError:
-        pass
-    raise unexpected(request, answer, "the answer is not JSON; is this the URL of an axonrl service?")
+        raise _unexpected(request, answer, "the answer is not JSON; is this the URL of an axonrl service?") from None
+    try:
+        return parse(found)
+    except (TypeError, LookupError, ValueError) as error:
+        raise _unexpected(request, answer, complaint or str(error)) from None
 
 
-def unexpected(request: Request, answer: Response, detail: str) -> ServiceError:
+def an_object(value: Any) -> dict[str, Any]:
+    """The answer as an object."""
+    if isinstance(value, dict):
+        return value
+    raise TypeError("the answer is not an object")
+
+
+def a_list(value: Any) -> list[dict[str, Any]]:
+    """The answer as a list."""
+    if isinstance(value, list):
+        return value
+    raise TypeError("the answer is not a list")
+
+
+def _unexpected(request: Request, answer: Response, detail: str) -> ServiceError:
     """The error for a successful answer that does not follow the API."""
     message = f"{_asked(request)}: {answer.status}, but {detail}"
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
 
 
 def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> Response | ServiceError:
-    """A successful answer, or the error of any other; see :func:`failure`."""
-    if isinstance(outcome, Response):
-        # An earlier attempt, whose answer was lost, may have removed it.
-        gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
-        if 200 <= outcome.status < 300 or gone:
-            return outcome
-    return failure(request, outcome, hide)
-
-
-def failure(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> ServiceError:
-    """The error of an unsuccessful answer, or of none.
+    """A successful answer, or the error of an unsuccessful one, or of none.
 
     Args:
         request: the request.
@@ -177,6 +143,10 @@ def failure(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()
         detail = _hidden(outcome.detail, hide)
         message = f"{_asked(request)}: no answer ({outcome.code}): {detail}"
         return ServiceUnavailable(message, None, outcome.code, detail)
+    # An earlier attempt, whose answer was lost, may have removed it.
+    gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
+    if 200 <= outcome.status < 300 or gone:
+        return outcome
     problem = _problem(outcome.body)
     code, detail = _text(problem.get("code")), _hidden(_text(problem.get("detail")), hide)
     errors = [
@@ -197,7 +167,9 @@ def failure(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()
         message += f" (request {request_id})"
     if outcome.retry_after is not None:
         message += f"; to be repeated after {outcome.retry_after:g} s, later than retry_deadline allows"
-    kind = _kind(outcome.status, code, request.login)
+    kind = Conflict if code == "quota_exceeded" else _KINDS.get(outcome.status, ServiceError)
+    if kind is InvalidRequest and request.password is not None:
+        kind = AuthenticationError
     return kind(message, outcome.status, code, detail, request_id, errors, outcome.retry_after)
 
 
@@ -216,13 +188,6 @@ _KINDS: Final[dict[int, type[ServiceError]]] = {
     504: ServiceUnavailable,
     507: ServiceUnavailable,
 }
-
-
-def _kind(status: int, code: str, login: bool) -> type[ServiceError]:
-    if code == "quota_exceeded":
-        return Conflict
-    kind = _KINDS.get(status, ServiceError)
-    return AuthenticationError if login and kind is InvalidRequest else kind
 
 
 def _problem(body: bytes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import Any
 
 from .errors import NotFound, RateLimited, ServiceUnavailable
 from .remote_agent import RemoteAgent
@@ -25,23 +25,22 @@ def wait_until_agent_exists(agent: RemoteAgent, max_seconds: float = 20, verbose
     Raises:
         AuthenticationError: the token was refused.
     """
-    ask = getattr(agent, "_exists_within", lambda seconds: agent.exists)  # a user's own object works, too
-    return _wait(ask, max_seconds, verbose, "The agent does not exist yet")
+    return _wait(agent, "exists", max_seconds, verbose, "The agent does not exist yet")
 
 
 def wait_until_agent_is_active(agent: RemoteAgent, max_seconds: float = 20, verbose: bool = True) -> bool:
     """Wait until the agent exists and is active; see :func:`wait_until_agent_exists`."""
-    ask = getattr(agent, "_is_active_within", lambda seconds: agent.is_active)
-    return _wait(ask, max_seconds, verbose, "The agent is not active yet")
+    return _wait(agent, "is_active", max_seconds, verbose, "The agent is not active yet")
 
 
-def _wait(ask: Callable[[float], bool], max_seconds: float, verbose: bool, message: str) -> bool:
+def _wait(agent: Any, name: str, max_seconds: float, verbose: bool, message: str) -> bool:
     """Poll until true; each question gets the remaining time, and at least half a second."""
     began = time.monotonic()
     while True:
         left = max_seconds - (time.monotonic() - began)
         try:
-            if ask(max(left, _EVERY)):
+            flow = getattr(agent, f"_{name}", None)  # a user's own object has none
+            if getattr(agent, name) if flow is None else agent._within(flow(), max(left, _EVERY)):
                 return True
         except (NotFound, ServiceUnavailable, RateLimited):
             pass

@@ -38,7 +38,7 @@ class EncodedAgentState:
         target = Path(path)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
-            partial.write_text(json.dumps(to_json(self)), encoding="utf-8")
+            partial.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
@@ -54,11 +54,6 @@ class EncodedAgentState:
             return from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except ValueError as error:
             raise ArgumentError(f"{Path(path)} is not a saved agent state: {error}", "path") from None
-
-
-def to_json(state: EncodedAgentState) -> dict[str, Any]:
-    """The six fields."""
-    return {field.name: getattr(state, field.name) for field in dataclasses.fields(EncodedAgentState)}
 
 
 def from_json(value: Any) -> EncodedAgentState:

@@ -19,7 +19,6 @@ from ..accounts.tables import Agent
 from ..hosting.folder_copy import MovedError, copy_agent, link_tree
 from ..hosting.programs import PROGRAMS, use, used_by
 from .context import DONE, FAILED, Service, for_nobody_else
-from .output import print_done
 from .verify import damages_of, say
 
 _FILES: Final = ("identity.json", "audit.jsonl")
@@ -49,8 +48,9 @@ def backup(service: Service) -> int:
     for one in damages:
         one["file"] = one["file"].replace(str(temporary), str(target))
     what = "" if service.arguments.without_database else ", with the database"
-    done = {"directory": str(target), "agents": len(rows), "damages": damages}
-    print_done(f"Copied {len(rows)} agents{what}, to {target}.", done, as_json=service.as_json)
+    service.done(
+        f"Copied {len(rows)} agents{what}, to {target}.", directory=str(target), agents=len(rows), damages=damages
+    )
     if not service.as_json:
         say(len(rows), damages)
     return FAILED if damages else DONE

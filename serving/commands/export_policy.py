@@ -7,7 +7,7 @@ from pathlib import Path
 from ...core.errors import ArgumentError, CheckpointError
 from ...estimators.agent import Agent
 from ...run_dir.checkpoints import CheckpointStore
-from ..accounts import RefusedError, UnusableError, agents, folder
+from ..accounts import UnusableError, folder
 from ..catalogue import Recipe
 from ..hosting.agent_store import SERVICE, service_part
 from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of
@@ -17,11 +17,7 @@ from .context import Service
 def export_policy(service: Service) -> int:
     """Run the command on the newest checkpoint, which a running server writes once a minute."""
     given = service.arguments
-    user, name = agents.split(given.agent)
-    row = service.agents.by_name(service.accounts.user(user).id, name)
-    if row is None:
-        raise RefusedError("not_found", f"There is no agent {given.agent}")
-    path = service.folder / folder.AGENTS / row.id
+    path = service.folder / folder.AGENTS / service.agent(given.agent).id
     try:
         target = _agent(path, service.folder / PROGRAMS).export(given.directory)
     except (ArgumentError, CheckpointError, ValueError) as error:

@@ -10,25 +10,24 @@ import logging
 import os
 import resource
 import sys
-import traceback
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ...core.errors import ArgumentError
 from .. import catalogue
-from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, RefusedError, UnusableError, open_service
+from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, UnusableError, open_service
 from ..accounts import folder as folders
 from ..accounts.data_folder import described
 from ..gateway.gateway import Rooms
 from ..gateway.leases import LeasedPool
 from ..gateway.page import Page
 from ..gateway.server import serve
-from ..gateway.settings import Settings, SettingsError, load
+from ..gateway.settings import Listen, Settings, SettingsError, load
 from ..hosting.programs import PROGRAMS, nbytes_for
 from ..workers.pool import Pool, default_workers
 from ..workers.settings import WorkerSettings
-from .context import FAILED, USAGE
+from .context import exit_code
 
 DISK: Final = "disk"
 _FILES: Final = 65_536
@@ -42,20 +41,19 @@ def carry_out(arguments: argparse.Namespace) -> int:
         128 plus the signal's number, after everything was saved; 1 if it failed; 2 for an unusable folder, database,
         port or configuration.
     """
-    try:
-        _allow_many_files()
-        settings = _settings(arguments)
-        _check_shared(arguments)
-        path = folders.prepare(arguments.data)
-        about = "axonrl serve", described(path, arguments.database)
-        with folders.named(path), folders.holding(path, *about, shared=arguments.shared):
-            if full := folders.space(path):
-                print(f"axonrl: warning: not ready until there is space{full}", file=sys.stderr)
-            return _serve(arguments, settings, path)
-    except (ArgumentError, SettingsError, UnusableError) as error:
-        return _told(arguments, error, USAGE)
-    except RefusedError as error:
-        return _told(arguments, error, FAILED)
+    return exit_code(arguments, _carried_out, SettingsError)
+
+
+def _carried_out(arguments: argparse.Namespace) -> int:
+    _allow_many_files()
+    settings = _settings(arguments)
+    _check_shared(arguments)
+    path = folders.prepare(arguments.data)
+    about = "axonrl serve", described(path, arguments.database)
+    with folders.named(path), folders.holding(path, *about, shared=arguments.shared):
+        if full := folders.space(path):
+            print(f"axonrl: warning: not ready until there is space{full}", file=sys.stderr)
+        return _serve(arguments, settings, path)
 
 
 def _check_shared(arguments: argparse.Namespace) -> None:
@@ -75,18 +73,11 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _FILES)) if hard > 0 else _FILES, hard))
 
 
-def _told(arguments: argparse.Namespace, error: Exception, status: int) -> int:
-    if arguments.debug:
-        traceback.print_exception(error)
-    print(f"axonrl: error: {error}", file=sys.stderr)
-    return status
-
-
 def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int:
     database = open_service(path, arguments.database, migrate=arguments.migrate or None, serving=True)
     try:
         audit = Audit(database, path)
-        lifetimes = _lifetimes(settings)
+        lifetimes = Lifetimes(**settings.tokens.model_dump())
         accounts = Accounts(database, audit=audit, quotas=settings.quotas(), lifetimes=lifetimes)
         rows = AgentRows(database, audit=audit)
         workers = Pool(
@@ -132,14 +123,7 @@ async def _running(pool: Pool | LeasedPool, seconds: float) -> AsyncIterator[Non
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     """Settings from the configuration file, then ``--set``, then the named options."""
-    given: dict[str, Any] = {
-        "listen.host": arguments.host,
-        "listen.port": arguments.port,
-        "listen.tls_cert": arguments.tls_cert,
-        "listen.tls_key": arguments.tls_key,
-        "listen.behind_proxy": arguments.behind_proxy,
-        "listen.grace": arguments.grace,
-    }
+    given = {f"listen.{name}": getattr(arguments, name) for name in Listen.model_fields}
     own = {name: _as_yaml(value) for name, value in given.items() if value is not None}
     return load(arguments.config, {**_sets(arguments.set), **own})
 
@@ -156,17 +140,6 @@ def _sets(given: list[str] | None) -> Mapping[str, str]:
             raise ArgumentError(f"--set must be path=value, got {one!r}", "--set", one)
         found[name] = value
     return found
-
-
-def _lifetimes(settings: Settings) -> Lifetimes:
-    tokens = settings.tokens
-    return Lifetimes(
-        login_idle_hours=tokens.login_idle_hours,
-        login_days=tokens.login_days,
-        default_days=tokens.default_days,
-        web_idle_minutes=tokens.web_idle_minutes,
-        web_hours=tokens.web_hours,
-    )
 
 
 def _worker_settings(arguments: argparse.Namespace, settings: Settings) -> WorkerSettings:

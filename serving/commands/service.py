@@ -6,17 +6,14 @@ import argparse
 import contextlib
 import getpass
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ...core.errors import ArgumentError
 from ..accounts import (
-    Database,
     RefusedError,
     UnusableError,
-    agents,
     audit,
     data_folder,
     folder,
@@ -29,57 +26,43 @@ from ..accounts import accounts as users
 from ..accounts.token_store import to_json as token_json
 from ..hosting.programs import PROGRAMS, nbytes_for
 from .backup import backup
-from .context import DONE, FAILED, USAGE, Service
+from .context import Service, exit_code
 from .export_policy import export_policy
 from .import_run import import_run
-from .output import print_done, print_rows
 from .verify import verify
-
-_CREATES: Final = ("add-user", "migrate")
-"""Commands that create the data folder."""
 
 
 def carry_out(arguments: argparse.Namespace) -> int:
-    """Carry out a command of ``axonrl service``.
-
-    Returns:
-        The exit code: 0; 1 for a refusal; 2 for invalid arguments, or an unusable folder or database.
-    """
-    try:
-        with folder.named(arguments.data.expanduser()):
-            if arguments.service_command == "migrate":
-                return _migrate(arguments)
-            with _opened(arguments) as database:
-                return COMMANDS[arguments.service_command](Service(arguments, database))
-    except (RefusedError, ArgumentError, UnusableError) as error:
-        if arguments.debug:
-            traceback.print_exception(error)
-        print(f"axonrl: error: {error}", file=sys.stderr)
-        return FAILED if isinstance(error, RefusedError) else USAGE
+    """Carry out a command of ``axonrl service``; returns the exit code."""
+    return exit_code(arguments, _carried_out)
 
 
-@contextlib.contextmanager
-def _opened(arguments: argparse.Namespace) -> Iterator[Database]:
-    path: Path = arguments.data.expanduser()
-    if arguments.service_command not in _CREATES and not path.is_dir():
-        raise UnusableError(
-            f"Data folder {path} does not exist. Name it with --data, or create it with: axonrl service add-user NAME"
-        )
-    database = open_service(path, arguments.database)
-    try:
-        yield database
-    finally:
-        database.close()
+def _carried_out(arguments: argparse.Namespace) -> int:
+    command: str = arguments.service_command
+    given: Path = arguments.data.expanduser()
+    with folder.named(given), contextlib.ExitStack() as stack:
+        if command == "migrate":
+            stack.enter_context(_alone(folder.prepare(given), arguments))
+        elif command != "add-user" and not given.is_dir():
+            raise UnusableError(
+                f"Data folder {given} does not exist. Name it with --data, or create it with: axonrl service add-user"
+                " NAME"
+            )
+        migrates = command == "migrate"
+        database = open_service(given, arguments.database, migrate=migrates or None, serving=migrates)
+        stack.enter_context(contextlib.closing(database))
+        return COMMANDS[command](Service(arguments, database))
 
 
-def _migrate(arguments: argparse.Namespace) -> int:
-    path = folder.prepare(arguments.data)
-    with folder.holding(path, "axonrl service migrate", data_folder.described(path, arguments.database)):
-        database = open_service(path, arguments.database, migrate=True, serving=True)
-        database.close()
+def _alone(path: Path, arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Be the only host of a folder's agents."""
+    described = data_folder.described(path, arguments.database)
+    return folder.holding(path, f"axonrl service {arguments.service_command}", described)
+
+
+def _migrate(service: Service) -> int:
     version = schema.head()
-    print_done(f"The database has schema {version}.", {"schema": version}, as_json=arguments.json)
-    return DONE
+    return service.done(f"The database has schema {version}.", schema=version)
 
 
 # -- users ------------------------------------------------------------------------------------------------------------
@@ -125,9 +108,7 @@ def _list_users(service: Service) -> int:
         paths = (service.folder / folder.AGENTS / one for one in service.agents.ids(user.id))
         usage["bytes"] += nbytes_for(paths, service.folder / PROGRAMS)
         rows.append({**users.to_json(user), "disabled": user.disabled_at is not None, "usage": usage})
-    columns = ("name", "role", "disabled", "created_at", "usage", "quotas")
-    print_rows(rows, columns, as_json=service.as_json)
-    return DONE
+    return service.rows(rows, "name", "role", "disabled", "created_at", "usage", "quotas")
 
 
 def _set_quota(service: Service) -> int:
@@ -156,9 +137,9 @@ def _create_token(service: Service) -> int:
 
 def _list_tokens(service: Service) -> int:
     rows = [token_json(token) for token in service.accounts.tokens(service.arguments.user)]
-    columns = ("id", "user", "name", "scopes", "agents", "last_four", "expires_at", "last_used", "revoked_at")
-    print_rows(rows, columns, as_json=service.as_json)
-    return DONE
+    return service.rows(
+        rows, "id", "user", "name", "scopes", "agents", "last_four", "expires_at", "last_used", "revoked_at"
+    )
 
 
 def _revoke_token(service: Service) -> int:
@@ -177,9 +158,7 @@ def _list_agents(service: Service) -> int:
     if only is not None:
         service.accounts.user(only)
     rows = [_agent_json(owner, row) for owner, row in service.agents.all() if only in (None, owner)]
-    columns = ("user", "name", "model", "status", "is_active", "created_at", "last_active", "bytes")
-    print_rows(rows, columns, as_json=service.as_json)
-    return DONE
+    return service.rows(rows, "user", "name", "model", "status", "is_active", "created_at", "last_active", "bytes")
 
 
 def _agent_json(owner: str, row: Any) -> dict[str, Any]:
@@ -191,9 +170,8 @@ def _agent_json(owner: str, row: Any) -> dict[str, Any]:
 
 def _remove_agent(service: Service) -> int:
     path = service.arguments.agent
-    user, name = agents.split(path)
-    row = service.agents.by_name(service.accounts.user(user).id, name)
-    if row is None or not service.agents.mark_removed(row.id, by=service.by):
+    row = service.agent(path)
+    if not service.agents.mark_removed(row.id, by=service.by):
         raise RefusedError("not_found", f"There is no agent {path}")
     if _remove_marked(service, [row.id]):
         return service.done(f"Removed {path}.", removed=path)
@@ -204,9 +182,7 @@ def _remove_marked(service: Service, ids: list[str]) -> bool:
     """Remove folders and rows of marked agents; False if a running server does so itself."""
     with contextlib.ExitStack() as stack:
         try:
-            what, database = f"axonrl service {service.arguments.service_command}", service.arguments.database
-            described = data_folder.described(service.folder, database)
-            stack.enter_context(folder.holding(service.folder, what, described))
+            stack.enter_context(_alone(service.folder, service.arguments))
         except UnusableError:
             return False
         for agent_id in ids:
@@ -220,9 +196,7 @@ def _remove_marked(service: Service, ids: list[str]) -> bool:
 
 def _audit(service: Service) -> int:
     rows = [audit.to_json(entry) for entry in reversed(service.audit.entries(service.arguments.last))]
-    columns = ("time", "who", "address", "what", "target", "outcome", "request_id", "detail")
-    print_rows(rows, columns, as_json=service.as_json)
-    return DONE
+    return service.rows(rows, "time", "who", "address", "what", "target", "outcome", "request_id", "detail")
 
 
 def _password(arguments: argparse.Namespace) -> str:
@@ -251,6 +225,7 @@ COMMANDS: Final[Mapping[str, Callable[[Service], int]]] = {
     "revoke-token": _revoke_token,
     "list-agents": _list_agents,
     "remove-agent": _remove_agent,
+    "migrate": _migrate,
     "audit": _audit,
     "import-run": import_run,
     "export-policy": export_policy,

@@ -1,39 +1,26 @@
 """The builder: a process that compiles programs, and ends after a while without work.
 
-It is started as ``python -m axonrl.serving.workers.builder DESCRIPTOR PROGRAMS``, with an inherited Unix socket.
-
-=========== ============================ ==============================================================================
-``do``      body                         what
-=========== ============================ ==============================================================================
-``build``   a recipe                     have its program, with the weights of its seed; then, once nobody waits, spare
-                                         seeds (``spares`` in the head: how many there shall be)
-``refill``  ``{"digest": ...}``          spare seeds alone
-=========== ============================ ==============================================================================
-
-Answers are ``{"digest", "built", "seconds"}``, or a failure in the form of workers.
+A request is a recipe: have its program, with the weights of its seed; then, once nobody waits, spare seeds (``spares``
+in the head: how many there shall be). The answer is ``{"digest", "built"}``, or a failure in the form of workers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
 import socket
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...core.errors import ArgumentError, CheckpointError
+from ...core.errors import CheckpointError
 from ...core.tensorflow_import import load_tensorflow
 from ...run_dir.programs import VARIABLE
 from .. import logs
 from ..catalogue.recipes import Recipe
 from . import program_builder
-from .messages import Frame, encode, read
-from .parent_death import wait_for
+from .messages import Frame, encode, read, wait_for
 
 IDLE_SECONDS: Final = 60.0
 logger = logging.getLogger("axonrl.serving")
@@ -70,26 +57,16 @@ class Builder:
 
     def _answer(self, frame: Frame) -> bytes:
         recipe: Recipe | None = None
+        status = 200
         try:
-            value = json.loads(frame.body)
-            match frame.head.get("do"):
-                case "build":
-                    recipe = Recipe.from_json(value)
-                    body = self._build(recipe)
-                case "refill":
-                    body = {"digest": value["digest"]}
-                case other:
-                    raise ArgumentError(f"do must be build or refill, got {other!r}", "do", other)
-            self._spares[body["digest"]] = int(frame.head.get("spares", program_builder.SPARES))
-            status = 200
+            recipe = Recipe.from_json(json.loads(frame.body))
+            built, digest = program_builder.build(recipe, self._programs)
+            body: dict[str, Any] = {"digest": digest, "built": built}
+            self._spares[digest] = int(frame.head.get("spares", program_builder.SPARES))
         except Exception as error:  # TensorFlow raises its own errors; none may end the builder
-            status, body = program_builder.failure(recipe, error)
+            refused = program_builder.refusal(recipe, error)
+            status, body = refused.status, refused.to_json()
         return encode({"id": frame.head.get("id"), "status": status}, json.dumps(body).encode())
-
-    def _build(self, recipe: Recipe) -> dict[str, Any]:
-        began = time.monotonic()
-        built, digest = program_builder.build(recipe, self._programs)
-        return {"digest": digest, "built": built, "seconds": round(time.monotonic() - began, 3)}
 
     def _make_spares(self) -> None:
         """Make some for one program; then waiting requests come first."""
@@ -103,20 +80,14 @@ class Builder:
             del self._spares[digest]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the builder."""
-    parser = argparse.ArgumentParser(prog="axonrl.serving.workers.builder")
-    parser.add_argument("descriptor", type=int)
-    parser.add_argument("programs", type=Path)
-    parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
-    parser.add_argument("--log-level", default="info")
-    given = parser.parse_args(arguments)
-    logs.configure_child(given.log_level)
+def main() -> int:
+    """``python -m axonrl.serving.workers.builder FD PROGRAMS LOG_LEVEL``: what the pool starts."""
+    logs.configure_child(sys.argv[3])
     os.environ[VARIABLE] = ""  # a service keeps nothing outside its folder
     load_tensorflow()  # now, not when a recipe arrives: it takes as long as compiling a small one
-    with socket.socket(fileno=given.descriptor) as connection:
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
         connection.setblocking(True)
-        Builder(connection, given.programs, given.idle_seconds).run()
+        Builder(connection, Path(sys.argv[2])).run()
     return 0
 
 

@@ -6,9 +6,10 @@ bytes. Numbers are little-endian.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import from_json, to_json
@@ -21,7 +22,6 @@ MAX_BODY: Final = 2**30
 _LENGTH: Final = struct.Struct("<I")
 _HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")
-
 
 BEAT: Final = 0
 """The ``id`` of a heartbeat, which answers nothing."""
@@ -51,16 +51,6 @@ def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") 
             f" {len(body):,}"
         )
     return b"".join((_PREFIX.pack(_HEAD.size + len(encoded) + len(body), len(encoded)), encoded, body))
-
-
-def decode(content: bytes | bytearray | memoryview) -> Frame:
-    """Decode a frame from the bytes after its length.
-
-    Raises:
-        FrameError: it is not a frame.
-    """
-    with memoryview(content) as view:
-        return _decode(view, 0, len(view))
 
 
 def _decode(view: memoryview, start: int, end: int) -> Frame:
@@ -105,18 +95,6 @@ def cut(buffer: bytearray) -> list[Frame]:
     return frames
 
 
-class Frames:
-    """Cuts a stream into frames, and buffers an incomplete one."""
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    def feed(self, content: bytes) -> Iterator[Frame]:
-        """The frames completed by these bytes; FrameError if the data is not a frame."""
-        self._held += content
-        yield from cut(self._held)
-
-
 def read(connection: socket.socket) -> Frame | None:
     """The next frame of a blocking socket; None at its end, between two frames.
 
@@ -132,7 +110,22 @@ def read(connection: socket.socket) -> Frame | None:
     content = _received(connection, size)
     if content is None:
         raise FrameError("the connection ended within a frame")
-    return decode(content)
+    with memoryview(content) as view:
+        return _decode(view, 0, size)
+
+
+def wait_for(
+    reads: Sequence[socket.socket], seconds: float, writes: Sequence[socket.socket] = ()
+) -> list[socket.socket]:
+    """Wait until a socket is readable (or writable, for ``writes``); returns the readable ones.
+
+    ``select.select`` takes no descriptor above 1,023, which a gateway with many connections may pass on.
+    """
+    poll = select.poll()
+    for one in reads:
+        poll.register(one, select.POLLIN | (select.POLLOUT if one in writes else 0))
+    ready = {descriptor for descriptor, events in poll.poll(max(seconds, 0.0) * 1000) if events & ~select.POLLOUT}
+    return [one for one in reads if one.fileno() in ready]
 
 
 def _check_size(size: int) -> None:

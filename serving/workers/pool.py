@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,10 +99,8 @@ class Pool:
             await self._start_worker(name)
         if not any((self._data / PROGRAMS).glob("[!.]*")):
             await self._start_builder()
-        for beside in (self._count(), self._tidy()):
-            task = asyncio.create_task(beside)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._run_beside(self._count())
+        self._run_beside(self._tidy())
 
     async def stop(self, seconds: float) -> None:
         """Save every agent, then end the workers; kill those that take longer than ``seconds``."""
@@ -119,13 +117,6 @@ class Pool:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def processes(self) -> dict[str, int]:
-        """The process ids of the children, by name."""
-        found = {name: child.process.pid for name, child in self._children.items() if child.process is not None}
-        if self._builder is not None and self._builder.process is not None:
-            found["builder"] = self._builder.process.pid
-        return found
 
     def gauges(self) -> dict[str, float]:
         """Metrics: waiting requests, running workers, and the sums of their counters."""
@@ -185,8 +176,7 @@ class Pool:
         try:
             for _ in range(2):
                 home = self._home_of(agent)
-                ask = self._ask_large if len(body) > _LARGE else self._ask_child
-                answered, content = await ask(home, sent, body, seconds)
+                answered, content = await self._ask(home, sent, body, seconds)
                 if "needs_program" not in answered:
                     if do == "remove" and answered["status"] == 200:
                         self._home.pop(agent, None)
@@ -204,15 +194,14 @@ class Pool:
             if not self._waiting[agent]:
                 del self._waiting[agent]
 
-    def _ask_child(self, home: str, head: Head, body: bytes, seconds: float) -> Awaitable[tuple[Head, bytes]]:
-        return self._children[home].ask(head, body, seconds)
-
-    async def _ask_large(self, home: str, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
-        """Send a large body in its turn; TimeoutError if that takes too long."""
+    async def _ask(self, home: str, head: Head, body: bytes, seconds: float) -> tuple[Head, bytes]:
+        """Send a request, a large one in its turn; ConnectionError, TimeoutError."""
+        if len(body) <= _LARGE:
+            return await self._children[home].ask(head, body, seconds)
         turn = self._large[home]
         await asyncio.wait_for(turn.acquire(), seconds)
         try:
-            return await self._ask_child(home, head, body, seconds)
+            return await self._children[home].ask(head, body, seconds)
         finally:
             turn.release()
 
@@ -241,7 +230,10 @@ class Pool:
         number = self._names.index(name) + 1
         child = await start(name, "axonrl.serving.workers.worker", [settings, str(number)], number)
         self._children[name] = child
-        task = asyncio.create_task(self._watch(name, child))
+        self._run_beside(self._watch(name, child))
+
+    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -274,25 +266,24 @@ class Pool:
         """Make the builder compile a recipe's program; None when it exists, else the failure."""
         async with self._building:
             try:
-                try:
-                    head, content = await self._ask_builder(recipe)
-                except ConnectionError:  # it may just have ended for lack of work
-                    head, content = await self._ask_builder(recipe)
+                with contextlib.suppress(ConnectionError):  # it may just have ended for lack of work
+                    return await self._ask_builder(recipe)
+                return await self._ask_builder(recipe)
             except (OSError, asyncio.TimeoutError):
                 logger.exception("the builder has failed")
                 return _unavailable("unavailable", "the program of this agent cannot be built just now")
-        return None if head["status"] == 200 else _as_answer(head, content)
 
-    async def _ask_builder(self, recipe: bytes) -> tuple[Head, bytes]:
+    async def _ask_builder(self, recipe: bytes) -> WorkerResponse | None:
         builder = self._builder
         if builder is None or builder.gone.is_set():
             if builder is not None:
                 await ended(builder.process, 1.0)
             builder = await self._start_builder()
-        return await builder.ask({"do": "build"}, recipe, _SLOW_SECONDS)
+        head, content = await builder.ask({}, recipe, _SLOW_SECONDS)
+        return None if head["status"] == 200 else _as_answer(head, content)
 
     async def _start_builder(self) -> Child:
-        arguments = [str(self._data / PROGRAMS), "--log-level", self._settings.log_level]
+        arguments = [str(self._data / PROGRAMS), self._settings.log_level]
         self._builder = await start("builder", "axonrl.serving.workers.builder", arguments)
         return self._builder
 

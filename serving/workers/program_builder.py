@@ -9,7 +9,7 @@ import secrets
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...core import registry
 from ...core.errors import ArgumentError, CheckpointError
@@ -20,6 +20,7 @@ from ...policies.compiled import CompiledProgram
 from ..catalogue import hosted
 from ..catalogue.recipes import Recipe
 from ..hosting.programs import ProgramMissingError, program_of
+from ..refusals import RefusedError
 from . import seed_pool
 
 SPARES: Final = 32
@@ -27,7 +28,6 @@ _SPARE_BYTES: Final = 64 * 2**20
 """Maximum bytes of the weights of all spare seeds: large networks have fewer."""
 _OTHERS: Final = 32
 """Number of initial weights kept beside spare seeds' and the program's own, within the same limit of bytes."""
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -77,14 +77,14 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
         return True
     there = program.seeds()
     wanted = _at_most(wanted, program)
-    missing = min(at_once, wanted - seed_pool.count(programs, digest))
+    missing = min(at_once, wanted - len(seed_pool.seeds(programs, digest)))
     if missing > 0:
         seeds = [secrets.randbits(32) for _ in range(missing)]
         seeds = [seed for seed in dict.fromkeys(seeds) if seed not in there]
         _add_seeds(program.directory, seeds)
         for seed in seeds:
             seed_pool.add(programs, digest, seed)
-    return seed_pool.count(programs, digest) >= wanted
+    return len(seed_pool.seeds(programs, digest)) >= wanted
 
 
 def _at_most(wanted: int, program: CompiledProgram) -> int:
@@ -104,27 +104,22 @@ def _remove_old_weights(program: CompiledProgram, unused: Collection[int]) -> No
         program.weights_path(seed).unlink(missing_ok=True)
 
 
-def failure(recipe: Recipe | None, error: Exception) -> tuple[int, dict[str, Any]]:
-    """An error as a status and a body."""
+def refusal(recipe: Recipe | None, error: Exception) -> RefusedError:
+    """The answer to a recipe whose program could not be built."""
     match error:
-        case ArgumentError():
-            names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
-            where = f"config.{names[error.argument]}" if error.argument in names else "config"
-            return 422, _body("invalid_value", str(error), where)
         case ValueError():
-            return 422, _body("invalid_value", str(error), "config")
+            names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
+            argument = names.get(error.argument) if isinstance(error, ArgumentError) else None
+            where = "config" if argument is None else f"config.{argument}"
+            return RefusedError("invalid_value", str(error), [(where, str(error))])
         case CheckpointError() | OSError():
             cause = error if isinstance(error, OSError) else error.__cause__
-            if isinstance(cause, OSError) and cause.errno in _FULL:
-                return 507, _body("storage_full", "there is no space left for the program of this agent")
+            if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+                return RefusedError("storage_full", "there is no space left for the program of this agent")
             logger.error("a program cannot be written", exc_info=error)
-            return 503, _body("unavailable", "the program of this agent cannot be written just now")
+            return RefusedError("unavailable", "the program of this agent cannot be written just now")
     logger.error("a program cannot be built", exc_info=error)
-    return 500, _body("internal", f"building the program failed: {type(error).__name__}")
-
-
-def _body(code: str, detail: str, where: str | None = None) -> dict[str, Any]:
-    return {"code": code, "detail": detail, "errors": [] if where is None else [{"where": where, "what": detail}]}
+    return RefusedError("internal", f"building the program failed: {type(error).__name__}")
 
 
 def _existing(recipe: Recipe, programs: Path) -> CompiledProgram | None:

@@ -1,15 +1,17 @@
-"""Slots: the agents of a worker, loaded on demand and unloaded when unused."""
+"""Slots: the agents of a worker with their requests, loaded on demand and unloaded when unused."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import gc
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +23,75 @@ from ..hosting.program_stepper import discard_weights, open_stepper
 from ..hosting.programs import PROGRAMS
 from ..logs import SERVING
 from ..refusals import RefusedError
-from .counters import Tally
 from .messages import Head
 from .settings import WorkerSettings
-from .slot import Slot
 
 AGENTS: Final = "agents"
+ACT: Final = "act"
+KEEPS_ORDER: Final = ("step", "steps", "end_episode")
+"""Requests that need not wait until accepted records are applied."""
 logger = logging.getLogger("axonrl.serving")
+
+
+@dataclasses.dataclass
+class Tally:
+    """Counts since the worker's start; names that end in ``_total`` only grow."""
+
+    updates_total: int = 0
+    openings_total: int = 0
+    evictions_total: int = 0
+    journal_syncs_total: int = 0
+    journal_sync_seconds_total: float = 0.0
+
+
+@dataclasses.dataclass
+class Slot:
+    """An agent's requests, and the agent itself while it is in memory."""
+
+    name: str
+    queue: collections.deque[tuple[Head, bytes]] = dataclasses.field(default_factory=collections.deque)
+    agent: HostedAgent | None = None
+    used: float = 0.0
+    is_ready: bool = False
+    update: Future[None] | None = None
+    """An update in the other thread. Meanwhile nothing uses the agent, except that a relaxed one continues to act."""
+    sync: Future[None] | None = None
+    """A sync in a separate thread. Meanwhile the agent acts and accepts, but is neither saved nor closed."""
+    syncing: list[bytes] = dataclasses.field(default_factory=list)
+    """Answers that wait for this sync."""
+    waiting: list[bytes] = dataclasses.field(default_factory=list)
+    """Answers that wait for the next sync."""
+
+    @property
+    def next(self) -> str:
+        """The next request; empty: none."""
+        return str(self.queue[0][0]["do"]) if self.queue else ""
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is in progress."""
+        return not self.queue and not self.waiting and self.update is None and self.sync is None
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether its next request may be answered, considering updates, and a sync in another thread."""
+        if self.next not in (ACT, *KEEPS_ORDER):
+            return bool(self.queue) and self.update is None and self.sync is None and not self.waiting
+        if self.agent is not None and self.next != ACT and self.agent.is_behind:
+            return False
+        return self.update is None or (self.agent is not None and self.agent.relaxed)
+
+    @property
+    def may_work(self) -> bool:
+        """Whether there is something to apply, and no thread is applying it."""
+        return self.update is None and self.agent is not None and self.agent.has_work
+
+    @property
+    def may_act(self) -> bool:
+        """Whether it can act at once, without longer work."""
+        if self.agent is None or self.next != ACT:
+            return False
+        return self.agent.relaxed or not self.agent.has_work
 
 
 class Slots:
@@ -35,16 +99,13 @@ class Slots:
 
     Args:
         settings: the worker's settings.
-        tally: counters.
         beat: sends a heartbeat; called during long operations.
         wake: called in another thread when a sync is done: :meth:`finish_syncs`.
     """
 
-    def __init__(
-        self, settings: WorkerSettings, tally: Tally, beat: Callable[[], None], wake: Callable[[object], None]
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, beat: Callable[[], None], wake: Callable[[object], None]) -> None:
         self._settings = settings
-        self._tally = tally
+        self.tally = Tally()
         self._beat = beat
         self._wake = wake
         self._syncs = ThreadPoolExecutor(1, "sync")
@@ -57,9 +118,10 @@ class Slots:
         self.by_name: collections.OrderedDict[str, Slot] = collections.OrderedDict()
         """Slots by name, the least recently used first."""
 
-    def loaded(self) -> int:
-        """Number of agents in memory."""
-        return sum(slot.agent is not None for slot in self.by_name.values())
+    def counts(self) -> dict[str, float]:
+        """Counters, and the number of agents in memory."""
+        loaded = sum(slot.agent is not None for slot in self.by_name.values())
+        return {"loaded_agents": loaded, **dataclasses.asdict(self.tally)}
 
     def busy(self) -> bool:
         """Whether anything runs in another thread, or is about to."""
@@ -71,8 +133,8 @@ class Slots:
 
     # -- one agent ----------------------------------------------------------------------------------------------------
 
-    def open(self, name: str, head: Head, recipe: Recipe | None) -> HostedAgent:
-        """An agent from its folder, or a new one of a recipe.
+    def open(self, slot: Slot, head: Head, recipe: Recipe | None = None) -> HostedAgent:
+        """The agent of a slot: in memory, from its folder, or a new one of a recipe.
 
         Raises:
             RefusedError: there is no such agent, or another process has it.
@@ -80,15 +142,17 @@ class Slots:
             OutdatedError: another server has it.
             CheckpointError: all its checkpoints are damaged.
         """
-        self._tally.openings_total += 1
+        if slot.agent is not None:
+            return slot.agent
+        self.tally.openings_total += 1
         self._beat()
-        path = self.folder_of(name)
+        path = self.folder_of(slot.name)
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
-        agent = HostedAgent.open(path, self.stepper_of, recipe, int(head.get("epoch", 0)), self._beat)
+        slot.agent = HostedAgent.open(path, self.stepper_of, recipe, int(head.get("epoch", 0)), self._beat)
         if recipe is not None and head.get("any_seed"):
             discard_weights(recipe, self._folder / PROGRAMS)
-        return agent
+        return slot.agent
 
     def folder_of(self, name: str) -> Path:
         """Folder of an agent's files."""
@@ -124,26 +188,28 @@ class Slots:
         self._sync_now(slot)
         self.lose(slot)
 
-    def put_away(self, name: str, slot: Slot) -> None:
+    def put_away(self, slot: Slot) -> None:
         """Save and unload an agent."""
         if slot.waiting or slot.sync is not None:
             self._sync_now(slot)
         agent, slot.agent = slot.agent, None
-        if agent is None:
-            return
-        self._tally.evictions_total += 1
+        if agent is not None:
+            self.tally.evictions_total += 1
+            self._save(slot.name, agent.close)
+
+    def _save(self, name: str, save: Callable[[], object]) -> None:
         SERVING.agent = name
         self._beat()
         try:
-            agent.close()
+            save()
         except Exception:  # one agent's error must not affect the others
             logger.exception("agent %s cannot be saved; its journal has everything", name)
 
-    def remove(self, name: str, slot: Slot) -> None:
+    def remove(self, slot: Slot) -> None:
         """Remove an agent's folder, renamed first, so that it is complete or gone."""
         self.lose(slot)
-        path = self.folder_of(name)
-        gone = path.with_name(f".removed-{name}")
+        path = self.folder_of(slot.name)
+        gone = path.with_name(f".removed-{slot.name}")
         with contextlib.suppress(FileNotFoundError):
             path.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
@@ -194,9 +260,10 @@ class Slots:
         slot.sync.add_done_callback(self._wake)
 
     def _sync(self, name: str, agent: HostedAgent) -> None:
-        SERVING.agent = name
-        with self._tally.syncing():
-            agent.sync()
+        SERVING.agent, began = name, time.perf_counter()
+        agent.sync()
+        self.tally.journal_syncs_total += 1
+        self.tally.journal_sync_seconds_total += time.perf_counter() - began
 
     def _settle(self, slot: Slot) -> None:
         """Wait for a running sync. If it failed, the agent is unloaded, and waiting answers become failures."""
@@ -235,8 +302,8 @@ class Slots:
 
     def put_all_away(self) -> None:
         """Save every agent."""
-        for name, slot in self.by_name.items():
-            self.put_away(name, slot)
+        for slot in self.by_name.values():
+            self.put_away(slot)
 
     def abandon_all(self) -> None:
         """Release every folder without saving, except for agents with a running update."""
@@ -254,27 +321,18 @@ class Slots:
             if agent is None or not slot.rests:
                 continue
             if now - slot.used > settings.idle_seconds:
-                self.put_away(name, slot)
+                self.put_away(slot)
             elif agent.due_for_saving(settings.checkpoint_steps, settings.checkpoint_seconds):
-                self._save(name, agent)
+                self._save(name, agent.save)
         if settings.memory and resident_bytes() > settings.memory:
             self._put_away_oldest()
         SERVING.agent = None
 
-    def _save(self, name: str, agent: HostedAgent) -> None:
-        SERVING.agent = name
-        self._beat()
-        try:
-            agent.save()
-        except Exception:
-            logger.exception("agent %s cannot be saved; its journal has everything", name)
-
     def _put_away_oldest(self) -> None:
         """Unload the least recently used quarter of the agents in memory, but never the only one."""
-        slots = self.by_name.items()
-        loaded = [(name, slot) for name, slot in slots if slot.agent is not None and slot.rests]
-        for name, slot in loaded[: len(loaded) // 4 or (len(loaded) > 1)]:
-            self.put_away(name, slot)
+        loaded = [slot for slot in self.by_name.values() if slot.agent is not None and slot.rests]
+        for slot in loaded[: len(loaded) // 4 or (len(loaded) > 1)]:
+            self.put_away(slot)
         gc.collect()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import json
 import logging
 import os
@@ -27,13 +26,10 @@ from .. import logs
 from ..hosting.agent import HostedAgent, to_bytes
 from ..hosting.malloc import keep_large_arrays_apart
 from ..logs import SERVING
-from .counters import Tally
-from .messages import BEAT, Head, cut, encode
-from .parent_death import wait_for
-from .responses import Answering, not_kept
+from .messages import BEAT, Head, cut, encode, wait_for
+from .responses import answer, not_kept
 from .settings import WorkerSettings
-from .slot import ACT, KEEPS_ORDER, Slot
-from .slots import AGENTS, Slots
+from .slots import ACT, AGENTS, KEEPS_ORDER, Slot, Slots
 from .spin_wait import LOOK_SECONDS, look
 
 _TURN_SECONDS: Final = 0.002
@@ -63,10 +59,8 @@ class Worker:
         self._connection = connection
         self._settings = settings
         self._in = bytearray()
-        self._tally = Tally()
-        self._agents = Slots(settings, self._tally, self._beat, self._wake)
+        self._agents = Slots(settings, self._beat, self._wake)
         self._slots = self._agents.by_name
-        self._answering = Answering(self._agents)
         self._ready: collections.deque[Slot] = collections.deque()
         self._acting: collections.deque[Slot] = collections.deque()
         """Ready slots that can act at once."""
@@ -77,7 +71,7 @@ class Worker:
         self._stopping: Head | None = None
         self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
-        self._housekept = self._synced = self._beaten = time.monotonic()
+        self._housekept = self._beaten = time.monotonic()
 
     def run(self) -> None:
         """Serve until the gateway is gone, or tells the worker to stop."""
@@ -133,12 +127,9 @@ class Worker:
                 self._stopping = head
                 continue
             if head["do"] == "tally":
-                self._tally.loaded_agents = self._agents.loaded()
-                self._out += encode({"id": head["id"], "status": 200}, to_bytes(dataclasses.asdict(self._tally)))
+                self._out += encode({"id": head["id"], "status": 200}, to_bytes(self._agents.counts()))
                 continue
-            name = head["agent"]
-            slot = self._slots.get(name) or Slot(name)
-            self._slots.setdefault(name, slot)
+            slot = self._slots.get(head["agent"]) or self._slots.setdefault(head["agent"], Slot(head["agent"]))
             slot.queue.append((head, body))
             self._make_ready(slot)
 
@@ -176,11 +167,7 @@ class Worker:
 
     def _hand_over(self) -> None:
         """Send ready answers, and start the syncs that the others wait for."""
-        if self._settings.syncs:
-            self._agents.begin_syncs()
-        elif time.monotonic() - self._synced >= _HOUSEKEEPING_SECONDS:
-            self._synced = time.monotonic()
-            self._agents.begin_all_syncs()
+        self._agents.begin_syncs()
         for content, kept in self._agents.told:
             self._out += content if kept else not_kept(content)
         self._agents.told.clear()
@@ -234,7 +221,7 @@ class Worker:
             now = looked = time.monotonic()
             end = now + _TURN_SECONDS
             while agent.has_work and slot.agent is agent and now < end:
-                self._tally.updates_total += agent.next_is_update
+                self._agents.tally.updates_total += agent.next_is_update
                 if agent.next_is_long:
                     agent.bring_up_to_date()
                     agent.updating = True
@@ -276,7 +263,7 @@ class Worker:
             if waits and slot.agent is not None and slot.agent.has_work:
                 return
             slot.queue.popleft()
-            self._agents.tell(slot, self._answering.answer(slot.name, slot, head, body), waits=do != ACT)
+            self._agents.tell(slot, answer(self._agents, slot, head, body), waits=do != ACT)
             if do not in KEEPS_ORDER:
                 return
             self._let_act()
@@ -284,13 +271,14 @@ class Worker:
                 return
 
     def _keep_house(self) -> None:
-        """Call :meth:`.Slots.keep_house` once a second."""
+        """Once a second, look after all agents."""
         now = time.monotonic()
-        if now - self._housekept < _HOUSEKEEPING_SECONDS:
-            return
-        self._housekept = now
-        self._beat()
-        self._agents.keep_house(now)
+        if now - self._housekept >= _HOUSEKEEPING_SECONDS:
+            self._housekept = now
+            self._beat()
+            if not self._settings.syncs:
+                self._agents.begin_all_syncs()
+            self._agents.keep_house(now)
 
 
 def _give_way() -> None:

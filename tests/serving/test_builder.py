@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl.core.errors import CheckpointError
 from axonrl.core.protocols import Array
 from axonrl.estimators.stepper import Stepper
 from axonrl.policies import compiled
@@ -42,8 +43,8 @@ class Connection:
         self.thread = threading.Thread(target=Builder(self._theirs, programs, **more).run)
         self.thread.start()
 
-    def ask(self, do: str, value: Any, **head: Any) -> tuple[int, dict[str, Any]]:
-        self.socket.sendall(encode({"id": 5, "do": do, **head}, json.dumps(value).encode()))
+    def ask(self, value: Any, **head: Any) -> tuple[int, dict[str, Any]]:
+        self.socket.sendall(encode({"id": 5, **head}, json.dumps(value).encode()))
         frame = read(self.socket)
         assert frame is not None
         assert frame.head["id"] == 5
@@ -64,7 +65,7 @@ def small(**config: Any) -> Recipe:
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     connection = Connection(tmp_path_factory.mktemp("service") / "programs")
     try:
-        status, body = connection.ask("build", small().to_json(), spares=2)
+        status, body = connection.ask(small().to_json(), spares=2)
         assert (status, body["built"]) == (200, True), body
         yield connection
     finally:
@@ -73,15 +74,22 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
 
 def wait_for_spares(builder: Connection, wanted: int) -> None:
     """They are made after the answer, while nobody asks for anything."""
-    wait(lambda: seed_pool.count(builder.programs, small().digest) >= wanted)
-    assert seed_pool.count(builder.programs, small().digest) == wanted
+    wait(lambda: len(seed_pool.seeds(builder.programs, small().digest)) >= wanted)
+    assert len(seed_pool.seeds(builder.programs, small().digest)) == wanted
 
 
-def test_spares_that_cannot_be_made_are_logged(builder: Connection, caplog: pytest.LogCaptureFixture) -> None:
-    unknown = 64 * "f"
-    assert builder.ask("refill", {"digest": unknown}, spares=1)[0] == 200
-    wait(lambda: unknown in caplog.text)
-    assert [record.levelno for record in caplog.records if unknown in record.getMessage()] == [logging.WARNING]
+def test_spares_that_cannot_be_made_are_logged(
+    builder: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(programs: Path, digest: str, wanted: int) -> bool:
+        raise CheckpointError(f"no {wanted} for {digest}")
+
+    wait_for_spares(builder, 2)
+    monkeypatch.setattr(program_builder, "add_spares", failing)
+    assert builder.ask(small().to_json(), spares=3)[0] == 200
+    told = f"no 3 for {small().digest}"
+    wait(lambda: told in caplog.text)
+    assert [record.levelno for record in caplog.records if told in record.getMessage()] == [logging.WARNING]
 
 
 def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_path: Path) -> None:
@@ -91,7 +99,7 @@ def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_p
         program_of(small(hidden_layers=[9]), builder.programs)
     with pytest.raises(ProgramMissingError):
         program_of(small(lr=0), builder.programs)  # which may mean that a part is switched off
-    status, body = builder.ask("build", other.to_json(), spares=0)
+    status, body = builder.ask(other.to_json(), spares=0)
     assert (status, body["built"], body["digest"]) == (200, False, small().digest)
     assert program_builder.build(other, tmp_path) == (True, other.digest)
     learned = [
@@ -115,26 +123,26 @@ def _learned(stepper: Stepper) -> dict[str, Array]:
 
 def test_a_spare_seed_is_had_once(builder: Connection) -> None:
     digest = small().digest
-    assert builder.ask("refill", {"digest": digest}, spares=2)[0] == 200
+    assert builder.ask(small().to_json(), spares=2)[0] == 200
     wait_for_spares(builder, 2)
-    assert builder.ask("refill", {"digest": digest}, spares=0)[0] == 200  # or it may just be about to count them
+    assert builder.ask(small().to_json(), spares=0)[0] == 200  # or it may just be about to count them
     claimed = [seed_pool.claim(builder.programs, digest) for _ in range(3)]
     assert claimed[2] is None
     assert None not in claimed[:2]
     assert claimed[0] != claimed[1]
     for seed in claimed[:2]:
         open_stepper(small(seed=seed), builder.programs)
-    assert builder.ask("refill", {"digest": digest}, spares=1)[0] == 200
+    assert builder.ask(small().to_json(), spares=1)[0] == 200
     wait_for_spares(builder, 1)
 
 
 def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     constant = small(exploration="constant")  # which needs a number as epsilon
-    status, body = builder.ask("build", constant.to_json())
+    status, body = builder.ask(constant.to_json())
     assert (status, body["code"]) == (422, "invalid_value")
     assert [error["where"] for error in body["errors"]] == ["config.epsilon"]
     assert sorted(path.name for path in builder.programs.glob(f"*{constant.digest}*")) == []
-    assert builder.ask("build", {"nosuch": 1})[0] == 422
+    assert builder.ask({"nosuch": 1})[0] == 422
 
 
 def test_initial_weights_that_are_no_spares_are_bounded(builder: Connection, tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 import http.client
 import threading
 import time
+import types
+from typing import Any
 
 import pytest
 
 from axonrl.serving import InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
-from axonrl.serving.client import connections
-from axonrl.serving.client.messages import Lost, Response
-from axonrl.serving.client.retries import attempts, pause
+from axonrl.serving.client import connections, flows
+from axonrl.serving.client.flows import Attempt, pause, repeated
+from axonrl.serving.client.messages import Lost, Request, Response
 from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, Clock, Reply, Stub, problem
@@ -23,6 +25,7 @@ STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(connections, "time", clock)
+    monkeypatch.setattr(flows, "time", clock)
     return clock
 
 
@@ -46,18 +49,20 @@ def test_when_a_request_is_repeated(
     assert pause(outcome, attempt, left, draw) == (pytest.approx(expected) if expected is not None else None)
 
 
-def test_attempts_end_with_their_deadline() -> None:
-    now = [100.0]
-    tries = attempts(1.0, lambda: now[0], lambda: 1.0)
-    waits = [next(tries)]
+def test_attempts_end_with_their_deadline(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "random", types.SimpleNamespace(random=lambda: 1.0))
+    steps, waits = repeated(Request("GET", "/agents/a"), None, 10.0, 1.0), list[Any]()
     for _ in range(3):
-        now[0] += waits[-1] + 0.1  # each takes a tenth
-        waits.append(tries.send(GONE))
-    assert waits == pytest.approx([0.0, 0.05, 0.1, 0.2])
-    now[0] += 0.3
+        assert isinstance(next(steps), Attempt)
+        clock.now += 0.1  # each takes a tenth
+        waits.append(steps.send(GONE))
+        clock.now += waits[-1]
+    assert waits == pytest.approx([0.05, 0.1, 0.2])
+    next(steps)
+    clock.now += 0.1
     with pytest.raises(StopIteration) as end:  # 0.4 more would be too late, at 0.75 seconds
-        tries.send(GONE)
-    assert end.value.value == GONE
+        steps.send(GONE)
+    assert isinstance(end.value.value, ServiceUnavailable)
 
 
 def test_a_step_whose_answer_is_lost_is_sent_again_with_its_key(stub: Stub) -> None:

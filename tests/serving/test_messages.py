@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from axonrl.serving.workers.messages import Frame, FrameError, Frames, cut, decode, encode, read
+from axonrl.serving.workers.messages import Frame, FrameError, cut, encode, read
 from axonrl.tests.raising import raised
 
 #: Length 12 (2 + 8 + 2), head of 8 bytes, then both.
@@ -12,12 +12,15 @@ BYTES = b"\x0c\x00\x00\x00\x08\x00" + b'{"id":1}' + b"\x00\xff"
 
 def test_frames_are_bytes_that_are_cut_wherever_they_were_torn() -> None:
     assert encode({"id": 1}, b"\x00\xff") == BYTES
-    assert decode(BYTES[4:]) == Frame({"id": 1}, b"\x00\xff")
+    assert cut(bytearray(BYTES)) == [Frame({"id": 1}, b"\x00\xff")]
     sent = BYTES + encode({"id": 2, "do": "act"}) + BYTES
     for size in range(1, len(sent) + 1):
-        frames = Frames()
-        parts = [sent[i : i + size] for i in range(0, len(sent), size)]
-        assert [f.head["id"] for part in parts for f in frames.feed(part)] == [1, 2, 1]
+        held, found = bytearray(), list[int]()
+        for begin in range(0, len(sent), size):
+            held += sent[begin : begin + size]
+            found += [frame.head["id"] for frame in cut(held)]
+        assert found == [1, 2, 1]
+        assert not held
 
 
 @pytest.mark.parametrize(

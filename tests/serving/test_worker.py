@@ -20,8 +20,8 @@ from axonrl.serving.hosting import unloaded_agents
 from axonrl.serving.hosting.accepted_steps import AcceptedSteps
 from axonrl.serving.hosting.agent import HostedAgent, Reply
 from axonrl.serving.workers import responses
-from axonrl.serving.workers.messages import BEAT, encode, read
-from axonrl.serving.workers.parent_death import hung_up, wait_for
+from axonrl.serving.workers.messages import BEAT, encode, read, wait_for
+from axonrl.serving.workers.parent_death import hung_up
 
 from .asked import ACT, STEP, Asked, statuses, working
 from .hosted import DQN, Built
