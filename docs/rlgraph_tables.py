@@ -5,13 +5,25 @@ Each function returns the head and the rows of one; ``generate.py`` writes them.
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from ..compat.common.specs.tables import ABSENT, REQUIRED, Argument
-from ..compat.rlgraph.processing.preprocessors import TAKES
+from ..compat.common.specs.tables import ABSENT, REQUIRED, Argument, SpecTable
+from ..compat.rlgraph.environments import (
+    GridWorld,
+    OpenAIGymEnv,
+    RandomEnv,
+    SequentialVectorEnv,
+)
+from ..compat.rlgraph.execution import SingleThreadedWorker
+from ..compat.rlgraph.processing.decays import make_decay
+from ..compat.rlgraph.processing.preprocessors import ONLY, TAKES
 from ..compat.rlgraph.specs.agent_tables import TABLES as SPEC_TABLES
 from ..compat.rlgraph.specs.agents import AGENTS
+from ..compat.rlgraph.specs.layer_tables import Only
 from .tables import Table, by_default, code, defaults, listed, named, refused, users
 
 MEANINGS: Final = {
@@ -23,6 +35,9 @@ MEANINGS: Final = {
     "internal_states_space": "of recurrent networks; it follows from the network",
     "action_adapter_spec": "from the network's output to values: "
     "[below](#action-adapters)",
+    "policy_spec": "`network_spec` and `action_adapter_spec` of the agent, in one "
+    "dictionary; of a `dueling-policy` `units_state_value_stream`, and one dense "
+    "layer as `pre_network_spec` of the adapter",
     "exploration_spec": "`epsilon_spec` or `noise_spec`: [below](#exploration)",
     "execution_spec": "`seed`; keys for devices and sessions have no effect",
     "optimizer_spec": "[below](#optimizers); `None`: `gradient_descent` with 1e-4",
@@ -40,8 +55,8 @@ MEANINGS: Final = {
     "n_step": "timesteps of a record, in the place of `observe_spec['n_step']`",
     "store_last_memory_batch": "keep it in `last_memory_batch`",
     "store_last_q_table": "keep it in `last_q_table`",
-    "value_function_spec": "layers of the values; of sac `None`: those of "
-    "`network_spec`",
+    "value_function_spec": "layers of the values; `None`: of sac those of "
+    "`network_spec`, of actor_critic one unit after these",
     "gae_lambda": "of generalised advantage estimation",
     "sample_episodes": "updates draw whole episodes, `batch_size` of them",
     "weight_entropy": "of the policy's entropy",
@@ -51,6 +66,10 @@ MEANINGS: Final = {
     "initial_alpha": "the first weight of the entropy",
     "target_entropy": "in nats; `None`: minus the action's components",
     "type": "`single`, `actor` or `learner`",
+    "value_function_optimizer_spec": "of the values; `None`: as `optimizer_spec`",
+    "gumbel_softmax_temperature": "no effect: actions are floats",
+    "batch_apply": "no effect, with a warning: networks take every timestep anyway",
+    "batch_apply_action_adapter": "likewise",
     "environment_spec": "of environments that the agent steps itself",
     "num_workers": "environments",
     "worker_sample_size": "timesteps of an unroll",
@@ -115,8 +134,96 @@ def preprocessing() -> Table:
     return ("type", "arguments"), rows
 
 
+def differences() -> Table:
+    """Every argument that 0.1.3 has otherwise, or only one of both has."""
+    rows = []
+    for group, classes in json.loads(THEIRS.read_text("utf-8")).items():
+        for name, arguments in classes.items():
+            own = _ours(group, name)
+            for argument in dict.fromkeys((*arguments, *own)):
+                theirs = _shown_default(arguments, argument)
+                ours = own.get(argument, _NOT_TAKEN)
+                if ours != theirs:
+                    rows.append((code(name), code(argument), theirs, ours))
+    return ("class", "argument", "0.1.3", "here"), rows
+
+
+def _shown_default(arguments: Mapping[str, Any], name: str) -> str:
+    if name not in arguments:
+        return _NOT_TAKEN
+    default = arguments[name]
+    return default if default == "required" else code(repr(default))
+
+
+def _ours(group: str, name: str) -> dict[str, str]:
+    """The arguments that a class has here, and their defaults as they are shown."""
+    if group == "agent":
+        return _readable(AGENTS[name])
+    if group == "preprocessor":
+        taken = {key: one.default for key, one in TAKES[name].items()}
+        return {**_readable(taken), **_just(ONLY.get(name, {}))}
+    if group == "decay":
+        required = {"constant_value": REQUIRED} if name == "constant_decay" else {}
+        made = make_decay(name, {"type": name, **dict.fromkeys(required, 0.0)})
+        values = {key: one for key, one in made.to_json().items() if key != "type"}
+        return _readable({**values, **required})
+    if group in ("environment", "worker"):
+        found = inspect.signature(_CLASSES[name]).parameters.values()
+        return _readable(
+            {
+                one.name: REQUIRED if one.default is one.empty else one.default
+                for one in found
+                if one.kind != one.VAR_KEYWORD
+            }
+        )
+    return _of_table(SPEC_TABLES[group], name)
+
+
+def _of_table(table: SpecTable, name: str) -> dict[str, str]:
+    entry, found = table.entries[name], dict[str, str]()
+    for one in entry.arguments:
+        if one.name in ("scope", "next_states"):
+            continue
+        default = [] if one.name == "activation_params" else one.default
+        shown = _readable({one.name: default})
+        if isinstance(one.check, Only):
+            shown = _just({one.name: one.check.accepted})
+        found[_THEIR_NAMES.get((name, one.name), one.name)] = shown[one.name]
+    ignored = {**entry.ignored, **table.ignored}
+    without = {key: one for key, one in ignored.items() if key != "scope"}
+    return found | {
+        key: f"{code(repr(one))}, no effect" for key, one in without.items()
+    }
+
+
+def _readable(defaults_of: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: "required" if default is REQUIRED else code(repr(default))
+        for name, default in defaults_of.items()
+    }
+
+
+def _just(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"only {code(repr(value))}" for name, value in values.items()}
+
+
+THEIRS: Final = Path(__file__).parent / "rlgraph_013.json"
+"""By group and class the arguments of RLgraph 0.1.3, with their defaults."""
+_NOT_TAKEN: Final = "-"
+_THEIR_NAMES: Final = {
+    ("conv2d", "weights_spec"): "kernel_spec",
+    ("rmsprop", "rho"): "decay",
+}
+_CLASSES: Final[Mapping[str, Any]] = {
+    "openai": OpenAIGymEnv,
+    "grid_world": GridWorld,
+    "random_env": RandomEnv,
+    "sequential_vector_env": SequentialVectorEnv,
+    "SingleThreadedWorker": SingleThreadedWorker,
+}
+
 TABLES: Final[Mapping[str, Callable[..., Table]]] = {
-    f.__name__: f for f in (agents, arguments, modules, preprocessing)
+    f.__name__: f for f in (agents, arguments, modules, preprocessing, differences)
 }
 
 

@@ -144,7 +144,7 @@ class ActSignature:
         """
         arrays = [features] if type(features) is np.ndarray else leaves(features)
         if self._zeros:
-            arrays += draws or self._zeros
+            arrays.extend(draws or self._zeros)
         try:
             size = len(arrays[0])
         except (IndexError, TypeError):

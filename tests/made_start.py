@@ -5,5 +5,12 @@ from typing import Any
 
 def made_start(**changes: Any) -> dict[str, Any]:
     texts = dict.fromkeys(("started", "current_folder", "run_folder", "system", "process"), "")
-    others = {"file": None, "git_commit": None, "command": [], "included": [], "seed": None, "made_with": {}}
+    others: dict[str, Any] = {
+        "file": None,
+        "git_commit": None,
+        "command": [],
+        "included": [],
+        "seed": None,
+        "made_with": {},
+    }
     return {**texts, **others, **changes}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from ...core import checks
 from ...core.errors import ArgumentError
+
+_unknown: Final[contextvars.ContextVar[list[ArgumentError] | None]] = contextvars.ContextVar("unknown", default=None)
+"""Errors of unknown names that are gathered, to be told at once; None: each is raised where it is found."""
 
 
 class Refusals:
@@ -68,13 +72,35 @@ class Refusals:
             return checks.flag(name, value)
 
     def known(self, where: str, given: Iterable[str], allowed: Iterable[str], *, what: str = "argument") -> None:
-        """Refuse names that are not allowed, with the nearest one that is."""
+        """Refuse names that are not allowed, all of them at once, each with the nearest one that is."""
         allowed = list(allowed)
-        for name in given:
-            if name not in allowed:
-                near = checks.did_you_mean(name, allowed)
-                takes = f"it takes {', '.join(allowed) or 'none'}"
-                raise self._error(f"{where} takes no {what} {name!r}{near}; {takes}", str(name))
+        found = [name for name in given if name not in allowed]
+        if not found:
+            return
+        names = ", ".join(f"{name!r}{checks.did_you_mean(name, allowed)}" for name in found)
+        takes = f"it takes {', '.join(allowed) or 'none'}"
+        error = self._error(f"{where} takes no {what} {names}; {takes}", str(found[0]))
+        if (unknown := _unknown.get()) is None:
+            raise error
+        unknown.append(error)
+
+    @contextlib.contextmanager
+    def unknown_at_once(self) -> Iterator[None]:
+        """Within it the unknown names of all parts are gathered, and told in one error at the end.
+
+        So is any other error that follows the first of them: a misspelt name is also a missing one.
+        """
+        unknown: list[ArgumentError] = []
+        token = _unknown.set(unknown)
+        try:
+            yield
+        except Exception:
+            if not unknown:
+                raise
+        finally:
+            _unknown.reset(token)
+        if unknown:
+            raise self._error("\n".join(str(error) for error in unknown), unknown[0].argument)
 
     def mapping(self, where: str, value: Any) -> Mapping[str, Any]:
         """A dictionary whose keys are strings."""

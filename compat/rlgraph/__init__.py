@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .spaces import FloatBox as FloatBox
     from .spaces import IntBox as IntBox
     from .spaces import Space as Space
-    from .spaces.errors import RLGraphError as RLGraphError
-    from .spaces.errors import RLGraphWarning as RLGraphWarning
+    from .utils.rlgraph_errors import RLGraphError as RLGraphError
+    from .utils.rlgraph_errors import RLGraphWarning as RLGraphWarning
 
 _EXPORTS = {
     "ActorCriticAgent": "agents",
@@ -47,8 +47,8 @@ _EXPORTS = {
     "FloatBox": "spaces",
     "IntBox": "spaces",
     "Space": "spaces",
-    "RLGraphError": "spaces.errors",
-    "RLGraphWarning": "spaces.errors",
+    "RLGraphError": "utils.rlgraph_errors",
+    "RLGraphWarning": "utils.rlgraph_errors",
 }
 
 __all__ = [
@@ -72,7 +72,19 @@ __all__ = [
     "SingleIMPALAAgent",
     "SingleThreadedWorker",
     "Space",
+    "get_backend",
+    "get_distributed_backend",
 ]
+
+
+def get_backend() -> str:
+    """The name of RLgraph's backend that this is like."""
+    return "tf"
+
+
+def get_distributed_backend() -> str:
+    """The name of RLgraph's distributed backend that this is like."""
+    return "ray"
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...core.protocols import Array
-from ...memories.columns import FLAGS, map_tree
+from ...core.trees import map_tree
+from ...memories.columns import FLAGS
 
 Columns: TypeAlias = Mapping[str, Any]
 

@@ -38,7 +38,7 @@ def resolve(
     if spec is None:
         refuse(where, f"is None: it must be a specification of the {table.name}", spec)
     name, given = opened(where, spec, table)
-    for key, default in table.ignored.items():
+    for key, default in {**table.ignored, **table.entries[name].ignored}.items():
         if given.pop(key, default) != default and ignored is not None:
             ignored.append(f"{where.rpartition(' ')[2]}[{key!r}]")
     if table.rewrite is not None:

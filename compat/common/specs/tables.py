@@ -49,12 +49,14 @@ class Entry:
         open: arguments beside these are kept as they are.
         finish: completes or checks the resolved arguments, which it is given with the place for messages.
         classes: names of its class in the original library, beside the entry's own name in capitals.
+        ignored: arguments that have no meaning here, each with its default.
     """
 
     arguments: tuple[Argument, ...] = ()
     open: bool = False
     finish: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
     classes: tuple[str, ...] = ()
+    ignored: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

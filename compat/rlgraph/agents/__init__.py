@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from .actor_critic_agent import ActorCriticAgent
 from .agent import Agent
-from .impala_agent import IMPALAAgent, SingleIMPALAAgent
-from .on_policy_agents import ActorCriticAgent, PPOAgent
-from .q_agents import ApexAgent, DQNAgent
+from .apex_agent import ApexAgent
+from .dqn_agent import DQNAgent
+from .impala_agents import IMPALAAgent, SingleIMPALAAgent
+from .ppo_agent import PPOAgent
 from .random_agent import RandomAgent
-from .soft_core import SACAgent
+from .sac_agent import SACAgent
 
 __all__ = [
     "ActorCriticAgent",

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.protocols import Array
-from ..spaces.errors import choice, flag, refuse
-from .base import Base
+from ..utils.rlgraph_errors import choice, flag, refuse
+from .base import Base, exclusive
 
 EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
 """What ``get_action`` can return beside the action, in this order."""
@@ -19,6 +19,7 @@ _NO_EXTRAS: Final[frozenset[str]] = frozenset()
 class Acts(Base):
     """The part of an agent that acts."""
 
+    @exclusive
     def get_action(
         self,
         states: Any,
@@ -48,6 +49,20 @@ class Acts(Base):
         Raises:
             RLGraphError: an argument is wrong. Nothing is changed then.
         """
+        return self._act(states, internals, use_exploration, apply_preprocessing, extra_returns, env_ids)
+
+    def _act(
+        self,
+        states: Any,
+        internals: Any,
+        use_exploration: bool,
+        apply_preprocessing: bool,
+        extra_returns: Any,
+        env_ids: Any = None,
+        *,
+        time_step: int | None = None,
+    ) -> Any:
+        """As :meth:`get_action`. Of a ``time_step`` that is given exploration sees that one, and nothing is counted."""
         where = self._begin("get_action")
         wanted = _extras(where, extra_returns)
         _check_flags(where, use_exploration, apply_preprocessing)
@@ -57,8 +72,10 @@ class Acts(Base):
         lanes = [self._lane(one) for one in ids]
         held = self._internals_of(where, internals, lanes, single)
         seen = self._preprocessed(arrays, lanes) if apply_preprocessing else arrays
-        self.timesteps += rows
-        acted = self.core.act(seen, held, use_exploration, self.timesteps, lanes)
+        if time_step is None:
+            self.timesteps += rows
+            time_step = self.timesteps
+        acted = self.core.act(seen, held, use_exploration, time_step, lanes)
         if acted.internals is not None and internals is None:
             self._keep_internals(lanes, acted.internals)
         if acted.extras is not None:
@@ -76,8 +93,9 @@ class Acts(Base):
     @property
     def preprocesses(self) -> bool:
         """Has it a ``preprocessing_spec`` with steps?"""
-        return self._preprocessor.has_steps
+        return self.preprocessor.has_steps
 
+    @exclusive
     def preprocess_states(self, states: Any, *, env_ids: Any = None) -> Any:
         """States as the model sees them: as :meth:`get_action` would, with what stateful steps remember.
 
@@ -94,6 +112,7 @@ class Acts(Base):
         seen = self._preprocessed(arrays, lanes)
         return self.preprocessed_state_space.unflatten(_one(seen, single))
 
+    @exclusive
     def reset(self, env_id: str | None = None) -> None:
         """Before an episode: stateful preprocessors and the agent's own internals begin again.
 
@@ -109,10 +128,10 @@ class Acts(Base):
     def _forget(self, where: str, env_id: str | None) -> None:
         """What acting remembers of an environment, or of all."""
         if env_id is None:
-            self._preprocessor.reset()
+            self.preprocessor.reset()
             self._own_internals.clear()
         elif (lane := self._lanes.get(self._id(where, env_id))) is not None:
-            self._preprocessor.reset([lane])
+            self.preprocessor.reset([lane])
             self._own_internals.pop(lane, None)
 
     # -- recurrent states ---------------------------------------------------------------------------------------------

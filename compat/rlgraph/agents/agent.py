@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 
 from ....core.protocols import Array
 from ...common.specs.files import is_file_name
-from ..spaces.errors import RLGraphError, choice, known, mapping, refuse
-from ..specs.agents import AGENTS, SUFFIXES, is_role, kind_of, read_spec
+from ..specs.agent_tables import SUFFIXES
+from ..specs.agents import AGENTS, is_role, kind_of, read_spec
+from ..utils.modules import imported
+from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse
+from .base import exclusive
 from .files import Files
 
 Made = TypeVar("Made", bound="Agent")
+
+
+def refused_method(name: str) -> Callable[..., NoReturn]:
+    """A method of RLgraph's graph, which there is not."""
+
+    def method(self: Any, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        problem = "there are no components: axonrl traces a model function instead, see docs/model_fn.md"
+        raise RLGraphError(f"{type(self).__name__}.{name}: {problem}", name)
+
+    return method
 
 
 class Agent(Files):
@@ -95,7 +109,8 @@ class Agent(Files):
             refuse(f"{where}: type", f"is missing: it must be one of {', '.join(AGENTS)}", None)
         found: Any = kind
         if isinstance(kind, str):
-            found = cls.kinds[kind_of(f"{where}: type", kind)] if "." not in kind else _imported(f"{where}: type", kind)
+            place = f"{where}: type"
+            found = cls.kinds[kind_of(place, kind)] if "." not in kind else imported(place, kind)
         if not isinstance(found, type) or not issubclass(found, Agent):
             refuse(f"{where}: type", f"must be a key, a class or an agent, got {kind!r:.200}", kind)
         if not issubclass(found, cls):
@@ -121,11 +136,13 @@ class Agent(Files):
 
     # -- weights ------------------------------------------------------------------------------------------------------
 
+    @exclusive
     def get_weights(self) -> dict[str, Array]:
         """The weights of the policy that acts, by name, copied; neither the target's nor the optimizer's."""
         self._begin("get_weights")
         return self.core.weights()
 
+    @exclusive
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set them all; the target's stay until they are synchronized.
 
@@ -156,12 +173,14 @@ class Agent(Files):
 
     # -- API methods --------------------------------------------------------------------------------------------------
 
+    @exclusive
     def call_api_method(self, op: str, inputs: Any = None, return_ops: Any = None) -> Any:
         """Call what RLgraph's graph called an API method.
 
         Args:
             op: its name.
-            inputs: one value, or a list of them in the method's order.
+            inputs: one value, a list of them in the method's order, or a dictionary of them by input space: ``states``,
+                ``time_step``, ``use_exploration``, ... Exploration sees ``time_step``, and nothing is counted.
             return_ops: indices of what to return.
 
         Raises:
@@ -170,12 +189,14 @@ class Agent(Files):
         where = self._begin("call_api_method")
         methods = self._api_methods()
         method = methods[choice(f"{where}: op", op, methods)]
-        given = [] if inputs is None else list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        takes = inspect.signature(method)
+        given, by_space = _inputs(inputs, takes.parameters)
+        known(f"{where}: inputs of {op!r}", by_space, takes.parameters, what="input space")
         try:
-            inspect.signature(method).bind(*given)
+            takes.bind(*given, **by_space)
         except TypeError as error:
             raise RLGraphError(f"{where}: inputs of {op!r} do not fit: {error}", "inputs", inputs) from error
-        found = method(*given)
+        found = method(*given, **by_space)
         if return_ops is None:
             return found
         indices = return_ops if isinstance(return_ops, list | tuple | set | frozenset) else [return_ops]
@@ -191,7 +212,7 @@ class Agent(Files):
             "get_policy_weights": self.get_policy_weights,
             "set_policy_weights": self.set_policy_weights,
             "preprocess_states": self.preprocess_states,
-            "reset_preprocessor": self._preprocessor.reset,
+            "reset_preprocessor": self.preprocessor.reset,
             "get_preprocessed_state_and_action": self._state_and_action,
             "action_from_preprocessed_state": self._action_from_preprocessed,
             "insert_records": self._insert_records,
@@ -200,25 +221,18 @@ class Agent(Files):
         }
 
     def _state_and_action(self, states: Any, time_step: Any = None, use_exploration: Any = True) -> Any:
-        action, seen = self._at_time(
-            time_step, states, use_exploration=bool(use_exploration), extra_returns="preprocessed_states"
-        )
+        action, seen = self._at_time(time_step, states, use_exploration, True, "preprocessed_states")
         return seen, action
 
     def _action_from_preprocessed(self, states: Any, time_step: Any = None, use_exploration: Any = True) -> Any:
-        more = {"use_exploration": bool(use_exploration), "apply_preprocessing": False}
-        return states, self._at_time(time_step, states, **more)
+        return states, self._at_time(time_step, states, use_exploration, False, None)
 
-    def _at_time(self, time_step: Any, states: Any, **more: Any) -> Any:
-        """Act as if so many timesteps had passed; the agent's own count goes on as ever."""
-        if time_step is None:
-            return self.get_action(states, **more)
-        before = self.timesteps
-        self.timesteps = int(time_step) - 1
-        try:
-            return self.get_action(states, **more)
-        finally:
-            self.timesteps = before + (self.timesteps - int(time_step) + 1)
+    def _at_time(self, time_step: Any, states: Any, use_exploration: Any, preprocess: bool, extras: Any) -> Any:
+        """Act as of a timestep; None: the present one. ActorCriticAgent's method had no ``time_step``."""
+        if isinstance(time_step, bool | np.bool_):
+            time_step, use_exploration = None, time_step
+        time_step = self.timesteps if time_step is None else int(time_step)
+        return self._act(states, None, bool(use_exploration), preprocess, extras, time_step=time_step)
 
     def _insert_records(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> int:
         names = ("states", "actions", "rewards", "terminals", "next_states")
@@ -226,41 +240,46 @@ class Agent(Files):
         return self.import_observations(dict(zip(names, values, strict=True)))
 
     def _update_from_batch(
-        self, states: Any, actions: Any, rewards: Any, terminals: Any, next_states: Any, importance_weights: Any = None
+        self,
+        states: Any,
+        actions: Any,
+        rewards: Any,
+        terminals: Any,
+        next_states: Any = None,
+        importance_weights: Any = None,
     ) -> Any:
-        names = ("states", "actions", "rewards", "terminals", "next_states")
-        batch = dict(zip(names, (states, actions, rewards, terminals, next_states), strict=True))
-        more = {} if importance_weights is None else {"importance_weights": importance_weights}
-        return self.update({**batch, **more})
+        names = ("states", "actions", "rewards", "terminals", "next_states", "importance_weights")
+        values = (states, actions, rewards, terminals, next_states, importance_weights)
+        return self.update({name: value for name, value in zip(names, values, strict=True) if value is not None})
+
+    @property
+    def exploration(self) -> Any:
+        """How actions differ from the model's own; None before :meth:`build`, and without an ``exploration_spec``."""
+        return None if self._core is None else self._core.exploration
+
+    @property
+    def policy(self) -> Any:
+        """The traced model, which acts; None before :meth:`build`, and of an agent without."""
+        return None if self._core is None else self._core.model
 
     # -- what there is not --------------------------------------------------------------------------------------------
 
-    def define_api_methods(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused."""
-        self._has_no_graph("define_api_methods")
-
-    def define_graph_api(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused."""
-        self._has_no_graph("define_graph_api")
-
-    @property
-    def root_component(self) -> NoReturn:
-        """Refused."""
-        self._has_no_graph("root_component")
-
-    @property
-    def graph_executor(self) -> NoReturn:
-        """Refused."""
-        self._has_no_graph("graph_executor")
-
-    def _has_no_graph(self, name: str) -> NoReturn:
-        problem = "there are no components: axonrl traces a model function instead, see docs/model_fn.md"
-        raise RLGraphError(f"{type(self).__name__}.{name}: {problem}", name)
+    define_api_methods = refused_method("define_api_methods")
+    define_graph_api = refused_method("define_graph_api")
+    root_component = property(refused_method("root_component"))
+    graph_executor = property(refused_method("graph_executor"))
 
 
-def _imported(where: str, name: str) -> Any:
-    from ...common.specs.files import imported
-    from ..spaces.errors import translate_errors
+_INPUT_SPACES: Final = {"preprocessed_states": "states", "policy_weights": "weights"}
+"""Other names of parameters of API methods."""
 
-    with translate_errors():
-        return imported(where, name)
+
+def _inputs(inputs: Any, parameters: Container[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Inputs by position, and by input space where a dictionary has the name of a parameter."""
+    if inputs is None or isinstance(inputs, list | tuple):
+        return list(inputs or ()), {}
+    if isinstance(inputs, Mapping):
+        named = {str(_INPUT_SPACES.get(name, name)): value for name, value in inputs.items()}
+        if any(name in parameters for name in named):
+            return [], named
+    return [inputs], {}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import secrets
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from ....core.protocols import Array
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space, space_of
-from ..spaces.errors import RLGraphError, refuse
 from ..spaces.readers import Record, RecordsReader, StatesReader, actions_out
 from ..spaces.rebuilt import rebuilt
-from ..specs.agents import bind
+from ..specs.agents import bind, signature
 from ..specs.normal import normal_form
+from ..utils.rlgraph_errors import RLGraphError, refuse, unknown_at_once
 from .attachments import Companion
 from .buffers import Buffer
 from .core import Acted, Core
@@ -22,12 +26,29 @@ from .summaries import Summarizer
 
 FIRST_ID: Final = "env_0"
 """The environment of records and states that name none."""
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Self = TypeVar("Self", bound="Base")
+
+
+def exclusive(method: Callable[Concatenate[Self, P], Result]) -> Callable[Concatenate[Self, P], Result]:
+    """A public method of an agent, in which there is one thread at a time."""
+
+    @functools.wraps(method)
+    def locked(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return locked
 
 
 class Base:
     """The part of an agent that everything else works with.
 
     Attributes:
+        preprocessor: of states.
+        optimizer: its specification with all defaults; None of RandomAgent.
+        lock: held by each public method: threads may share an agent, one environment each.
         arguments: all of them, as they were given or with their defaults.
         form: what they mean: every spec with all its defaults.
         state_space: of what :meth:`get_action` takes.
@@ -44,30 +65,39 @@ class Base:
     """The key of the agent; empty of what is no agent by itself."""
     kinds: ClassVar[dict[str, type[Base]]] = {}
     """Agents by key."""
+    __signature__: ClassVar[inspect.Signature] = signature("")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("kind") and cls.__module__.startswith(__name__.rpartition(".")[0]):
             Base.kinds[cls.kind] = cls
+            cls.__signature__ = signature(cls.kind)
+        elif "__init__" in cls.__dict__:
+            own = inspect.signature(cls.__init__)
+            cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.lock = threading.RLock()
         where = type(self).__name__
         if not self.kind:
             agents = ", ".join(one.__name__ for one in Base.kinds.values())
             raise RLGraphError(f"{where} is not an agent by itself: use one of {agents}", where)
-        self.arguments = bind(self.kind, where, args, kwargs)
-        self._complete_arguments(where)
-        self.state_space: Space = space_of(f"{where}: state_space", self.arguments["state_space"])
-        self.action_space: Space = space_of(f"{where}: action_space", self.arguments["action_space"])
-        self._preprocessor = Preprocessor(
-            f"{where}: preprocessing_spec", self.arguments["preprocessing_spec"], self.state_space.flat()
-        )
-        self.preprocessed_state_space: Space = rebuilt(self.state_space, self._preprocessor.outputs)
-        self.form = normal_form(self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space)
+        with unknown_at_once():
+            self.arguments = bind(self.kind, where, args, kwargs)
+            self._complete_arguments(where)
+            self.state_space: Space = space_of(f"{where}: state_space", self.arguments["state_space"])
+            self.action_space: Space = space_of(f"{where}: action_space", self.arguments["action_space"])
+            self.preprocessor = Preprocessor(
+                f"{where}: preprocessing_spec", self.arguments["preprocessing_spec"], self.state_space.flat()
+            )
+            self.preprocessed_state_space: Space = rebuilt(self.state_space, self.preprocessor.outputs)
+            self.form = normal_form(self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space)
         self.discount: float = self.form["discount"]
         self.name: str = self.form["name"]
         self.observe_spec: Mapping[str, Any] = self.form["observe_spec"]
         self.update_spec: Mapping[str, Any] = self.form["update_spec"]
+        self.execution_spec: Mapping[str, Any] = self.form["execution_spec"]
+        self.optimizer: Mapping[str, Any] | None = self.form.get("optimizer_spec")
         seed = self.form["execution_spec"]["seed"]
         self.seed: int = secrets.randbits(32) if seed is None else seed
         self.timesteps = self.updates = 0
@@ -88,6 +118,7 @@ class Base:
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
+    @exclusive
     def build(self, build_options: Any = None) -> None:
         """Build the model. It is only needed after ``auto_build=False``.
 
@@ -121,6 +152,7 @@ class Base:
             raise RLGraphError(f"{type(self).__name__}: the agent is not built: call build() first", "build")
         return self._core
 
+    @exclusive
     def terminate(self) -> None:
         """End the agent: every call but this one is an error afterwards."""
         companions, self._companions = self._companions, []
@@ -186,9 +218,9 @@ class Base:
         return self._lanes.setdefault(env_id, len(self._lanes))
 
     def _preprocessed(self, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        if not self._preprocessor.has_steps:
+        if not self.preprocessor.has_steps:
             return arrays
-        found = self._preprocessor(arrays, lanes)
+        found = self.preprocessor(arrays, lanes)
         return {name: found[name].astype(box.dtype, copy=False) for name, box in self._seen.items()}
 
     def _note(self, ids: list[str], seen: Mapping[str, Array], acted: Acted) -> None:
@@ -221,7 +253,7 @@ class Base:
     @property
     def internals_buffer(self) -> dict[str, list[Any]]:
         """Nothing: recurrent states are not learnt from."""
-        return {name: [] for name in self._buffers}
+        return self._buffered(lambda record: [])
 
     @property
     def rewards_buffer(self) -> dict[str, list[float]]:
@@ -239,8 +271,9 @@ class Base:
         """Whether the episode ended."""
         return self._buffered(lambda record: record.terminal)
 
-    def _buffered(self, part: Any) -> dict[str, list[Any]]:
-        return {name: [part(record) for record in buffer.records] for name, buffer in self._buffers.items()}
+    def _buffered(self, part: Any) -> defaultdict[str, list[Any]]:
+        found = {name: [part(record) for record in buffer.records] for name, buffer in self._buffers.items()}
+        return defaultdict(list, found)
 
 
 def _equal(first: Mapping[str, Array], second: Mapping[str, Array]) -> bool:

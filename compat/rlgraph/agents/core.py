@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import Array, State
-from ..spaces.errors import RLGraphError, refuse
+from ..utils.rlgraph_errors import RLGraphError, refuse
 from .results import Loss
 
 ONLY: Final = ""
@@ -87,6 +87,11 @@ class Core:
 
     def epsilon(self, timestep: int) -> float | None:
         """The probability of random actions at a time; None for a model that does not explore by it."""
+        return None
+
+    @property
+    def exploration(self) -> Any:
+        """How actions differ from the model's own; None for those."""
         return None
 
     @property

@@ -10,11 +10,11 @@ import numpy as np
 
 from ....core.protocols import Array
 from ..spaces.columns import read_rewards
-from ..spaces.errors import known, mapping, refuse
 from ..spaces.readers import Record
 from ..specs.normal import other_update
+from ..utils.rlgraph_errors import known, mapping, refuse
 from .action_calls import Acts
-from .base import FIRST_ID
+from .base import FIRST_ID, exclusive
 from .buffers import Buffer, columns_of, records_of
 from .results import Loss
 
@@ -27,6 +27,7 @@ _WEIGHTS: Final = "importance_weights"
 class Observes(Acts):
     """The part of an agent that stores and learns."""
 
+    @exclusive
     def observe(
         self,
         preprocessed_states: Any,
@@ -82,6 +83,7 @@ class Observes(Acts):
             if record.terminal or len(buffer) >= self.observe_spec["buffer_size"]:
                 self._flush(name)
 
+    @exclusive
     def flush_env_buffers(self, env_id: str | None = None) -> None:
         """Store what an environment's buffer holds, as after a time limit: the last record is not terminal.
 
@@ -94,6 +96,7 @@ class Observes(Acts):
         for one in self._companions:
             one.cut(self, env_id)
 
+    @exclusive
     def reset_env_buffers(self, env_id: str | None = None) -> None:
         """Drop what an environment's buffer holds; an unknown one has none.
 
@@ -105,6 +108,7 @@ class Observes(Acts):
             self._buffers.pop(name, None)
             self._acts.pop(name, None)
 
+    @exclusive
     def import_observations(self, observations: Any) -> int:
         """Store records of others, already preprocessed, as if a buffer had held them.
 
@@ -127,6 +131,7 @@ class Observes(Acts):
             self._store(None, columns, [None] * len(columns["reward"]))
         return sum(len(columns["reward"]) for columns in read)
 
+    @exclusive
     def update(self, batch: Any = None) -> Loss | None:
         """One update.
 

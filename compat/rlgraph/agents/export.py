@@ -13,7 +13,7 @@ from ..environments.gymnasium_adapter import gymnasium_space
 from ..processing.exported import described
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space
-from ..spaces.errors import RLGraphError, refuse
+from ..utils.rlgraph_errors import RLGraphError, refuse
 from .traced import TracedModel
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..spaces.errors import refuse
+from ..utils.rlgraph_errors import refuse
 from .unrolls import Unroll
 
 

@@ -15,7 +15,8 @@ from ....core.errors import CheckpointError
 from ....run_dir.files import remove, write_json_atomically
 from ....run_dir.folders import staged, target_of
 from ...common.state_files import read_state, write_state
-from ..spaces.errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
+from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
+from .base import exclusive
 from .buffers import Buffer, columns_of, records_of
 from .experience import Observes
 from .export import export
@@ -35,6 +36,7 @@ _SAME: Final = (
 class Files(Observes):
     """The part of an agent that is saved and loaded."""
 
+    @exclusive
     def store_model(self, path: str | os.PathLike[str] | None = None, add_timestep: bool = True) -> str:
         """Write everything that the agent follows from: weights, memory, buffers, counters, generators.
 
@@ -69,6 +71,7 @@ class Files(Observes):
                     remove(old)
         return str(target)
 
+    @exclusive
     def load_model(self, path: str | os.PathLike[str]) -> None:
         """Take over what :meth:`store_model` wrote: afterwards both agents go on alike, bit for bit.
 
@@ -94,6 +97,7 @@ class Files(Observes):
                 )
         self._take(state)
 
+    @exclusive
     def export_graph(self, filename: str | os.PathLike[str]) -> str:
         """Write the policy as a folder that acts without TensorFlow, with the preprocessing inside.
 
@@ -118,7 +122,7 @@ class Files(Observes):
             text = f"{where}: the policy is a folder, and no meta graph: it is written to {name}"
             warnings.warn(text, RLGraphWarning, stacklevel=2)
         spaces = (self.state_space, self.preprocessed_state_space, self.action_space)
-        return export(where, model, spaces, self._preprocessor, (self.updates, self.timesteps), name)
+        return export(where, model, spaces, self.preprocessor, (self.updates, self.timesteps), name)
 
     def _found(self, where: str, path: Path) -> Path:
         if (path / _MANIFEST).is_file():
@@ -142,7 +146,7 @@ class Files(Observes):
             "timesteps": self.timesteps,
             "updates": self.updates,
             "core": self.core.state_dict(),
-            "preprocessor": self._preprocessor.state_dict(),
+            "preprocessor": self.preprocessor.state_dict(),
             "lanes": dict(self._lanes),
             "internals": {str(lane): parts for lane, parts in self._own_internals.items()},
             "buffers": {name: _of_buffer(buffer) for name, buffer in self._buffers.items()},
@@ -151,7 +155,7 @@ class Files(Observes):
 
     def _take(self, state: Mapping[str, Any]) -> None:
         self.core.load_state_dict(state["core"])
-        self._preprocessor.load_state_dict(state["preprocessor"])
+        self.preprocessor.load_state_dict(state["preprocessor"])
         self.timesteps, self.updates = state["timesteps"], state["updates"]
         self._lanes = dict(state["lanes"])
         self._own_internals = {int(lane): dict(parts) for lane, parts in state["internals"].items()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..spaces.columns import read_rewards
-from ..spaces.errors import refuse
+from ..utils.rlgraph_errors import refuse
 from .agent import Agent
+from .base import exclusive
 from .impala_core import ImpalaCore
 
 
@@ -20,6 +21,7 @@ class ImpalaActs(Agent):
         assert isinstance(core, ImpalaCore)
         return core
 
+    @exclusive
     def get_action(  # type: ignore[override]
         self,
         states: Any,
@@ -63,6 +65,7 @@ class ImpalaActs(Agent):
         finally:
             self.impala_core.previous_rewards = None
 
+    @exclusive
     def reset(self, env_id: str | None = None) -> None:
         """As :meth:`Agent.reset`; the agent's own environments go on."""
         where = self._begin("reset")

@@ -10,8 +10,8 @@ import numpy as np
 from ....core.protocols import Array, ArraySpec, State
 from ....core.tensorflow_import import load_tensorflow
 from ..spaces import IntBox, Space
-from ..spaces.errors import refuse
 from ..specs.impala import lstm_units
+from ..utils.rlgraph_errors import refuse
 from .core import ONLY, Acted
 from .fifo_queue import FIFOQueue
 from .model_core import ModelCore
@@ -219,7 +219,7 @@ class ImpalaCore(ModelCore):
             problem = f"needs {self.batch_size} unrolls, one batch; the queue has {len(self.queue)}"
             refuse(f"{self.name}.update: fifo_queue", f"{problem}: let an actor fill it before", len(self.queue))
         records = joined(self.queue.take(self.batch_size), self._states)
-        numbers = {"learning_rate": self.learning_rate(updates)}
+        numbers = self.learning_rates(updates)
         learned = self._model.train(self._batch(records), numbers, updates)
         each = learned.errors.sum(axis=1, dtype=np.float64)  # over time
         loss = float(each.mean())

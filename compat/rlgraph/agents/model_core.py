@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ....core.protocols import Array, State
 from ..processing.decays import make_decay
-from ..processing.exploration import epsilon_of, make_exploration
+from ..processing.exploration import Exploration, epsilon_of, make_exploration
 from .core import Core
 from .traced import TracedModel
 
@@ -31,13 +31,21 @@ class ModelCore(Core):
         super().__init__(name, seed)
         self.form = form
         self._exploration = make_exploration(f"{name}: exploration_spec", form["exploration_spec"], actions)
-        rate = form["optimizer_spec"]["learning_rate"]
-        self._learning_rate = make_decay(f"{name}: optimizer_spec['learning_rate']", rate)
+        optimizers = {"learning_rate": "optimizer_spec", "value_learning_rate": "value_function_optimizer_spec"}
+        self._rates = {
+            rate: (make_decay(f"{name}: {part}['learning_rate']", spec["learning_rate"]), spec.get("decay", 0.0))
+            for rate, part in optimizers.items()
+            if (spec := form.get(part)) is not None
+        }
 
-    def learning_rate(self, updates: int) -> float:
+    def learning_rates(self, updates: int) -> dict[str, float]:
         """Of an update, of which there were so many before; ``sgd`` has a ``decay`` beside (Keras 2's rule)."""
-        decay = float(self.form["optimizer_spec"].get("decay", 0.0))
-        return self._learning_rate.value(updates) / (1.0 + decay * updates)
+        return {name: rate.value(updates) / (1.0 + decay * updates) for name, (rate, decay) in self._rates.items()}
+
+    @property
+    def exploration(self) -> Exploration | None:
+        """As :meth:`Core.exploration`."""
+        return self._exploration
 
     @property
     def model(self) -> TracedModel:

@@ -10,8 +10,8 @@ import numpy as np
 from ....core.protocols import Array, ArraySpec, State
 from ....core.spread import varies
 from ....core.tensorflow_import import load_tensorflow
-from ..spaces.errors import refuse
 from ..spaces.readers import counted_from_zero
+from ..utils.rlgraph_errors import refuse
 from .core import Acted
 from .model_core import ModelCore
 from .policies import PolicyActions
@@ -63,7 +63,8 @@ class OnPolicyCore(ModelCore):
         self._names = ("observation", *row)
         observation = {key: ArraySpec(spec.shape, spec.dtype) for key, spec in states.items()}
         rows = form["update_spec"]["sample_size"] if self._is_ppo else self._count
-        self._model = TracedModel(model_fn, params, observation, row, ("learning_rate",), rows, seed)
+        numbers = ("learning_rate", "value_learning_rate")
+        self._model = TracedModel(model_fn, params, observation, row, numbers, rows, seed)
         self.rollouts = Rollouts(form["memory_spec"]["capacity"])
 
     # -- acting -------------------------------------------------------------------------------------------------------
@@ -108,10 +109,11 @@ class OnPolicyCore(ModelCore):
         return int(self.form["update_spec"]["batch_size"])
 
     def has_batch(self, more: int = 0) -> bool:
-        """Is there a batch, ``more`` records beside the memory included?"""
+        """Is there a batch, or a memory that is full, ``more`` records beside it included?"""
         rollouts = self.rollouts
-        found = rollouts.whole_episodes if self.by_episodes else min(len(rollouts) + more, rollouts.capacity)
-        return found >= self._count
+        if self.by_episodes:
+            return rollouts.whole_episodes >= (1 if len(rollouts) == rollouts.capacity else self._count)
+        return len(rollouts) + more >= min(self._count, rollouts.capacity)
 
     def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
         """As :meth:`Core.store`; the last record is the last of an episode."""
@@ -126,13 +128,14 @@ class OnPolicyCore(ModelCore):
     def require_batch(self, more: int = 0) -> None:
         """Refuse an update for which too little is there, ``more`` records beside the memory included."""
         rollouts = self.rollouts
+        if self.has_batch(more):
+            return
         if not self.by_episodes:
-            self.require(min(len(rollouts) + more, rollouts.capacity), self._count)
-        elif len(rollouts) == rollouts.capacity and (found := rollouts.whole_episodes) < self._count:
-            problem = f"needs {self._count} whole episodes; the memory is full, with {found} and parts of others"
-            refuse(f"{self.name}: update", f"{problem}: give memory_spec a larger capacity", found)
-        else:
-            self.require(rollouts.whole_episodes, self._count, "whole episodes")
+            self.require(len(rollouts) + more, min(self._count, rollouts.capacity))
+        if len(rollouts) == rollouts.capacity:
+            problem = "needs a whole episode; the memory is full, and has only parts of some"
+            refuse(f"{self.name}: update", f"{problem}: give memory_spec a larger capacity", 0)
+        self.require(rollouts.whole_episodes, self._count, "whole episodes")
 
     def _valued(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> dict[str, Any]:
         """What the memory keeps of records.
@@ -209,7 +212,7 @@ class OnPolicyCore(ModelCore):
     def _step(self, rows: Mapping[str, Any], updates: int) -> Learned:
         """One step of both networks."""
         given = {name: rows[name] for name in self._names}
-        return self._model.train(given, {"learning_rate": self.learning_rate(updates)}, updates)
+        return self._model.train(given, self.learning_rates(updates), updates)
 
     def _last_step(self, rows: Mapping[str, Any], updates: int) -> Loss:
         """The step whose losses, before it, are those of the update."""

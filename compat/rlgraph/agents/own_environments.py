@@ -15,8 +15,8 @@ from ..environments.environment import Stepped, stepped
 from ..environments.sequential_vector_env import inner
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space
-from ..spaces.errors import refuse
 from ..spaces.readers import StatesReader, actions_out
+from ..utils.rlgraph_errors import refuse
 from .buffers import stacked
 from .core import ONLY
 from .impala_core import Choice, ImpalaCore

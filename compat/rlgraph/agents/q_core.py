@@ -111,7 +111,7 @@ class QCore(ReplayCore):
         self._model.set_named({name: weights[_POLICY + name.removeprefix(_TARGET)] for name in targets})
 
     def _step(self, batch: Mapping[str, Any], updates: int, *, copies: bool) -> Learned:
-        numbers = {"learning_rate": self.learning_rate(updates), "sync": float(copies)}
+        numbers = {**self.learning_rates(updates), "sync": float(copies)}
         return self._model.train(rows_of(batch), numbers, updates)
 
     def _loss(self, learned: Learned, weight: Array) -> Loss:

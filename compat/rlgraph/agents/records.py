@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.protocols import Array, ArraySpec, State
 from ....memories import Prioritized, Sampler, Uniform
-from ..spaces.errors import refuse
+from ..utils.rlgraph_errors import refuse
 
 Columns: TypeAlias = "dict[str, Array | dict[str, Array]]"
 """Arrays [B, ...] by name; observations and composite actions are dictionaries of such."""

@@ -65,8 +65,8 @@ class ReplayCore(ModelCore):
 
     @property
     def can_update(self) -> bool:
-        """Is there a batch in the memory?"""
-        return len(self.records) >= self.batch_size
+        """Is there a batch in the memory, or is that full?"""
+        return len(self.records) >= min(self.batch_size, self.records.capacity)
 
     def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
         """Put consecutive records of one environment [T, ...] into the memory, over ``n_step`` timesteps each."""
@@ -77,7 +77,7 @@ class ReplayCore(ModelCore):
     def update(self, updates: int) -> Loss:
         """As :meth:`Core.update`."""
         count = self.batch_size
-        self.require(len(self.records), count)
+        self.require(len(self.records), min(count, self.records.capacity))
         batch, weight = self.records.sample(count)
         weight = np.ones(count, np.float32) if weight is None else weight
         if self.form.get("store_last_memory_batch"):

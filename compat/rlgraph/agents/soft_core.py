@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ....core.protocols import Array, ArraySpec, State
 from ....core.tensorflow_import import load_tensorflow
-from ..spaces.errors import translate_errors
-from .agent import Agent
-from .core import ONLY, Acted, Core
+from .core import ONLY, Acted
 from .replay_core import ReplayCore, rows_of
 from .results import Loss
 from .traced import TracedModel, specs_of
@@ -37,7 +35,7 @@ class SoftCore(ReplayCore):
 
         params = {"form": form, "states": specs_of(states), "low": self._low, "high": self._high, "shape": self._shape}
         row = {**self.row, "weight": ArraySpec((), np.float32)}
-        numbers = ("learning_rate", "copies")
+        numbers = ("learning_rate", "value_learning_rate", "copies")
         self._model = TracedModel(model_fn, params, self.observation, row, numbers, self.batch_size, seed)
         self._copied = False
 
@@ -66,7 +64,7 @@ class SoftCore(ReplayCore):
 
     def train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
         """As :meth:`ReplayCore.train`; the loss is the critics'."""
-        numbers = {"learning_rate": self.learning_rate(updates), "copies": float(not self._copied)}
+        numbers = {**self.learning_rates(updates), "copies": float(not self._copied)}
         learned = self._model.train(rows_of(batch), numbers, updates)
         self._copied = True
         each = (learned.errors**2 * batch["weight"]).astype(np.float32)
@@ -81,32 +79,3 @@ class SoftCore(ReplayCore):
         """Take over what :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._copied = state["copied"]
-
-
-class SACAgent(Agent):
-    """Soft actor-critic, of actions in a FloatBox with bounds.
-
-    Args:
-        double_q: two critics, whose smaller value counts.
-        initial_alpha: the first weight of the entropy, which is learnt.
-        target_entropy: in nats, of actions in -1 .. 1; None: minus the number of an action's components.
-        value_function_spec: layers of the critics, which see states and actions as one vector; None: those of
-            ``network_spec``.
-        value_function_sync_spec: ``sync_tau``, the share of the way that target critics go in each update.
-        memory_spec: ``replay`` (of 1,000 records by default) or ``prioritized_replay``.
-        **kwargs: see :class:`Agent`. ``update`` returns the critics' loss, which unpacks into it and ``loss_per_item``.
-    """
-
-    kind: ClassVar[str] = "sac"
-
-    def _make_core(self) -> Core:
-        name = type(self).__name__
-        with translate_errors(name):
-            return SoftCore(name, self.form, self.preprocessed_state_space.flat(), self.action_space, self.seed)
-
-    @property
-    def memory(self) -> Any:
-        """The memory: its length is the number of records."""
-        core = self.core
-        assert isinstance(core, SoftCore)
-        return core.records

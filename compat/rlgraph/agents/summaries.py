@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ....run_dir.files import make_folders
 from ...common.events import Events, scalar
-from ..spaces.errors import RLGraphWarning, refuse
+from ..utils.rlgraph_errors import RLGraphWarning, refuse
 from .attachments import Accompanied, Companion, Rhythm
 
 _TAGS: Final = ("loss", "epsilon", "episode_reward")

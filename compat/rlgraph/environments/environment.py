@@ -10,7 +10,7 @@ import numpy as np
 
 from ..spaces import Space, space_of
 from ..spaces.columns import read_rewards, read_terminals
-from ..spaces.errors import integer, refuse
+from ..utils.rlgraph_errors import integer, refuse
 
 Self = TypeVar("Self", bound="Environment")
 
@@ -77,6 +77,11 @@ class Environment:
             by a time limit; and information, a dictionary: ``info["truncated"]`` is True if it was only cut.
         """
         refuse(f"{type(self).__name__}.step", "is missing: a subclass of Environment must define it")
+
+    def step_flow(self, actions: Any) -> tuple[Any, Any, Any]:
+        """Act, and begin an episode where one ends: the state, of the next episode then; the reward; terminal."""
+        state, reward, terminal, _ = self.step(actions)
+        return (self.reset() if terminal else state), reward, terminal
 
     def seed(self, seed: int | None = None) -> Any:
         """Seed the environment, from the next reset on at the latest.

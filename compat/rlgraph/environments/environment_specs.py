@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import sys
@@ -11,10 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ....core.checks import did_you_mean, shortened
-from ..spaces.errors import known, mapping, refuse
+from ..utils.modules import imported
+from ..utils.rlgraph_errors import known, mapping, refuse
 from .environment import Environment, opens
 from .grid_world import GridWorld
-from .openai_gym_env import OpenAIGymEnv
+from .openai_gym import OpenAIGymEnv
 from .random_env import RandomEnv
 from .sequential_vector_env import SequentialVectorEnv
 
@@ -95,11 +95,7 @@ def _plain(name: str) -> str:
 
 
 def _imported(name: str) -> Callable[..., Any]:
-    module, _, attribute = name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        refuse(f"{WHERE}: type", f"{name!r} cannot be imported: {error}", name)
+    found = imported(f"{WHERE}: type", name)
     if not callable(found):
         refuse(f"{WHERE}: type", f"{name!r} is neither a class nor a function", name)
     made: Callable[..., Any] = found

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.checks import shortened
 from ....core.protocols import Array
 from ..spaces import IntBox
-from ..spaces.errors import choice, flag, integer, refuse
+from ..utils.rlgraph_errors import choice, flag, integer, refuse
 from .environment import Environment, read_seed
 
 _MAPS: Final[dict[str, list[str]]] = {

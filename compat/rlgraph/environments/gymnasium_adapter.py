@@ -10,8 +10,8 @@ import numpy as np
 
 from ..processing.preprocessors import Preprocessor
 from ..spaces import BoolBox, Dict, IntBox, Space, Tuple
-from ..spaces.errors import refuse
 from ..spaces.rebuilt import rebuilt
+from ..utils.rlgraph_errors import refuse
 from .environment import Environment, stepped
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ....core.checks import shortened
 from ....core.errors import ArgumentError
 from ...common.gymnasium_ids import registered_id
-from ..spaces.errors import RLGraphError, RLGraphWarning, refuse
+from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, refuse
 
 if TYPE_CHECKING:
     import gymnasium

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..spaces import Box, FloatBox, IntBox, Space
+from ..spaces import BoxSpace, FloatBox, IntBox, Space
 
 
 class Values:
@@ -36,7 +36,7 @@ def _fits(space: Space, value: Any) -> bool:
     if isinstance(space, FloatBox):
         array = _array(value)
         return array is not None and array.shape == space.shape and not space.problem(array, bounded=False)
-    if isinstance(space, Box):
+    if isinstance(space, BoxSpace):
         return space.contains(value)
     try:
         flat = space.flatten(value)
@@ -53,7 +53,7 @@ def _array(value: Any) -> Any:
 
 
 def _reader(ours: Space) -> Callable[[Any], Any]:
-    if isinstance(ours, Box):
+    if isinstance(ours, BoxSpace):
         dtype = ours.dtype
         return dtype.type if ours.shape == () else lambda value: np.array(value, dtype)
     flat = ours.flat()
@@ -67,7 +67,7 @@ def _reader(ours: Space) -> Callable[[Any], Any]:
 
 
 def _writer(ours: Space, theirs: Any) -> Callable[[Any], Any]:
-    if isinstance(ours, Box):
+    if isinstance(ours, BoxSpace):
         dtype = theirs.dtype
         if isinstance(ours, IntBox) and theirs.shape == ():
             return int

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.checks import shortened
 from ..spaces import space_of
-from ..spaces.errors import flag, number, refuse
+from ..utils.rlgraph_errors import flag, number, refuse
 from .environment import Environment, read_seed
 
 _DETERMINISTIC: Final = 10

@@ -6,12 +6,13 @@ import warnings
 from typing import Any
 
 from ....core.checks import shortened
-from ..spaces.errors import RLGraphWarning, flag, integer, refuse
+from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, refuse
 from .environment import Environment, read_seed
-from .openai_gym_env import OpenAIGymEnv
+from .openai_gym import OpenAIGymEnv
+from .vector_env import VectorEnv
 
 
-class SequentialVectorEnv(Environment):
+class SequentialVectorEnv(VectorEnv):
     """Several environments of one specification; what they take and return are lists, one entry for each.
 
     Args:

@@ -1,5 +1,6 @@
 """What runs agents in environments, as programs import it from ``rlgraph.execution``."""
 
 from .single_threaded_worker import SingleThreadedWorker
+from .worker import Worker
 
-__all__ = ["SingleThreadedWorker"]
+__all__ = ["SingleThreadedWorker", "Worker"]

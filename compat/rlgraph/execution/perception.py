@@ -8,9 +8,9 @@ from typing import Any
 from ..agents.agent import Agent
 from ..processing.preprocessors import Preprocessor
 from ..spaces import IntBox, Space, stacked
-from ..spaces.errors import refuse
 from ..spaces.readers import StatesReader
 from ..spaces.rebuilt import rebuilt
+from ..utils.rlgraph_errors import refuse
 from .lane import SteppedEnvironment
 
 _NAME = "SingleThreadedWorker"

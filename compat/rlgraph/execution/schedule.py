@@ -13,7 +13,7 @@ def due(before: int, now: int, update: Mapping[str, Any], observe: Mapping[str, 
     least ``buffer_size``; each makes ``update_steps`` updates.
 
     Args:
-        before: the agent's timesteps before it acted.
+        before: the agent's timesteps before it acted; episodes, where ``update_mode`` says so.
         now: and after that.
         update: the ``update_spec``.
         observe: the ``observe_spec``.

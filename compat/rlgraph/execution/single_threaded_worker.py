@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import Any, Final
 from ..agents.agent import Agent
 from ..environments import Environment, SequentialVectorEnv
 from ..processing.preprocessors import Preprocessor
-from ..spaces.errors import RLGraphWarning, flag, integer, known, number, refuse
+from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, known, number, refuse
 from .lane import SteppedEnvironment
 from .perception import Perception, check_actions
 from .results import Episode, summary
 from .schedule import due
+from .worker import Worker
 
 _NAME: Final = "SingleThreadedWorker"
 _ALIASES: Final = {"num_environments": "num_envs"}
@@ -45,7 +47,7 @@ class _Run:
         return self.num_episodes is not None and len(self.episodes) >= self.num_episodes
 
 
-class SingleThreadedWorker:
+class SingleThreadedWorker(Worker):
     """Runs an agent in one environment or in several: it acts, observes and updates.
 
     The agent knows the environments as ``env_0``, ``env_1``, ... The state that follows the end of an episode is the
@@ -65,13 +67,17 @@ class SingleThreadedWorker:
         worker_executes_exploration: has no effect: ``use_exploration`` decides, and the agent explores.
         exploration_epsilon: likewise.
         episode_finish_callback: called after each episode with the keywords ``reward`` (of all its timesteps, float),
-            ``duration`` (in seconds, float), ``timesteps`` and ``env_num``.
+            ``duration`` (in seconds, float), ``timesteps`` and ``env_num``; ``episode_return`` is ``reward`` under its
+            later name, for functions that take it.
 
     Attributes:
         agent: as given.
         vector_env: holds the environments, in ``environments``.
         env_ids: their names.
         num_environments: how many there are.
+        finished_episode_rewards: of each environment the returns of the episodes that ended since the last reset.
+        finished_episode_durations: likewise, in seconds.
+        finished_episode_steps: likewise, in timesteps.
 
     Raises:
         RLGraphError: an argument is invalid, or agent and environments do not fit.
@@ -102,6 +108,7 @@ class SingleThreadedWorker:
         if episode_finish_callback is not None and not callable(episode_finish_callback):
             refuse(f"{_NAME}: episode_finish_callback", "must be a function", episode_finish_callback)
         self._callback = episode_finish_callback
+        self._takes_return = callable(episode_finish_callback) and _takes(episode_finish_callback, "episode_return")
         preprocesses = _preprocesses(preprocessing_spec, worker_executes_preprocessing)
         self.vector_env = _environments(env_spec, num_envs, aliases.get("num_environments"))
         preprocessor = None
@@ -113,6 +120,7 @@ class SingleThreadedWorker:
         self._lanes = [SteppedEnvironment(one, index) for index, one in enumerate(self.vector_env.environments)]
         self.num_environments = len(self._lanes)
         self.env_ids = [lane.env_id for lane in self._lanes]
+        self._forget_episodes()
         self._stopped: float | None = None
         """When the last call ended; None before one."""
 
@@ -197,6 +205,11 @@ class SingleThreadedWorker:
         frames = sum(lane.frames for lane in self._lanes) - frames
         return summary(now - started, run.timesteps, frames, run.episodes, self._lanes)
 
+    @property
+    def episode_returns(self) -> list[float]:
+        """Of each environment the rewards of the running episode."""
+        return [lane.reward for lane in self._lanes]
+
     # -- episodes -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
@@ -205,10 +218,16 @@ class SingleThreadedWorker:
         If one of them cannot begin, there is nothing for ``reset=False`` to go on with.
         """
         self._stopped = None
+        self._forget_episodes()
         self.agent.reset()
         for lane in self._lanes:
             self.agent.flush_env_buffers(lane.env_id)
             self._start(lane)
+
+    def _forget_episodes(self) -> None:
+        self.finished_episode_rewards: list[list[float]] = [[] for _ in self._lanes]
+        self.finished_episode_durations: list[list[float]] = [[] for _ in self._lanes]
+        self.finished_episode_steps: list[list[int]] = [[] for _ in self._lanes]
 
     def _go_on(self, now: float) -> None:
         """The running episodes go on; the time between two calls is not theirs."""
@@ -232,10 +251,18 @@ class SingleThreadedWorker:
                 finished.append(episode)
         run.timesteps += len(self._lanes)
         run.episodes += finished
+        for episode in finished:
+            self.finished_episode_rewards[episode.env_num].append(episode.reward)
+            self.finished_episode_durations[episode.env_num].append(episode.duration)
+            self.finished_episode_steps[episode.env_num].append(episode.timesteps)
         if self._callback is not None:
             for episode in finished:
-                self._callback(**episode._asdict())
-        for _ in range(due(before, self.agent.timesteps, run.update, self.agent.observe_spec)):
+                later = {"episode_return": episode.reward} if self._takes_return else {}
+                self._callback(**episode._asdict(), **later)
+        now, observe = self.agent.timesteps, self.agent.observe_spec
+        if run.update["update_mode"] == "episodes":
+            before, now, observe = len(run.episodes) - len(finished), len(run.episodes), {"buffer_enabled": False}
+        for _ in range(due(before, now, run.update, observe)):
             if not self.agent.can_update:
                 break
             self.agent.update()
@@ -274,6 +301,14 @@ class SingleThreadedWorker:
         episode = Episode(lane.reward, time.perf_counter() - lane.started, lane.timesteps, lane.number)
         self._start(lane)
         return episode
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        found = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of some built-in functions
+        return False
+    return name in found or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in found.values())
 
 
 def _preprocesses(spec: Any, given: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The model of ActorCriticAgent and PPOAgent: a policy, and a network of its own for the values of states.
+"""The model of ActorCriticAgent and PPOAgent: a policy, and values of states from its network or another.
 
 Sources: Mnih et al. 2016 (https://arxiv.org/abs/1602.01783), Schulman et al. 2017 (https://arxiv.org/abs/1707.06347),
 Engstrom et al. 2020 (https://arxiv.org/abs/2005.12729) for the clipping of values.
@@ -9,7 +9,7 @@ Shapes in comments: B is the batch, N the components of an action, A the number 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
@@ -26,6 +26,8 @@ from .optimizers import minimize
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
 
+_SHARED_WEIGHT: Final = 0.25
+"""Of the squared error of values that share the policy's network: 0.5 of half of it, as in RLgraph 0.1.3."""
 _LOG_STD_BOUNDS: Final = (-10.0, 10.0)
 """Beyond these the logarithm of a standard deviation is clipped."""
 
@@ -41,7 +43,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         features: states by flat name.
         labels: the batch: ``action`` by flat name, ``advantage``, ``return``, ``weight``, ``valid`` float32 [B], for
             PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; of ``numbers`` the
-            ``learning_rate``.
+            ``learning_rate`` and the ``value_learning_rate``.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the policy's loss of each row.
         params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name, and ``bounds`` of the
             actions, pairs of arrays of their shapes: integers count from 0 but for ``action``, which begins at the
@@ -51,7 +53,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     del config
     form, actions = params["form"], params["actions"]
     policy = Policy(form, params["states"], actions)
-    critic = Critic(form, params["states"])
+    critic = Critic(form, params["states"], policy)
     outputs, value = policy(features), critic(features)
     if mode == Modes.PREDICT:
         return EstimatorSpec(mode, {**_predicted(outputs, actions, params["bounds"]), "value": value})
@@ -68,8 +70,14 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     count = tf.reduce_sum(labels["valid"])
     policy_loss = tf.reduce_sum(labels["valid"] * error) / count
     value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
-    for loss, network in ((policy_loss, policy), (value_loss, critic)):
-        minimize(loss, network.variables, form["optimizer_spec"], labels["numbers"]["learning_rate"])
+    numbers, optimizer = labels["numbers"], form["optimizer_spec"]
+    if form["value_function_spec"] is None:
+        loss = policy_loss + _SHARED_WEIGHT * value_loss
+        minimize(loss, [*policy.variables, *critic.variables], optimizer, numbers["learning_rate"])
+    else:
+        minimize(policy_loss, policy.variables, optimizer, numbers["learning_rate"])
+        values = form["value_function_optimizer_spec"]
+        minimize(value_loss, critic.variables, values, numbers["value_learning_rate"])
     return EstimatorSpec(mode, loss=policy_loss + value_loss, td_error=error)
 
 
@@ -99,30 +107,45 @@ class Policy:
         self.variables = [*self._network.variables, *self._pre.variables]
         self.variables += [variable for head in self._heads.values() for variable in head.variables]
 
+    @property
+    def size(self) -> int:
+        """Of what the distributions follow from, float32 [B, size]."""
+        return self._pre.size
+
+    def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
+        """What the distributions follow from."""
+        return self._pre.of(self._network(features))
+
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Categorical | Gaussian]:
         """The distribution of each action by flat name."""
-        hidden = self._pre.of(self._network(features))
+        hidden = self.hidden(features)
         return {name: _distribution(self._heads[name].of(hidden), spec) for name, spec in self._actions.items()}
 
 
 class Critic:
-    """From states to their values.
+    """From states to their values, by a network of its own or by one unit on the policy's.
 
     Args:
-        form: the agent's normal form.
+        form: the agent's normal form; ``value_function_spec`` is None for the policy's.
         states: specs by flat name.
+        policy: the policy.
     """
 
-    def __init__(self, form: Form, states: Mapping[str, ValueSpec]) -> None:
+    def __init__(self, form: Form, states: Mapping[str, ValueSpec], policy: Policy) -> None:
+        layers = form["value_function_spec"]
+        self.variables: list[Any] = []
+        self._hidden: Callable[[Mapping[str, Tensor]], Tensor] = policy.hidden
         with scopes("value-function"):
-            self._network = Network("value_function_spec", form["value_function_spec"], states)
-            hidden = {"": ValueSpec("", "float", (self._network.size,))}
-            self._head = Network("value_function_spec", [dense("output", 1)], hidden)
-        self.variables = [*self._network.variables, *self._head.variables]
+            size = policy.size
+            if layers is not None:
+                network = Network("value_function_spec", layers, states)
+                self._hidden, self.variables, size = network, list(network.variables), network.size
+            self._head = Network("value_function_spec", [dense("output", 1)], {"": ValueSpec("", "float", (size,))})
+        self.variables += self._head.variables
 
     def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
         """float32 [B]."""
-        return tf.reshape(self._head.of(self._network(features)), [-1])
+        return tf.reshape(self._head.of(self._hidden(features)), [-1])
 
 
 def _units(spec: ValueSpec) -> int:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from ....core.protocols import Array, EstimatorSpec, Modes, RunConfig
 from ....explorations import EpsilonGreedy
 from ...common.value_specs import ValueSpec
-from ..processing.schedules import DecaySchedule
+from ..processing.decays import Decay
 from . import q_learning
 
 Tensor: TypeAlias = Any
@@ -61,7 +61,7 @@ def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
 
 
 def _learning_rate(params: Mapping[str, Any], step: Tensor) -> Tensor:
-    """As ``ModelCore.learning_rate`` has it, of the update before which there were ``step``."""
+    """As ``ModelCore.learning_rates`` has it, of the update before which there were ``step``."""
     optimizer = params["form"]["optimizer_spec"]
     rate = _schedule(optimizer["learning_rate"])
     value = tf.constant(rate) if isinstance(rate, float) else rate(step, ops=keras.ops)
@@ -71,7 +71,7 @@ def _learning_rate(params: Mapping[str, Any], step: Tensor) -> Tensor:
 
 def _schedule(value: Any) -> Any:
     """A number as it is, and a decay over time as a schedule."""
-    return DecaySchedule(value) if isinstance(value, Mapping) else float(value)
+    return Decay(value) if isinstance(value, Mapping) else float(value)
 
 
 def _by_name(observation: Any) -> Mapping[str, Tensor]:

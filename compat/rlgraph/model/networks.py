@@ -136,13 +136,15 @@ class Network:
             self.variables += made.variables
             self.output = made.output
             self._nodes.append(lambda x: made(x, _STEP))
+            if slope := layer.get("activation_params"):
+                self._nodes.append(lambda x: tf.nn.leaky_relu(x, slope[0]))
 
     def _weighted(self, place: str, name: str, layer: Form) -> Any:
         if layer["type"] == "maxpool2d":
             return WindowPooling2d(place, self.output, "max", layer["pool_size"], layer["strides"], layer["padding"])
         more = {
             "bias": layer["biases_spec"] is not False,
-            "activation": layer["activation"],
+            "activation": "none" if layer.get("activation_params") else layer["activation"],
             "kernel_initializer": initializer(layer["weights_spec"]),
             "bias_initializer": initializer(layer["biases_spec"] or 0.0),
         }
@@ -154,7 +156,13 @@ class Network:
 
     def _reshape(self, place: str, layer: Form) -> None:
         spec, shape = self.output, layer["new_shape"]
-        one_hot = spec.type == "int" and spec.num_values and layer["flatten_categories"] is not False
+        wanted = layer["flatten_categories"]
+        if spec.type == "int" and isinstance(wanted, int) and not isinstance(wanted, bool):
+            if wanted < (spec.num_values or 0):
+                problem = f"must be at least {spec.num_values}, the values that there are; got {wanted}"
+                refuse(f"{place}: flatten_categories", problem, wanted)
+            spec = ValueSpec("", "int", spec.shape, wanted, spec.min_value)
+        one_hot = spec.type == "int" and spec.num_values and wanted is not False
         if layer["flatten"] == (shape is not None):
             refuse(place, "needs either flatten=True or new_shape", shape)
         if layer["flatten"]:

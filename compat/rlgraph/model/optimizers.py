@@ -11,7 +11,7 @@ from ....models.blocks.optimizers import OPTIMIZERS, clip_by_global_norm
 
 Tensor: TypeAlias = Any
 _NAMES = {"gradient_descent": "sgd"}
-_NOT_ARGUMENTS = ("type", "learning_rate", "decay", "clip_grad_norm", "clip_grad_norm_global")
+_NOT_ARGUMENTS = ("type", "learning_rate", "decay", "schedule_decay", "clip_grad_norm", "clip_grad_norm_global")
 
 
 def minimize(loss: Tensor, variables: Sequence[Any], spec: Mapping[str, Any], learning_rate: Tensor) -> None:

@@ -38,7 +38,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     Args:
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` and ``valid``, and of
-            ``numbers`` the ``learning_rate`` and ``copies``: 1 at the first update, which makes the targets equal.
+            ``numbers`` the learning rates and ``copies``: 1 at the first update, which makes the targets equal.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the root of the mean square over the critics.
         params: ``form``, the normal form; ``states``, specs by flat name; ``low``, ``high`` [A] and ``shape`` of the
             action.
@@ -84,8 +84,9 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     alpha_loss = log_alpha.value * tf.stop_gradient(entropy - form["target_entropy"])  # equation 18, of log alpha
 
     rate, spec = numbers["learning_rate"], form["optimizer_spec"]
-    variables = [[v for critic in critics for v in critic.variables], policy.variables, [log_alpha]]
-    steps = [Step(part, spec, rate) for part in variables]
+    value_rate, values = numbers["value_learning_rate"], form["value_function_optimizer_spec"]
+    steps = [Step([v for critic in critics for v in critic.variables], values, value_rate)]
+    steps += [Step(part, spec, rate) for part in (policy.variables, [log_alpha])]
     gradients = [step.gradients(loss) for step, loss in zip(steps, (critic_loss, policy_loss, alpha_loss), strict=True)]
     for step, gradient in zip(steps, gradients, strict=True):
         step.apply(gradient)

@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, Final
 
+from ....core.schedules import PythonOps
 from ...common.specs.argument_checks import or_none, real, whole
 from ...common.specs.argument_table import Argument, Arguments, read_arguments
-from ..spaces.errors import refuse, translate_errors
+from ..utils.rlgraph_errors import refuse, translate_errors
 from .typed_specs import kind_and_arguments
 
 
+@dataclasses.dataclass(frozen=True)
 class Decay:
-    """A number at every time. Made by :func:`make_decay`.
+    """A number at every time, an :class:`axonrl.schedules.Schedule`: on the host, and inside a model as a tensor.
 
     Args:
-        spec: what :meth:`to_json` returns.
-        within: the value in the window, by the share of it that has passed, above 0 and below 1.
+        spec: the type and all arguments, as :func:`make_decay` completes them.
     """
 
-    def __init__(self, spec: Mapping[str, Any], within: Callable[[float], float]) -> None:
-        self._spec, self._within = dict(spec), within
+    spec: Mapping[str, Any]
 
     @property
     def constant(self) -> float | None:
         """The number, of one that never changes."""
-        return self._spec.get("constant_value")
+        return self.spec.get("constant_value")
 
     def value(self, t: int) -> float:
         """The number at time ``t``: exactly ``from`` up to the window, exactly ``to`` from its end on."""
+        if self.constant is None:
+            passed = int(t) - self.spec["start_timestep"]
+            if not 0 < passed < self.spec["num_timesteps"]:
+                return float(self.spec["from"] if passed <= 0 else self.spec["to"])
+        return float(self(int(t)))
+
+    def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
+        """The value at time ``t``: an int, or with ``keras.ops`` an integer scalar tensor."""
+        spec = self.spec
         if self.constant is not None:
-            return self.constant
-        passed = (int(t) - self._spec["start_timestep"]) / self._spec["num_timesteps"]
-        if 0 < passed < 1:
-            return self._within(passed)
-        return float(self._spec["from"] if passed <= 0 else self._spec["to"])
+            return ops.cast(self.constant, "float32")
+        start, end = spec["from"], spec["to"]
+        passed = ops.cast(t - spec["start_timestep"], "float32") / spec["num_timesteps"]
+        passed = ops.minimum(ops.maximum(passed, 0.0), 1.0)
+        if "half_life" not in spec:
+            return end + (start - end) * ops.power(1.0 - passed, spec.get("power", 1.0))
+        within = end + (start - end) * ops.power(0.5, passed * (spec["num_timesteps"] / spec["half_life"]))
+        return ops.where(passed >= 1.0, end, within)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value."""
+        ends = [self.spec["from"], self.spec["to"]] if self.constant is None else [self.constant]
+        return min(ends), max(ends)
 
     def to_json(self) -> dict[str, Any]:
         """The type and all arguments, in JSON's types; :func:`make_decay` takes it."""
-        return dict(self._spec)
+        return dict(self.spec)
 
 
 @translate_errors()
@@ -48,11 +67,11 @@ def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_mos
 
     Args:
         where: its place, for messages.
-        spec: a number, which never changes; the type of a decay; or a dictionary with ``type`` (``linear_decay`` if
-            there is none), ``from`` (or ``from_``) = 1.0, ``to`` (or ``to_``) = 0.0, ``start_timestep`` = 0 and
-            ``num_timesteps`` = 10,000; with ``power`` = 1.0 of a ``polynomial_decay``, and ``half_life`` (in timesteps)
-            or ``num_half_lives`` = 10 of an ``exponential_decay``. A ``constant_decay`` holds its ``constant_value`` at
-            all times, whatever the others are.
+        spec: a number, which never changes; the type of a decay; a list of ``from`` and ``to``; or a dictionary with
+            ``type`` (``linear_decay`` if there is none), ``from`` (or ``from_``) = 1.0, ``to`` (or ``to_``) = 0.0,
+            ``start_timestep`` = 0 and ``num_timesteps`` = 10,000; with ``power`` = 1.0 of a ``polynomial_decay``, and
+            ``half_life`` (in timesteps) or ``num_half_lives`` = 10 of an ``exponential_decay``. A ``constant_decay``
+            holds its ``constant_value`` at all times, whatever the others are.
         at_least: the smallest allowed value.
         at_most: the largest.
 
@@ -61,6 +80,8 @@ def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_mos
     """
     if isinstance(spec, Real):
         spec = {"type": _CONSTANT, "constant_value": real(at_least=at_least, at_most=at_most)(where, spec)}
+    if isinstance(spec, list | tuple) and len(spec) == 2:
+        spec = {"from": spec[0], "to": spec[1]}
     if not isinstance(spec, str | Mapping):
         refuse(where, f"must be a number or a dictionary such as {_EXAMPLE}, got {spec!r}", spec)
     kind, given = kind_and_arguments(where, spec, _OWN, default="linear_decay", aliases=_ALIASES)
@@ -71,12 +92,12 @@ def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_mos
     own = {"constant_value": Argument(number)} if kind == _CONSTANT else _OWN[kind]
     values = read_arguments(where, given, {**shared, **own}, kind)
     if kind == _CONSTANT:
-        return Decay({"type": kind, "constant_value": values["constant_value"]}, lambda passed: 0.0)
-    start, end = values["from"], values["to"]
-    number(f"{where}['from']", start)  # the defaults, too
-    number(f"{where}['to']", end)
-    left = _left(where, kind, values, given)
-    return Decay({"type": kind, **values}, lambda passed: end + (start - end) * left(passed))
+        return Decay({"type": kind, "constant_value": values["constant_value"]})
+    for name in ("from", "to"):  # the defaults, too
+        number(f"{where}[{name!r}]", values[name])
+    if kind == "exponential_decay":
+        _complete_half_life(where, values, given)
+    return Decay({"type": kind, **values})
 
 
 _EXAMPLE: Final = "{'from': 1.0, 'to': 0.1, 'num_timesteps': 10000}"
@@ -103,15 +124,10 @@ def _rename(where: str, given: dict[str, Any], alias: str, name: str) -> None:
         given[name] = given.pop(alias)
 
 
-def _left(where: str, kind: str, values: dict[str, Any], given: Mapping[str, Any]) -> Callable[[float], float]:
-    """Which share of the way is left, by the share of the window that has passed."""
-    if kind != "exponential_decay":
-        power = values.get("power", 1.0)
-        return lambda passed: float((1 - passed) ** power)
-    number_of = values.pop("num_half_lives")
+def _complete_half_life(where: str, values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """``half_life`` in timesteps, in the place of ``num_half_lives``."""
+    count = values.pop("num_half_lives")
     if values["half_life"] is None:
-        values["half_life"] = values["num_timesteps"] / (10 if number_of is None else number_of)
-    elif number_of is not None:
+        values["half_life"] = values["num_timesteps"] / (10 if count is None else count)
+    elif count is not None:
         refuse(f"{where}['num_half_lives']", "cannot be given together with 'half_life'", given["num_half_lives"])
-    half_lives = values["num_timesteps"] / values["half_life"]
-    return lambda passed: float(0.5 ** (passed * half_lives))

@@ -10,11 +10,12 @@ import numpy as np
 from ....core.protocols import Array, ArraySpec, State
 from ...common.specs.argument_checks import anything, real
 from ...common.specs.argument_table import Argument, Arguments, read_arguments
-from ..spaces.errors import mapping, number, refuse, translate_errors
+from ..spaces import BoxSpace
+from ..utils.rlgraph_errors import mapping, number, refuse, translate_errors
 from .decays import Decay, make_decay
 from .per_environment import LaneMemory, lanes_of
 from .typed_specs import kind_and_arguments
-from .value_specs import BoxLike, limits_of, num_categories_of, value_spec
+from .value_specs import num_categories_of, value_spec
 
 
 class Exploration:
@@ -65,11 +66,11 @@ class EpsilonExploration(Exploration):
     A random action may be the greedy one.
     """
 
-    def __init__(self, epsilon: Decay, boxes: Mapping[str, BoxLike]) -> None:
+    def __init__(self, epsilon: Decay, boxes: Mapping[str, BoxSpace]) -> None:
         self._epsilon = epsilon
         self._actions = {}
         for name, box in boxes.items():
-            spec, low = value_spec(box), np.asarray(limits_of(box)[0])
+            spec, low = value_spec(box), box.low
             self._actions[name] = (spec.shape, spec.dtype, num_categories_of(box) or 1, low.astype(np.int64))
 
     def __call__(
@@ -102,10 +103,10 @@ class _Noise(Exploration):
     kind: ClassVar[str]
     takes: ClassVar[Arguments]
 
-    def __init__(self, where: str, arguments: Mapping[str, Any], boxes: Mapping[str, BoxLike]) -> None:
+    def __init__(self, where: str, arguments: Mapping[str, Any], boxes: Mapping[str, BoxSpace]) -> None:
         self._where, self._arguments = where, dict(arguments)
         self._specs = {name: value_spec(box) for name, box in boxes.items()}
-        self._limits = {name: limits_of(box) for name, box in boxes.items()}
+        self._limits = {name: box.bounds for name, box in boxes.items()}
 
     def __call__(
         self, greedy: Mapping[str, Array], t: int, rng: np.random.Generator, lanes: Sequence[int] | None = None
@@ -170,7 +171,7 @@ class OrnsteinUhlenbeckNoise(_Noise):
         "theta": Argument(real(at_least=0), 0.15),
     }
 
-    def __init__(self, where: str, arguments: Mapping[str, Any], boxes: Mapping[str, BoxLike]) -> None:
+    def __init__(self, where: str, arguments: Mapping[str, Any], boxes: Mapping[str, BoxSpace]) -> None:
         super().__init__(where, arguments, boxes)
         self._memory = LaneMemory(where, {name: ArraySpec(s.shape, np.float32) for name, s in self._specs.items()})
 
@@ -202,7 +203,7 @@ _ALIASES: Final = {
 
 
 @translate_errors()
-def make_exploration(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Exploration | None:
+def make_exploration(where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> Exploration | None:
     """Exploration from what a user wrote; None where there is none.
 
     Args:
@@ -234,7 +235,7 @@ def epsilon_of(exploration: Exploration | None, t: int) -> float | None:
     return exploration.level(t) if isinstance(exploration, EpsilonExploration) else None
 
 
-def _epsilon(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Exploration:
+def _epsilon(where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> Exploration:
     given = read_arguments(where, mapping(where, spec), {"decay_spec": Argument(anything)}, "epsilon exploration")
     for name, space in spaces.items():
         if num_categories_of(space) is None:
@@ -242,7 +243,7 @@ def _epsilon(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Exploratio
     return EpsilonExploration(make_decay(f"{where}['decay_spec']", given["decay_spec"], at_least=0, at_most=1), spaces)
 
 
-def _noise(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Exploration:
+def _noise(where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> Exploration:
     kind, given = kind_and_arguments(where, spec, _NOISES, default=GaussianNoise.kind, aliases=_ALIASES)
     for name, space in spaces.items():
         if np.dtype(space.dtype).kind != "f":
@@ -250,6 +251,6 @@ def _noise(where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> Exploration:
     return _NOISES[kind](where, read_arguments(where, given, _NOISES[kind].takes, kind), spaces)
 
 
-def _unfit(where: str, needs: str, name: str, action: BoxLike, instead: str) -> None:
+def _unfit(where: str, needs: str, name: str, action: BoxSpace, instead: str) -> None:
     which = f"action {name!r}" if name else "the action"
     refuse(where, f"needs {needs}; {which} is {np.dtype(action.dtype)} {list(action.shape)}: {instead}", action)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.protocols import Array, ArraySpec, State
-from ..spaces.errors import refuse
+from ..utils.rlgraph_errors import refuse
 
 
 def lanes_of(where: str, lanes: Sequence[int] | None, rows: int) -> list[int]:

@@ -11,7 +11,7 @@ from ....core.protocols import Array
 from ...common.arrays import LUMA, METHODS, resizer, weighted
 from ...common.specs.argument_checks import one_of, several, whole
 from ...common.specs.argument_table import Argument, Arguments
-from ..spaces.errors import flag, number, refuse
+from ..utils.rlgraph_errors import flag, number, refuse
 from .value_specs import FLOAT, ValueSpec, rounded
 
 _Built = tuple[ValueSpec, Callable[[Array], Array]]

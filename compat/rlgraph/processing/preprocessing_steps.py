@@ -19,7 +19,7 @@ from ....core.protocols import Array
 from ....core.spread import varies
 from ...common.specs.argument_checks import or_none, several
 from ...common.specs.argument_table import Argument, Arguments
-from ..spaces.errors import flag, integer, number, refuse
+from ..utils.rlgraph_errors import flag, integer, number, refuse
 from .preprocessing_images import IMAGE_STEPS
 from .value_specs import FLOAT, ValueSpec, rounded
 
@@ -92,20 +92,24 @@ def reshape(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple
     """Another shape: ``new_shape``, one number of which may be -1; or one axis with ``flatten``.
 
     ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``,
-    and not bytes, which are numbers, as in images.
+    and not bytes, which are numbers, as in images. A number in its place is that of the categories.
     """
     flatten, new = arguments["flatten"], arguments["new_shape"]
     if flatten == (new is not None):
         refuse(where, f"takes flatten=True or new_shape, and one of them; got {dict(arguments)}", arguments)
-    size, categories = math.prod(value.shape), None if value.dtype == np.uint8 else value.num_categories
-    if flatten and arguments["flatten_categories"] and categories is not None:
+    size, wanted, categories = math.prod(value.shape), arguments["flatten_categories"], value.num_categories
+    given = wanted if isinstance(wanted, int) and not isinstance(wanted, bool) and value.dtype.kind in "iu" else None
+    if given is not None and categories is not None and value.dtype != np.uint8 and given < categories:
+        refuse(f"{where}['flatten_categories']", f"must be at least {categories}, the values that there are", given)
+    categories = given if given is not None else None if value.dtype == np.uint8 else categories
+    if flatten and wanted and categories is not None:
         if categories > _MOST_CATEGORIES:
             problem = (
                 f"must be False for ints of {categories:,} categories: one-hot they are at most {_MOST_CATEGORIES:,}"
             )
             refuse(f"{where}['flatten_categories']", problem, True)
         out = ValueSpec((size * categories,), FLOAT, None, 0.0, 1.0)
-        every = np.arange(categories) + int(value.low)
+        every = np.arange(categories) + (0 if value.num_categories is None else int(value.low))
         return out, lambda x: (x[..., None] == every).astype(FLOAT).reshape(len(x), -1)
     shape = (size,) if flatten else tuple(new)
     if -1 in shape:
@@ -145,6 +149,11 @@ def _dtype(place: str, given: Any) -> str:
     return str(DTYPES[plain])
 
 
+def _categories(place: str, value: Any) -> bool | int:
+    """Whether ints become one-hot, or of how many categories; None is True."""
+    return value if isinstance(value, bool) else True if value is None else integer(place, value, at_least=2)
+
+
 def _size(place: str, value: Any) -> int:
     size = integer(place, value, at_least=-1)
     if size == 0:
@@ -170,7 +179,7 @@ STEPS: Final[dict[str, tuple[Build, Arguments]]] = {
         reshape,
         {
             "flatten": Argument(flag, False),
-            "flatten_categories": Argument(flag, True),
+            "flatten_categories": Argument(_categories, True),
             "new_shape": Argument(or_none(_shape), None),
         },
     ),

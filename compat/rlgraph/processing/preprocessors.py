@@ -10,11 +10,12 @@ import numpy as np
 from ....core.protocols import Array, ArraySpec, State
 from ...common.specs.argument_checks import whole
 from ...common.specs.argument_table import Argument, Arguments, read_arguments
-from ..spaces.errors import flag, refuse, translate_errors
+from ..spaces import BoxSpace
+from ..utils.rlgraph_errors import flag, refuse, translate_errors
 from .per_environment import LaneMemory, lanes_of
 from .preprocessing_steps import STEPS
 from .typed_specs import kind_and_arguments
-from .value_specs import FLOAT, BoxLike, ValueSpec, value_spec
+from .value_specs import FLOAT, ValueSpec, value_spec
 
 Specs = dict[str, ValueSpec]
 """By flat name."""
@@ -128,9 +129,9 @@ class Preprocessor:
     steps these are the spaces.
     """
 
-    outputs: Mapping[str, BoxLike]
+    outputs: Mapping[str, Any]
 
-    def __init__(self, where: str, spec: Any, spaces: Mapping[str, BoxLike]) -> None:
+    def __init__(self, where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> None:
         self._where = where
         with translate_errors():
             self._spec = _read(where, spec)
@@ -234,8 +235,20 @@ def _read(where: str, spec: Any) -> list[dict[str, Any]]:
     for index, given in enumerate(spec):
         place = f"{where}[{index}]"
         kind, arguments = kind_and_arguments(place, given, TAKES)
+        for name, only in ONLY.get(kind, {}).items():
+            if (value := arguments.pop(name, only)) != only:
+                refuse(f"{place}[{name!r}]", f"must be {only!r}: there is nothing else, got {value!r}", value)
         steps.append({"type": kind, **read_arguments(place, arguments, TAKES[kind], kind)})
     return steps
+
+
+_LAST: Final = "channels_last"
+ONLY: Final[Mapping[str, Mapping[str, Any]]] = {
+    "concat": {"axis": -1},
+    "reshape": {"fold_time_rank": False, "unfold_time_rank": False, "time_major": None},
+    "sequence": {"in_data_format": _LAST, "out_data_format": _LAST},
+}
+"""What 0.1.3 takes beside, by step, and its only value here."""
 
 
 def _made(where: str, given: Mapping[str, Any], values: Specs) -> Step:

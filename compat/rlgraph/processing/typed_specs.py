@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...common.specs.tables import without_case
-from ..spaces.errors import choice, mapping, refuse
+from ..utils.rlgraph_errors import choice, mapping, refuse
 
 
 def kind_and_arguments(
@@ -21,8 +21,8 @@ def kind_and_arguments(
 
     Args:
         where: its place, for messages.
-        given: a dictionary or a string. Case, ``-`` and ``_`` of the type do not count. A ``scope``, which names
-            components in RLgraph, is left out.
+        given: a dictionary or a string. Case, ``-`` and ``_`` of the type do not count. A ``scope`` and a
+            ``backend``, which RLgraph's components have, are left out.
         names: of the types.
         default: the type of a dictionary without one.
         aliases: other names, in lower case without ``-`` and ``_``, to those of the types.
@@ -32,7 +32,8 @@ def kind_and_arguments(
     """
     names = list(names)
     arguments = {"type": given} if isinstance(given, str) else dict(mapping(where, given))
-    arguments.pop("scope", None)
+    for name in ("scope", "backend"):  # of components
+        arguments.pop(name, None)
     kind = arguments.pop("type", default)
     if kind is None:
         refuse(f"{where}['type']", f"is missing: it is one of {', '.join(names)}")

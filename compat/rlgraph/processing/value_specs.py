@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ....core.protocols import Array
+from ..spaces import BoxSpace, IntBox
 
 FLOAT: Final = np.dtype(np.float32)
 
 
-class BoxLike(Protocol):
-    """A box: shape without a batch axis, and dtype.
-
-    Where they exist, these are read as well: ``low`` and ``high``, numbers or arrays that broadcast to the shape, of
-    ints (``high`` excluded) and floats (included); and ``num_categories`` of ints, how many values each number has
-    (None or False: without bounds, or different ones).
-    """
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Without a batch axis."""
-        ...
-
-    @property
-    def dtype(self) -> DTypeLike:
-        """Bool, an integer or a float."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
 class ValueSpec:
-    """A box, all of whose numbers have the same bounds; itself :class:`BoxLike`.
+    """A box, all of whose numbers have the same bounds.
 
     Args:
         shape: without a batch axis.
@@ -74,39 +54,22 @@ _UNBOUNDED: Final = 2**31
 """Ints with as many values or more count as unbounded."""
 
 
-def value_spec(box: BoxLike) -> ValueSpec:
+def value_spec(box: BoxSpace) -> ValueSpec:
     """What is needed of a box."""
-    dtype, shape = np.dtype(box.dtype), tuple(int(size) for size in box.shape)
-    if dtype.kind == "b":
-        return ValueSpec(shape, dtype, None, 0, 1)
-    low, high = limits_of(box)
-    least, most = (low.min(), high.max()) if low.size and high.size else (0, 0)
-    if dtype.kind == "f":
-        return ValueSpec(shape, dtype, None, float(least), float(most))
-    categories = num_categories_of(box) if (low == least).all() else None
-    return ValueSpec(shape, dtype, categories, int(least), int(most))
+    low, high = box.bounds
+    if box.dtype.kind == "b":
+        return ValueSpec(box.shape, box.dtype, None, 0, 1)
+    if box.dtype.kind == "f":
+        return ValueSpec(box.shape, box.dtype, None, float(low.min()), float(high.max()))
+    categories = num_categories_of(box) if (low == low.min()).all() else None
+    return ValueSpec(box.shape, box.dtype, categories, int(low.min()), int(high.max()))
 
 
-def num_categories_of(box: BoxLike) -> int | None:
+def num_categories_of(box: BoxSpace) -> int | None:
     """How many values each number has; None of floats, and where that is not known."""
-    if np.dtype(box.dtype).kind == "b":
+    if box.dtype.kind == "b":
         return 2
-    if np.dtype(box.dtype).kind == "f":
-        return None
-    return getattr(box, "num_categories", None) or None
-
-
-def limits_of(box: BoxLike) -> tuple[Array, Array]:
-    """Low and high of each number, which broadcast to the shape; the widest ones where the box tells none."""
-    dtype = np.dtype(box.dtype)
-    low, high = getattr(box, "low", None), getattr(box, "high", None)
-    widest: tuple[float, float] = (-math.inf, math.inf)
-    if dtype.kind == "b":
-        widest = (0, 1)
-    elif dtype.kind != "f":
-        limits, categories = np.iinfo(dtype), num_categories_of(box)
-        widest = (int(limits.min), int(limits.max) + 1) if categories is None else (0, categories)
-    return np.asarray(widest[0] if low is None else low), np.asarray(widest[1] if high is None else high)
+    return box.num_categories if isinstance(box, IntBox) else None
 
 
 def rounded(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:

@@ -1,8 +1,11 @@
 """Spaces, as programs import them from ``rlgraph.spaces``, and the reader of their specifications."""
 
-from .boxes import BoolBox, FloatBox, IntBox
+from .bool_box import BoolBox
+from .box_space import BoxSpace
 from .containers import Dict, Tuple
-from .space import Box, Space, stacked
+from .float_box import FloatBox
+from .int_box import IntBox
+from .space import Space, stacked
 from .space_specs import space_of
 
-__all__ = ["BoolBox", "Box", "Dict", "FloatBox", "IntBox", "Space", "Tuple", "space_of", "stacked"]
+__all__ = ["BoolBox", "BoxSpace", "Dict", "FloatBox", "IntBox", "Space", "Tuple", "space_of", "stacked"]

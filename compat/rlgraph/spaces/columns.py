@@ -8,8 +8,8 @@ import numpy as np
 
 from ....core.checks import shortened
 from ....core.protocols import Array
-from .boxes import LARGEST
-from .errors import refuse
+from ..utils.rlgraph_errors import refuse
+from .box_space import LARGEST
 
 FLOATS: Final = (float, np.float32, np.float64)
 """The usual types of a reward, which are read fast."""

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ....core.checks import did_you_mean, shortened
-from .errors import mapping, refuse
-from .space import Box, Rank, Size, Space
+from ..utils.rlgraph_errors import mapping, refuse
+from .box_space import BoxSpace
+from .space import Rank, Size, Space, leading
 
 Container = TypeVar("Container", bound="_Container")
 
 
 class _Container(Space):
-    """Parts by key, in order."""
+    """A space of spaces: parts by key, in order."""
 
     _parts: dict[str, Space]
 
     @property
     def shape(self) -> tuple[Any, ...]:
         return tuple(part.shape for part in self._parts.values())
+
+    def get_shape(
+        self,
+        with_batch_rank: Rank = False,
+        with_time_rank: Rank = False,
+        time_major: bool | None = None,
+        with_category_rank: bool = False,
+    ) -> tuple[Any, ...]:
+        ranks = (with_batch_rank, with_time_rank, time_major, with_category_rank)
+        return tuple(part.get_shape(*ranks) for part in self._parts.values())
 
     @property
     def dtype(self) -> Any:
@@ -35,8 +46,13 @@ class _Container(Space):
     def flat_dim(self) -> int:
         return sum(part.flat_dim for part in self._parts.values())
 
-    def sample(self, size: Size = None, *, rng: np.random.Generator | None = None) -> Any:
+    def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
         drawn = self._generator(rng)
+        if horizontal:
+            found = np.empty(leading(1 if size is None else size), np.object_)
+            for place in np.ndindex(found.shape):
+                found[place] = self.sample(rng=drawn)
+            return found
         return self._nested({key: part.sample(size, rng=drawn) for key, part in self._parts.items()})
 
     def zeros(self, size: Size = None) -> Any:
@@ -52,7 +68,7 @@ class _Container(Space):
         values = self._values(samples)
         return self._nested({key: part.force_batch(values[key]) for key, part in self._parts.items()})
 
-    def flat(self) -> dict[str, Box]:
+    def flat(self) -> dict[str, BoxSpace]:
         return {_joined(key, name): box for key, part in self._parts.items() for name, box in part.flat().items()}
 
     def flatten(self, value: Any) -> dict[str, Any]:
@@ -111,6 +127,10 @@ class _Container(Space):
 
     def _wanted(self) -> str:
         return f"a dictionary with {', '.join(self._parts)}"
+
+
+ContainerSpace: TypeAlias = _Container
+"""What a Dict and a Tuple are."""
 
 
 class Dict(_Container):

@@ -13,10 +13,12 @@ import numpy as np
 
 from ....core.checks import shortened
 from ....core.protocols import Array
-from .boxes import LARGEST, FloatBox, IntBox
+from ..utils.rlgraph_errors import RLGraphError, refuse
+from .box_space import LARGEST, BoxSpace
 from .columns import FLOATS, as_array, read_rewards, read_terminals, refuse_length
-from .errors import RLGraphError, refuse
-from .space import Box, Space
+from .float_box import FloatBox
+from .int_box import IntBox
+from .space import Space
 
 Arrays: TypeAlias = "dict[str, Array]"
 """By flat name, each [B, ...] and of the space's dtype."""
@@ -228,7 +230,7 @@ def actions_out(space: Space) -> Converter:
     return convert
 
 
-def counted_from_zero(flat: Mapping[str, Box]) -> dict[str, Box]:
+def counted_from_zero(flat: Mapping[str, BoxSpace]) -> dict[str, BoxSpace]:
     """Boxes of actions as they are inside: those of integers with a number of values begin at 0."""
     return {
         name: IntBox(0, box.num_categories, shape=box.shape)
@@ -238,7 +240,7 @@ def counted_from_zero(flat: Mapping[str, Box]) -> dict[str, Box]:
     }
 
 
-def _lows(flat: Mapping[str, Box]) -> Arrays:
+def _lows(flat: Mapping[str, BoxSpace]) -> Arrays:
     """What to take away from the integers, where it is not 0."""
     boxes = {name: box for name, box in flat.items() if isinstance(box, IntBox) and box.num_categories is not None}
     return {name: box.low.astype(box.dtype) for name, box in boxes.items() if box.low.any()}

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .boxes import BoolBox, FloatBox, IntBox
+from .bool_box import BoolBox
+from .box_space import BoxSpace
 from .containers import Dict, Tuple
-from .space import Box, Space
+from .float_box import FloatBox
+from .int_box import IntBox
+from .space import Space
 
 
 def rebuilt(space: Space, boxes: Mapping[str, Any]) -> Space:
@@ -34,8 +37,8 @@ def _within(boxes: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {**inner, **({"": boxes[key]} if key in boxes else {})}
 
 
-def _box(found: Any) -> Box:
-    if isinstance(found, Box):
+def _box(found: Any) -> BoxSpace:
+    if isinstance(found, BoxSpace):
         return found
     if found.dtype.kind == "b":
         return BoolBox(shape=found.shape)

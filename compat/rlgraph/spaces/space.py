@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ....core.protocols import Array
-from .errors import refuse
+from ..utils.rlgraph_errors import refuse
 
 Self = TypeVar("Self", bound="Space")
 Size: TypeAlias = "int | tuple[int, ...] | None"
@@ -56,6 +54,23 @@ class Space(ABC):
     def shape(self) -> tuple[Any, ...]:
         """Without batch and time; of a Dict or Tuple a tuple of shapes, keys sorted."""
 
+    @abstractmethod
+    def get_shape(
+        self,
+        with_batch_rank: Rank = False,
+        with_time_rank: Rank = False,
+        time_major: bool | None = None,
+        with_category_rank: bool = False,
+    ) -> tuple[Any, ...]:
+        """The shape with the ranks that the space has and that are asked for.
+
+        Args:
+            with_batch_rank: True puts None in front, a number that number.
+            with_time_rank: likewise.
+            time_major: does time come first? None: as the space has it.
+            with_category_rank: add an axis for the values of integers.
+        """
+
     @property
     @abstractmethod
     def dtype(self) -> Any:
@@ -72,11 +87,12 @@ class Space(ABC):
         """How many numbers a value has."""
 
     @abstractmethod
-    def sample(self, size: Size = None, *, rng: np.random.Generator | None = None) -> Any:
+    def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
         """Random values: uniform within bounds, from N(0, 1) without any.
 
         Args:
             size: None for one value, or how many; a tuple of two puts two axes in front.
+            horizontal: of a Dict or Tuple: an array of ``size`` values, 1 for None, in the place of a value of arrays.
             rng: the generator to draw from; by default one of the space's own.
         """
 
@@ -93,7 +109,7 @@ class Space(ABC):
         """A batch: of one value a batch of one, a batch unchanged."""
 
     @abstractmethod
-    def flat(self) -> dict[str, Box]:
+    def flat(self) -> dict[str, Any]:
         """The boxes by flat name: ``""`` for a box alone, ``"a/b"`` within dictionaries, tuples' items ``"0"``, ...
 
         The order is that of the parts, with a Dict's keys sorted.
@@ -155,102 +171,6 @@ class Space(ABC):
         if self._rng is None:
             self._rng = np.random.default_rng()
         return self._rng
-
-
-class Box(Space):
-    """Values of one shape and dtype.
-
-    Attributes:
-        low, high: the bounds, an array of shape () if all numbers have the same, else one of the space's shape.
-    """
-
-    low: Array
-    high: Array
-    _shape: tuple[int, ...]
-    _dtype: np.dtype[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Without batch and time."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32, int32, uint8 or bool."""
-        return self._dtype
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self._shape)
-
-    @property
-    def flat_dim(self) -> int:
-        """How many numbers a value has."""
-        return math.prod(self._shape)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """``(low, high)``."""
-        return self.low, self.high
-
-    @property
-    def unbounded(self) -> bool:
-        """Have the numbers no bounds at all?"""
-        return False
-
-    def sample(self, size: Size = None, *, rng: np.random.Generator | None = None) -> Any:
-        """Random values, arrays or NumPy scalars; see :meth:`Space.sample`."""
-        return self._drawn((*leading(size), *self._shape), self._generator(rng)).astype(self._dtype)[()]
-
-    def zeros(self, size: Size = None) -> Any:
-        """Zeros, arrays or NumPy scalars; see :meth:`Space.sample`."""
-        return np.zeros((*leading(size), *self._shape), self._dtype)[()]
-
-    def contains(self, sample: Any) -> bool:
-        """Whether one value is of this shape and within the bounds; numbers need not have the dtype."""
-        try:
-            array = np.asarray(sample)
-        except (ValueError, TypeError):
-            return False
-        return array.shape == self._shape and not self.problem(array, bounded=True)
-
-    def force_batch(self, samples: Any) -> Any:
-        """A batch, an array [B, ...]; see :meth:`Space.force_batch`."""
-        array = np.asarray(samples)
-        return array[None] if array.ndim == len(self._shape) else array
-
-    def flat(self) -> dict[str, Box]:
-        """The box itself, under an empty name."""
-        return {"": self}
-
-    def flatten(self, value: Any) -> dict[str, Any]:
-        """The value under an empty name."""
-        return {"": value}
-
-    def unflatten(self, arrays: Mapping[str, Any]) -> Any:
-        """The array under the empty name."""
-        return arrays[""]
-
-    @abstractmethod
-    def problem(self, array: Array, *, bounded: bool) -> str:
-        """What is wrong with the numbers of an array of any shape, such as ``"must be finite"``; empty if nothing is.
-
-        Args:
-            array: one value or a batch, whose last axes are the space's.
-            bounded: must floats be within the bounds? Integers always must.
-        """
-
-    @abstractmethod
-    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array: ...
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Box) or type(other) is not type(self):
-            return NotImplemented
-        same = (self._shape, self._dtype, self.unbounded) == (other.shape, other.dtype, other.unbounded)
-        return same and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
-
-    __hash__ = Space.__hash__
 
 
 Reader: TypeAlias = "Callable[[type[Space], Any, Mapping[str, Any]], Space]"

@@ -13,9 +13,11 @@ import numpy as np
 from ....core.checks import did_you_mean, shortened
 from ....core.protocols import Array
 from ...common.specs.tables import without_case
-from .boxes import BoolBox, FloatBox, IntBox
+from ..utils.rlgraph_errors import RLGraphError, known, refuse
+from .bool_box import BoolBox
 from .containers import Dict, Tuple
-from .errors import RLGraphError, known, refuse
+from .float_box import FloatBox
+from .int_box import IntBox
 from .space import Space, reads
 
 _WHERE: Final = "Space.from_spec"

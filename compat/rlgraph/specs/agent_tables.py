@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
-from ...common.refusals import refuse
-from ...common.specs.argument_checks import flag, or_none, real, text, whole
+from ...common.refusals import known, refuse
+from ...common.specs.argument_checks import flag, one_of, or_none, real, text, whole
+from ...common.specs.files import JSON, YAML, is_file_name, read_file
 from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
 from ..processing.decays import make_decay
-from .layer_tables import INITIALIZERS, LAYERS, activation, biases, weights
+from .layer_tables import INITIALIZERS, LAYERS, Only, activation, biases, weights
+
+SUFFIXES: Final = (*JSON, *YAML)
+"""Of files that hold an agent's specification, or a network's."""
 
 
 def _learning_rate(where: str, value: Any) -> Any:
@@ -45,7 +49,7 @@ OPTIMIZERS: Final = SpecTable(
     "optimizer",
     {
         "adam": _optimizer(*_ADAM),
-        "nadam": _optimizer(*_ADAM),
+        "nadam": _optimizer(*_ADAM, Argument("schedule_decay", ABSENT, Only(0.004, "the schedule is Keras's"))),
         "adagrad": _optimizer(Argument("initial_accumulator_value", 0.1, real(at_least=0))),
         "adadelta": _optimizer(_share("rho", 0.95), Argument("epsilon", 1e-8, real(above=0))),
         "sgd": _optimizer(
@@ -63,6 +67,7 @@ OPTIMIZERS: Final = SpecTable(
     refused={"horovod": "there is one learner: use the optimizer inside of it"},
     normalized=without_case,
     dotted=False,
+    ignored={"scope": None},
 )
 
 _CAPACITY: Final = Argument("capacity", 1000, whole(1))
@@ -101,6 +106,7 @@ MEMORIES: Final = SpecTable(
     },
     normalized=without_case,
     dotted=False,
+    ignored={"scope": None},
 )
 
 _OUTPUT: Final = (
@@ -108,6 +114,8 @@ _OUTPUT: Final = (
     Argument("weights_spec", None, weights),
     Argument("biases_spec", None, biases),
     Argument("activation", None, activation),
+    Argument("units", ABSENT, Only(None, "they follow from the action_space")),
+    Argument("add_units", ABSENT, Only(0, "units follow from the action_space")),
 )
 
 
@@ -128,6 +136,7 @@ ADAPTERS: Final = SpecTable(
         "baseline_action_adapter": Entry(_OUTPUT),
     },
     default="action_adapter",
+    ignored={"scope": None, "batch_apply": False},
     normalized=without_case,
     dotted=False,
 )
@@ -151,11 +160,18 @@ _UPDATE: Final = (
     Argument("update_steps", 1, whole(1)),
     Argument("batch_size", 64, whole(1)),
     Argument("sync_interval", None, or_none(whole(1))),
+    Argument("update_mode", "time_steps", one_of("time_steps", "episodes")),
 )
 UPDATE: Final = _settings("update_spec", *_UPDATE)
 """``sync_interval`` None is not given."""
 PPO_UPDATE: Final = _settings(
     "update_spec", *_UPDATE, Argument("num_iterations", 10, whole(1)), Argument("sample_size", 64, whole(1))
+)
+SOFT_UPDATE: Final = _settings(
+    "update_spec",
+    *_UPDATE,
+    Argument("sync_tau", None, or_none(real(above=0, at_most=1))),
+    Argument("num_iterations", 1, Only(1, "each update is one step; update_steps are several")),
 )
 IMPALA_UPDATE: Final = _settings(
     "update_spec",
@@ -200,6 +216,7 @@ TABLES: Final[Mapping[str, SpecTable]] = {
     "update": UPDATE,
     "ppo_update": PPO_UPDATE,
     "impala_update": IMPALA_UPDATE,
+    "sac_update": SOFT_UPDATE,
     "summary": SUMMARY,
     "saver": SAVER,
     "sync": SYNC,
@@ -207,17 +224,23 @@ TABLES: Final[Mapping[str, SpecTable]] = {
 """By name."""
 
 
-def layers_of(where: str, spec: Any) -> list[Any]:
-    """The list of layers of a network's specification, resolved.
+def layers_of(where: str, spec: Any, ignored: list[str]) -> list[Any]:
+    """The list of layers of a network's specification, or of its file, resolved.
+
+    Args:
+        where: its place, for messages.
+        spec: the layers, or a dictionary with them under ``layers``.
+        ignored: names of arguments that were given, and that nothing follows from, are added to it.
 
     Raises:
         ArgumentError: it is none.
     """
     from ...common.specs.modules import resolve
 
-    given = spec
+    given = read_file(where, spec, SUFFIXES) if isinstance(spec, str) and is_file_name(spec, SUFFIXES) else spec
     if isinstance(given, Mapping):
-        if set(given) - {"type", "layers"} or "layers" not in given:
+        known(where, given, ("layers", "scope", "type"), what="key")
+        if "layers" not in given:
             refuse(
                 where, f"must be a list of layers, or a dictionary with one under 'layers'; got {shortened(spec)}", spec
             )
@@ -226,4 +249,4 @@ def layers_of(where: str, spec: Any) -> list[Any]:
         refuse(where, "cannot be a function or class: use a list of layers", spec)
     if not isinstance(given, list | tuple):
         refuse(where, f"must be a list of layers, got {shortened(spec)}", spec)
-    return [resolve(f"{where}[{index}]", layer, "layer", TABLES) for index, layer in enumerate(given)]
+    return [resolve(f"{where}[{index}]", layer, "layer", TABLES, ignored) for index, layer in enumerate(given)]

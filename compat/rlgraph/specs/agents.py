@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ....core.checks import did_you_mean
-from ...common.specs.files import JSON, YAML, is_file_name, read_file
+from ...common.specs.files import is_file_name, read_file
 from ...common.specs.tables import REQUIRED, without_case
-from ..spaces.errors import RLGraphError, known, mapping, refuse, translate_errors
-
-SUFFIXES: Final = (*JSON, *YAML)
-"""Of files that hold an agent's specification."""
+from ..utils.rlgraph_errors import RLGraphError, known, mapping, refuse, translate_errors
+from .agent_tables import SUFFIXES
 
 _SPACES: Final = {"state_space": REQUIRED, "action_space": REQUIRED}
 _REST: Final = {
@@ -19,6 +18,7 @@ _REST: Final = {
     "network_spec": REQUIRED,
     "internal_states_space": None,
     "action_adapter_spec": None,
+    "policy_spec": None,
     "exploration_spec": None,
     "execution_spec": None,
     "optimizer_spec": None,
@@ -49,6 +49,8 @@ _FREE: Final = {"discount": 0.99, "state_space": None, "action_space": None, "ne
 """Of IMPALA: its environments have spaces, and ``architecture`` is a network."""
 _WORKERS: Final = {"num_workers": 1, "worker_sample_size": 100}
 _IMPALA: Final = {
+    "batch_apply": False,
+    "batch_apply_action_adapter": True,
     "fifo_queue_spec": None,
     "architecture": "large",
     "environment_spec": None,
@@ -69,10 +71,11 @@ AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "actor_critic": _agent(
         "actor-critic-agent",
         {
-            "value_function_spec": REQUIRED,
             "gae_lambda": 1.0,
             "sample_episodes": True,
             "memory_spec": None,
+            "value_function_spec": None,
+            "value_function_optimizer_spec": None,
             "weight_entropy": 0.01,
         },
     ),
@@ -87,6 +90,7 @@ AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
             "memory_spec": None,
             "weight_entropy": 0.0,
             "value_function_clipping": None,
+            "value_function_optimizer_spec": None,
         },
     ),
     "sac": _agent(
@@ -98,6 +102,8 @@ AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
             "value_function_spec": None,
             "value_function_sync_spec": None,
             "memory_spec": None,
+            "value_function_optimizer_spec": None,
+            "gumbel_softmax_temperature": 1.0,
         },
     ),
     "impala": _agent(None, {"discount": 0.99, **_IMPALA, "type": "single"}, **_FREE),
@@ -185,11 +191,63 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
                 refuse(f"{where}: {alias}", f"and {name} are two names of one argument", given[alias])
             given[name] = given.pop(alias)
     known(where, given, names)
+    _open_policy(where, given)
     values = {name: given.get(name, default) for name, default in defaults.items()}
     for name, default in defaults.items():
         if default is REQUIRED and (values[name] is REQUIRED or values[name] is None):
             refuse(f"{where}: {name}", f"is missing: {where} needs it", None)
     return values
+
+
+def signature(kind: str) -> inspect.Signature:
+    """The arguments that an agent of this kind has, then those that all have, as RLgraph wrote them."""
+    defaults = AGENTS[kind or "random"]
+    own = list(defaults)[: list(defaults).index("state_space")] if kind and kind != "random" else list(defaults)
+    empty, usual = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    values = {name: empty if defaults[name] is REQUIRED else defaults[name] for name in own}
+    found = [inspect.Parameter(name, usual, default=value) for name, value in values.items()]
+    rest = [] if len(own) == len(defaults) else [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+    return inspect.Signature([*found, *rest])
+
+
+def _open_policy(where: str, given: dict[str, Any]) -> None:
+    """``policy_spec``: ``network_spec`` and ``action_adapter_spec`` in it are the agent's.
+
+    A ``dueling-policy`` of RLgraph 0.2 and later has the units of its streams there: those of advantages are of the one
+    dense layer before the action adapter.
+    """
+    place = f"{where}: policy_spec"
+    if (spec := given.get("policy_spec")) is None:
+        return
+    parts = dict(mapping(place, spec))
+    known(place, parts, (*_POLICY_PARTS, *_STREAM, *_POLICY_IGNORED, "type", "scope"), what="key")
+    streams = {name: parts[name] for name in _STREAM if name in parts}
+    adapter = parts.get("action_adapter_spec")
+    if streams:
+        adapter = {**_dueling(f"{place}['action_adapter_spec']", adapter), **streams}
+    for name, value in (("network_spec", parts.get("network_spec")), ("action_adapter_spec", adapter)):
+        if value is not None:
+            if given.get(name) is not None:
+                refuse(f"{place}[{name!r}]", f"and {name} of the agent are one argument: give one of them", value)
+            given[name] = value
+    given["policy_spec"] = {name: parts[name] for name in _POLICY_IGNORED if name in parts} or None
+
+
+_POLICY_PARTS: Final = ("network_spec", "action_adapter_spec")
+_POLICY_IGNORED: Final = ("deterministic", "batch_apply", "batch_apply_action_adapter")
+_STREAM: Final = ("units_state_value_stream", "activation_state_value_stream")
+"""Of a dueling policy, in ``policy_spec``."""
+
+
+def _dueling(where: str, spec: Any) -> dict[str, Any]:
+    adapter = dict(mapping(where, spec or {}))
+    layers = adapter.pop("pre_network_spec", None)
+    if not isinstance(layers, list | tuple) or len(layers) != 1 or "units" not in mapping(where, layers[0]):
+        problem = "must have one dense layer under 'pre_network_spec', which is the stream of advantages"
+        refuse(where, f"{problem}; got {spec!r:.200}", spec)
+    names = ("units", "activation", "weights_spec", "biases_spec")
+    stream = {f"{name}_advantage_stream": layers[0][name] for name in names if name in layers[0]}
+    return {"type": "dueling_action_adapter", "activation_advantage_stream": None, **stream, **adapter}
 
 
 def _is_specification(given: Any, names: Mapping[str, Any]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ from ...common.specs.argument_checks import real, whole
 from ...common.specs.modules import resolve
 from ...common.specs.tables import without_case
 from ..spaces import IntBox, Space, space_of
-from ..spaces.errors import RLGraphWarning, choice, flag, mapping, refuse
+from ..utils.rlgraph_errors import choice, flag, mapping, refuse
 from .agent_tables import TABLES, layers_of
 from .agents import ROLES
 
@@ -36,7 +35,12 @@ def num_workers_of(where: str, arguments: Mapping[str, Any]) -> int:
 
 
 def impala_form(
-    where: str, arguments: Mapping[str, Any], update: Mapping[str, Any], states: Space, actions: Space
+    where: str,
+    arguments: Mapping[str, Any],
+    update: Mapping[str, Any],
+    states: Space,
+    actions: Space,
+    ignored: list[str],
 ) -> dict[str, Any]:
     """What the arguments mean that IMPALA has beside other agents.
 
@@ -46,6 +50,7 @@ def impala_form(
         update: ``update_spec`` in normal form.
         states: what the model sees.
         actions: what it chooses.
+        ignored: names of arguments that were given, and that nothing follows from, are added to it.
 
     Raises:
         ArgumentError: a part is wrong, or parts do not fit each other.
@@ -61,7 +66,7 @@ def impala_form(
         "worker_sample_size": whole(1)(f"{where}: worker_sample_size", arguments["worker_sample_size"]),
         "reward_clipping": _clipping(f"{where}: reward_clipping", arguments["reward_clipping"]),
         "memory_spec": _queue(where, role, arguments["fifo_queue_spec"], update["batch_size"]),
-        **_network(where, arguments, states),
+        **_network(where, arguments, states, ignored),
     }
     remembers = lstm_units(form) is not None
     form |= {name: flag(f"{where}: {name}", arguments[name]) and remembers for name in _FEEDS}
@@ -69,9 +74,8 @@ def impala_form(
         given = arguments[name]
         form[name] = default if given is None else real(at_least=0)(f"{where}: {name}", given)
     spec = arguments["action_adapter_spec"]
-    form["action_adapter_spec"] = _adapter(f"{where}: action_adapter_spec", spec)
-    if ignored := _without_effect(where, role, arguments):
-        warnings.warn(f"{where}: no effect have {'; '.join(ignored)}", RLGraphWarning, stacklevel=6)
+    form["action_adapter_spec"] = _adapter(f"{where}: action_adapter_spec", spec, ignored)
+    ignored += _without_effect(where, role, arguments)
     return form
 
 
@@ -80,6 +84,10 @@ def _without_effect(where: str, role: str, arguments: Mapping[str, Any]) -> list
     found = {
         "dynamic_batching (acting is batched over environments anyway)": flag(
             f"{where}: dynamic_batching", arguments["dynamic_batching"]
+        ),
+        "batch_apply (networks take every timestep anyway)": flag(f"{where}: batch_apply", arguments["batch_apply"]),
+        "batch_apply_action_adapter (likewise)": not flag(
+            f"{where}: batch_apply_action_adapter", arguments["batch_apply_action_adapter"]
         ),
         "fifo_queue_spec (a single agent has a queue of its own)": role == "single" and arguments["fifo_queue_spec"],
         "observe_spec (nothing is observed)": arguments["observe_spec"],
@@ -119,11 +127,11 @@ def _queue(where: str, role: str, spec: Any, batch: int) -> dict[str, Any]:
     return queue
 
 
-def _network(where: str, arguments: Mapping[str, Any], states: Space) -> dict[str, Any]:
+def _network(where: str, arguments: Mapping[str, Any], states: Space, ignored: list[str]) -> dict[str, Any]:
     """``network_spec``, or ``architecture`` in its place; the other one is None."""
     architecture = choice(f"{where}: architecture", arguments["architecture"], ARCHITECTURES)
     if arguments["network_spec"] is not None:
-        layers = layers_of(f"{where}: network_spec", arguments["network_spec"])
+        layers = layers_of(f"{where}: network_spec", arguments["network_spec"], ignored)
         _check_memory(f"{where}: network_spec", layers)
         form: dict[str, Any] = {"architecture": None, "network_spec": layers}
     else:
@@ -155,10 +163,10 @@ def _check_internals(where: str, given: Any, units: int | None) -> None:
         refuse(where, f"has the shapes {shapes}, but {found}; it may be left out", given)
 
 
-def _adapter(where: str, spec: Any) -> dict[str, Any]:
+def _adapter(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
     given = {} if spec is None else dict(mapping(where, {"type": spec} if isinstance(spec, str) else spec))
     given.setdefault("type", _ADAPTER)
-    adapter = resolve(where, given, "adapter", TABLES)
+    adapter = resolve(where, given, "adapter", TABLES, ignored)
     if adapter["type"] == "dueling_action_adapter":
         refuse(where, f"is a dueling_action_adapter, which is for Q-learning; what fits is {_ADAPTER}", spec)
     return adapter

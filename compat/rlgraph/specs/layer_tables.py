@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
 import numpy as np
@@ -60,6 +61,35 @@ def biases(where: str, value: Any) -> Any:
     return False if value is False else weights(where, value)
 
 
+@dataclasses.dataclass(frozen=True)
+class Only:
+    """The check of an argument of 0.1.3 that has one value here, for a reason."""
+
+    accepted: Any
+    reason: str
+
+    def __call__(self, where: str, value: Any) -> Any:
+        """The value; ArgumentError if it is another."""
+        if value != self.accepted:
+            refuse(where, f"must be {self.accepted!r}: {self.reason}; got {shortened(value)}", value)
+        return value
+
+
+def _slopes(where: str, value: Any) -> list[float]:
+    slopes: list[float] = several(real())(where, value)
+    if len(slopes) > 1:
+        refuse(where, f"has one number at most, the slope of lrelu; got {shortened(value)}", value)
+    return slopes
+
+
+def _categories(where: str, value: Any) -> Any:
+    """Whether ints become one-hot, or of how many categories."""
+    return value if isinstance(value, bool) else whole(2)(where, value)
+
+
+categories: Final = or_none(_categories)
+
+
 def _data_format(where: str, value: Any) -> str:
     if value == "channels_first":
         refuse(where, "cannot be 'channels_first': transpose images to [height, width, channels]", value)
@@ -68,6 +98,12 @@ def _data_format(where: str, value: Any) -> str:
 
 def _padding(where: str, value: Any) -> str:
     return choice(where, value.lower() if isinstance(value, str) else value, ("valid", "same"))
+
+
+def _sloped(where: str, values: dict[str, Any]) -> dict[str, Any]:
+    if values.get("activation_params") and values["activation"] != "leaky-relu":
+        refuse(f"{where}['activation_params']", "are for lrelu", values["activation_params"])
+    return values
 
 
 def _no_inner_lists(where: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -80,16 +116,22 @@ def _no_inner_lists(where: str, values: dict[str, Any]) -> dict[str, Any]:
 _SCOPE: Final = Argument("scope", ABSENT, text)
 _ENDS: Final = (
     Argument("activation", None, activation),
-    Argument("weights_spec", None, weights),
+    Argument("activation_params", ABSENT, _slopes),
+    Argument("weights_spec", None, weights, aliases=("kernel_spec",)),
     Argument("biases_spec", None, biases),
     _SCOPE,
 )
+_LSTM_OPTIONS: Final = {
+    "use_peepholes": Only(False, "there are no peepholes"),
+    "cell_clip": Only(None, "cells are not clipped"),
+    "forget_bias": Only(1.0, "the bias of the gate begins there"),
+}
 _PAIR: Final = one_or_several(whole(1), count=2)
 
 LAYERS: Final = SpecTable(
     "layer",
     {
-        "dense": Entry((Argument("units", check=whole(1)), *_ENDS)),
+        "dense": Entry((Argument("units", check=whole(1)), *_ENDS), finish=_sloped),
         "conv2d": Entry(
             (
                 Argument("filters", check=whole(1)),
@@ -98,7 +140,8 @@ LAYERS: Final = SpecTable(
                 Argument("padding", "valid", _padding),
                 Argument("data_format", "channels_last", _data_format),
                 *_ENDS,
-            )
+            ),
+            finish=_sloped,
         ),
         "maxpool2d": Entry(
             (
@@ -109,20 +152,32 @@ LAYERS: Final = SpecTable(
                 _SCOPE,
             )
         ),
-        "lstm": Entry((Argument("units", check=whole(1)), _SCOPE)),
+        "lstm": Entry(
+            (
+                Argument("units", check=whole(1)),
+                *(Argument(name, ABSENT, check) for name, check in _LSTM_OPTIONS.items()),
+                _SCOPE,
+            ),
+            ignored={
+                **{"activation": "tanh", "activation_params": [], "static_loop": False, "parallel_iterations": 32},
+                **{"swap_memory": False, "time_major": False},
+            },
+            finish=lambda where, values: {name: values[name] for name in values if name not in _LSTM_OPTIONS},
+        ),
         "reshape": Entry(
             (
                 Argument("flatten", False, flag),
-                Argument("flatten_categories", None, or_none(flag)),
+                Argument("flatten_categories", None, categories),
                 Argument("new_shape", None, or_none(several(whole(1)))),
                 _SCOPE,
-            )
+            ),
+            ignored={"fold_time_rank": False, "unfold_time_rank": False, "time_major": None},
         ),
         "residual": Entry(
             (Argument("residual_unit", module="layer", collected=list), Argument("repeats", 2, whole(1)), _SCOPE),
             finish=_no_inner_lists,
         ),
-        "concat": Entry((Argument("axis", 0, lambda where, value: integer(where, value, at_least=0)), _SCOPE)),
+        "concat": Entry((Argument("axis", -1, lambda where, value: integer(where, value, at_least=-1)), _SCOPE)),
     },
     aliases={
         **{"fc": "dense", "fully_connected": "dense", "dense_layer": "dense", "conv2d_layer": "conv2d"},

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...common.specs.argument_checks import or_none, whole
 from ...common.specs.modules import resolve
+from ..processing.exploration import make_exploration
 from ..spaces import FloatBox, IntBox, Space
-from ..spaces.errors import RLGraphWarning, flag, known, mapping, number, refuse, translate_errors
+from ..utils.rlgraph_errors import RLGraphWarning, flag, known, mapping, number, refuse, translate_errors
 from .agent_tables import TABLES, layers_of
 from .impala import KINDS, impala_form, role_of
 from .on_policy import on_policy_form
@@ -20,9 +21,10 @@ _EXECUTION: Final = ("seed", "mode", "distributed_spec", "ray_spec")
 _IGNORED: Final = (
     *("disable_monitoring", "gpu_spec", "gpus_enabled", "device_strategy", "default_device", "device_map"),
     *("session_config", "monitored_session", "max_usable_gpus", "per_process_gpu_memory_fraction"),
+    *("trace_enabled", "torch_num_threads", "OMP_NUM_THREADS"),
 )
 """Keys of ``execution_spec`` without effect, beside those that begin so:"""
-_IGNORED_STARTS: Final = ("profiler", "enable_")
+_IGNORED_STARTS: Final = ("profiler", "enable_", "timeline_")
 _DEFAULT_OPTIMIZER: Final = {"type": "gradient_descent", "learning_rate": 1e-4}
 _MEMORIES: Final = {
     "dqn": ("replay", "prioritized_replay"),
@@ -32,7 +34,7 @@ _MEMORIES: Final = {
     "actor_critic": ("ring_buffer",),
 }
 """That fit, by agent: the first is the default."""
-_UPDATES: Final = {"ppo": "ppo_update", **dict.fromkeys(KINDS, "impala_update")}
+_UPDATES: Final = {"ppo": "ppo_update", "sac": "sac_update", **dict.fromkeys(KINDS, "impala_update")}
 """Rooms of ``update_spec`` that are not everyone's."""
 _STREAMS: Final = ("units_state_value_stream", "units_advantage_stream")
 
@@ -50,16 +52,22 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
     Raises:
         RLGraphError: a part is wrong, or parts do not fit each other.
     """
+    ignored: list[str] = []
     with translate_errors():
-        form = _common(kind, where, arguments)
+        form = _common(kind, where, arguments, ignored)
+        ignored += [f"policy_spec[{name!r}]" for name in arguments["policy_spec"] or ()]
         if kind != "random":
-            form |= _learning(kind, where, arguments, form, states, actions)
+            form |= _learning(kind, where, arguments, form, states, actions, ignored)
         if kind in ("dqn", "apex"):
-            form |= _q_learning(where, arguments, form, actions)
+            form |= _q_learning(where, arguments, form, actions, ignored)
         if kind in ("actor_critic", "ppo"):
-            form |= on_policy_form(kind, where, arguments, form, actions)
+            form |= on_policy_form(kind, where, arguments, form, actions, ignored)
         if kind == "sac":
-            form |= _soft(where, arguments, form, actions)
+            form |= _soft(where, arguments, form, actions, ignored)
+        if kind != "random":
+            make_exploration(f"{where}: exploration_spec", arguments["exploration_spec"], actions.flat())
+    if ignored:
+        warnings.warn(f"{where}: no effect have {'; '.join(ignored)}", RLGraphWarning, stacklevel=3 + (kind in KINDS))
     return form
 
 
@@ -81,20 +89,20 @@ def other_update(where: str, form: Mapping[str, Any], given: Any) -> dict[str, A
         return own
     with translate_errors():
         given = dict(mapping(where, given))
-        found = resolve(where, {**own, **given}, "ppo_update" if form["kind"] == "ppo" else "update", TABLES)
+        found = resolve(where, {**own, **given}, _UPDATES.get(form["kind"], "update"), TABLES)
         if (every := found["sync_interval"]) is not None:
             interval = found["update_interval"]
             if "sync_interval" not in given:
                 every = -(-every // interval) * interval
             _check_sync(where, every, interval)
         capacity = form.get("memory_spec", {}).get("capacity", found["batch_size"])
-        if capacity < found["batch_size"]:
+        if "batch_size" in given and capacity < found["batch_size"]:
             problem = f"must be at most the memory's capacity, {capacity}; got {found['batch_size']}"
             refuse(f"{where}['batch_size']", problem, found["batch_size"])
     return {**found, "sync_interval": every}
 
 
-def _common(kind: str, where: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _common(kind: str, where: str, arguments: Mapping[str, Any], ignored: list[str]) -> dict[str, Any]:
     """What all agents have."""
     place = f"{where}: name"
     name = arguments["name"]
@@ -107,24 +115,33 @@ def _common(kind: str, where: str, arguments: Mapping[str, Any]) -> dict[str, An
         "discount": number(f"{where}: discount", arguments["discount"], at_least=0, at_most=1),
         "auto_build": flag(f"{where}: auto_build", arguments["auto_build"]),
         "name": name,
-        "execution_spec": _execution(f"{where}: execution_spec", arguments["execution_spec"]),
+        "execution_spec": _execution(f"{where}: execution_spec", arguments["execution_spec"], ignored),
         "exploration_spec": arguments["exploration_spec"],
         "preprocessing_spec": arguments["preprocessing_spec"],
     }
     for part in ("observe", "summary", "saver"):
         form[f"{part}_spec"] = _settings(where, f"{part}_spec", arguments, part)
-    form["update_spec"] = _settings(where, "update_spec", arguments, _UPDATES.get(kind, "update"))
+    update = {"do_updates": False} if arguments["update_spec"] is False else arguments["update_spec"]
+    form["update_spec"] = _settings(where, "update_spec", {"update_spec": update}, _UPDATES.get(kind, "update"))
     return form
 
 
 def _learning(
-    kind: str, where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], states: Space, actions: Space
+    kind: str,
+    where: str,
+    arguments: Mapping[str, Any],
+    form: Mapping[str, Any],
+    states: Space,
+    actions: Space,
+    ignored: list[str],
 ) -> dict[str, Any]:
     """What agents with a model have."""
-    spec = arguments["optimizer_spec"]
-    optimizer = resolve(f"{where}: optimizer_spec", _DEFAULT_OPTIMIZER if spec is None else spec, "optimizer", TABLES)
+    own = {"optimizer_spec": _optimizer(f"{where}: optimizer_spec", arguments["optimizer_spec"])}
+    if "value_function_optimizer_spec" in arguments:
+        spec, place = arguments["value_function_optimizer_spec"], f"{where}: value_function_optimizer_spec"
+        own["value_function_optimizer_spec"] = own["optimizer_spec"] if spec is None else _optimizer(place, spec)
     if kind in KINDS:
-        return {"optimizer_spec": optimizer, **impala_form(where, arguments, form["update_spec"], states, actions)}
+        return own | impala_form(where, arguments, form["update_spec"], states, actions, ignored)
     fitting = _MEMORIES[kind]
     spec = arguments["memory_spec"]
     memory = resolve(f"{where}: memory_spec", fitting[0] if spec is None else spec, "memory", TABLES)
@@ -132,13 +149,24 @@ def _learning(
         refuse(f"{where}: memory_spec", f"is {memory['type']!r}; what fits is {' or '.join(fitting)}", spec)
     batch = form["update_spec"]["batch_size"]
     if memory["capacity"] < batch:
-        problem = f"must be at least update_spec['batch_size'], {batch}; got {memory['capacity']}"
-        refuse(f"{where}: memory_spec['capacity']", problem, memory["capacity"])
-    network = layers_of(f"{where}: network_spec", arguments["network_spec"])
-    return {"optimizer_spec": optimizer, "memory_spec": memory, "network_spec": network}
+        text = f"{where}: memory_spec['capacity'], {memory['capacity']}, is less than a batch of {batch}"
+        warnings.warn(f"{text}: updates draw from a memory that is full", RLGraphWarning, stacklevel=4)
+    network = layers_of(f"{where}: network_spec", arguments["network_spec"], ignored)
+    return {**own, "memory_spec": memory, "network_spec": network}
 
 
-def _q_learning(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space) -> dict[str, Any]:
+def _optimizer(where: str, spec: Any) -> dict[str, Any]:
+    """An optimizer; without ``type`` it is gradient descent, whose learning rate has a default."""
+    given = {} if spec is None else spec
+    if isinstance(given, Mapping) and given.get("type") is None:
+        given = {**_DEFAULT_OPTIMIZER, **{name: value for name, value in given.items() if name != "type"}}
+    found: dict[str, Any] = resolve(where, given, "optimizer", TABLES)
+    return found
+
+
+def _q_learning(
+    where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space, ignored: list[str]
+) -> dict[str, Any]:
     """What DQNAgent and ApexAgent have."""
     if not isinstance(actions, IntBox) or not actions.num_categories:
         refuse(
@@ -148,13 +176,15 @@ def _q_learning(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any
         )
     flags = ("double_q", "dueling_q", "huber_loss", "store_last_memory_batch", "store_last_q_table")
     own: dict[str, Any] = {name: flag(f"{where}: {name}", arguments[name]) for name in flags}
-    own["action_adapter_spec"] = _adapter(where, arguments["action_adapter_spec"], own["dueling_q"])
+    own["action_adapter_spec"] = _adapter(where, arguments["action_adapter_spec"], own["dueling_q"], ignored)
     own["update_spec"] = _with_sync(where, form["update_spec"])
     own["observe_spec"] = _with_steps(where, arguments["n_step"], form["observe_spec"])
     return own
 
 
-def _soft(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space) -> dict[str, Any]:
+def _soft(
+    where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space, ignored: list[str]
+) -> dict[str, Any]:
     """What SACAgent has."""
     if not isinstance(actions, FloatBox) or not all(np.isfinite(bound).all() for bound in actions.bounds):
         problem = f"must be a FloatBox with bounds, such as FloatBox(-1.0, 1.0, shape=(2,)); got {actions!r}"
@@ -162,23 +192,31 @@ def _soft(where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], act
     if arguments["action_adapter_spec"] is not None:
         refuse(f"{where}: action_adapter_spec", "is not for this agent", arguments["action_adapter_spec"])
     target, spec = arguments["target_entropy"], arguments["value_function_spec"]
+    update = form["update_spec"]
+    if arguments["gumbel_softmax_temperature"] != 1.0:
+        ignored.append("gumbel_softmax_temperature (actions are floats)")
+    if update["sync_interval"] not in (None, update["update_interval"]):
+        ignored.append("update_spec['sync_interval'] (targets follow at each update)")
+    sync = _settings(where, "value_function_sync_spec", arguments, "sync")
+    if update["sync_tau"] is not None:
+        sync = {**sync, "sync_tau": update["sync_tau"]}
     return {
         "double_q": flag(f"{where}: double_q", arguments["double_q"]),
         "initial_alpha": number(f"{where}: initial_alpha", arguments["initial_alpha"], above=0),
         "target_entropy": -actions.flat_dim if target is None else number(f"{where}: target_entropy", target),
         "value_function_spec": form["network_spec"]
         if spec is None
-        else layers_of(f"{where}: value_function_spec", spec),
-        "value_function_sync_spec": _settings(where, "value_function_sync_spec", arguments, "sync"),
+        else layers_of(f"{where}: value_function_spec", spec, ignored),
+        "value_function_sync_spec": sync,
         "observe_spec": _with_steps(where, 1, form["observe_spec"]),
     }
 
 
-def _adapter(where: str, spec: Any, dueling: bool) -> dict[str, Any]:
+def _adapter(where: str, spec: Any, dueling: bool, ignored: list[str]) -> dict[str, Any]:
     place = f"{where}: action_adapter_spec"
     given = {} if spec is None else dict(mapping(place, {"type": spec} if isinstance(spec, str) else spec))
     given.setdefault("type", "dueling_action_adapter" if dueling or set(_STREAMS) & set(given) else "action_adapter")
-    adapter = resolve(place, given, "adapter", TABLES)
+    adapter = resolve(place, given, "adapter", TABLES, ignored)
     units = " and ".join(repr(name) for name in _STREAMS)
     if dueling and not all(adapter.get(name) for name in _STREAMS):
         refuse(place, f"needs {units} where dueling_q is True; pass them, or dueling_q=False", spec)
@@ -221,10 +259,10 @@ def _settings(where: str, name: str, arguments: Mapping[str, Any], kind: str) ->
     return resolve(f"{where}: {name}", {} if spec is None else spec, kind, TABLES)
 
 
-def _execution(where: str, spec: Any) -> dict[str, Any]:
+def _execution(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
     given = {} if spec is None else dict(mapping(where, spec))
-    ignored = [name for name in given if name in _IGNORED or name.startswith(_IGNORED_STARTS)]
-    known(where, [name for name in given if name not in ignored], [*_EXECUTION, *_IGNORED])
+    without = [name for name in given if name in _IGNORED or name.startswith(_IGNORED_STARTS)]
+    known(where, [name for name in given if name not in without], [*_EXECUTION, *_IGNORED])
     if given.get("mode", "single") != "single" or given.get("distributed_spec") is not None:
         name = "distributed_spec" if given.get("distributed_spec") is not None else "mode"
         problem = "is for several processes of TensorFlow: use ApexExecutor, or agent.train(env, cluster=...) of axonrl"
@@ -232,8 +270,5 @@ def _execution(where: str, spec: Any) -> dict[str, Any]:
     if given.get("device_strategy", "default") not in ("default", None):
         problem = f"must be 'default', got {given['device_strategy']!r}: there is one learner, on one device"
         refuse(f"{where}['device_strategy']", problem, given["device_strategy"])
-    ignored += ["mode"] if "mode" in given else []
-    if ignored:
-        names = ", ".join(f"execution_spec[{name!r}]" for name in ignored)
-        warnings.warn(f"{where.partition(':')[0]}: no effect have {names}", RLGraphWarning, stacklevel=6)
+    ignored += [f"execution_spec[{name!r}]" for name in (*without, *(["mode"] if "mode" in given else []))]
     return {"seed": or_none(whole(0))(f"{where}['seed']", given.get("seed"))}

@@ -8,12 +8,12 @@ from typing import Any
 from ...common.specs.argument_checks import or_none, real
 from ...common.specs.modules import resolve
 from ..spaces import BoolBox, FloatBox, IntBox, Space
-from ..spaces.errors import flag, mapping, refuse
+from ..utils.rlgraph_errors import flag, mapping, refuse
 from .agent_tables import TABLES, layers_of
 
 
 def on_policy_form(
-    kind: str, where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space
+    kind: str, where: str, arguments: Mapping[str, Any], form: Mapping[str, Any], actions: Space, ignored: list[str]
 ) -> dict[str, Any]:
     """What the arguments of such an agent mean, beside those that all agents with a model have.
 
@@ -23,6 +23,7 @@ def on_policy_form(
         arguments: all of them.
         form: what is known of them so far.
         actions: what the agent chooses.
+        ignored: names of arguments that were given, and that nothing follows from, are added to it.
 
     Raises:
         ArgumentError: an argument is wrong, or does not fit the actions.
@@ -48,15 +49,21 @@ def on_policy_form(
             "value_function_clipping": or_none(real(above=0)),
         }
     own: dict[str, Any] = {name: check(f"{where}: {name}", arguments[name]) for name, check in checks.items()}
-    own["value_function_spec"] = layers_of(f"{where}: value_function_spec", arguments["value_function_spec"])
-    own["action_adapter_spec"] = _adapter(f"{where}: action_adapter_spec", arguments["action_adapter_spec"])
+    values = arguments["value_function_spec"]
+    own["value_function_spec"] = None if values is None else layers_of(f"{where}: value_function_spec", values, ignored)
+    if values is None and arguments["value_function_optimizer_spec"] is not None:
+        ignored.append("value_function_optimizer_spec (there is no value_function_spec)")
+    fitting = "baseline_action_adapter" if values is None else "action_adapter"
+    place = f"{where}: action_adapter_spec"
+    own["action_adapter_spec"] = _adapter(place, arguments["action_adapter_spec"], fitting, ignored)
     return own
 
 
-def _adapter(where: str, spec: Any) -> dict[str, Any]:
+def _adapter(where: str, spec: Any, fitting: str, ignored: list[str]) -> dict[str, Any]:
     given = {} if spec is None else mapping(where, {"type": spec} if isinstance(spec, str) else spec)
-    adapter: dict[str, Any] = resolve(where, given, "adapter", TABLES)
-    if adapter["type"] != "action_adapter":
-        problem = f"is {adapter['type']!r}; what fits is 'action_adapter': value_function_spec has the values of states"
+    adapter: dict[str, Any] = resolve(where, {"type": fitting, **given}, "adapter", TABLES, ignored)
+    if adapter["type"] != fitting:
+        values = "network_spec" if fitting == "baseline_action_adapter" else "value_function_spec"
+        problem = f"is {adapter['type']!r}; what fits is {fitting!r}: {values} has the values of states"
         refuse(f"{where}['type']", problem, adapter["type"])
     return adapter

@@ -11,7 +11,7 @@ from ...common.refusals import refuse
 from ...common.specs.argument_checks import flag, or_none, real, text, whole
 from ...common.specs.modules import resolve
 from ...common.specs.tables import Argument, Check, Entry, SpecTable
-from ..spaces.errors import known, mapping, translate_errors
+from ..utils.rlgraph_errors import known, mapping, translate_errors
 from .agent_tables import TABLES
 
 WHERE: Final = "ApexExecutor"
@@ -33,14 +33,13 @@ def _refused(problem: str) -> Check:
     return check
 
 
-def _none_of_them(where: str, value: Any) -> int:
-    if whole(0)(where, value):
-        refuse(where, f"must be 0: environments are reset when their episodes end; got {value}", value)
-    return 0
-
-
 def _table(name: str, *arguments: Argument) -> SpecTable:
     return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False)
+
+
+def _steps(where: str, value: Any) -> int | None:
+    """Timesteps of a record; 0 is one, as 0.1.3 adds them less one to the samples of a worker."""
+    return None if value is None else max(1, whole(0)(where, value))
 
 
 _SPEC: Final = {
@@ -57,13 +56,18 @@ _SPEC: Final = {
         Argument("num_sample_workers", 1, whole(1)),
         Argument("num_replay_workers", 1, whole(1)),
         Argument("num_cpus_per_replay_actor", 0.5, real(above=0)),
+        Argument("num_cpus_per_worker", None, or_none(real(above=0))),
+        Argument("num_gpus_per_worker", 0, or_none(real(at_least=0))),
     ),
     "worker_spec": _table(
         "worker_spec",
         Argument("num_worker_environments", 1, whole(1)),
-        Argument("num_background_envs", 0, _none_of_them),
+        Argument("num_background_envs", 0, whole(0)),
+        Argument("num_cpus", None, or_none(real(above=0))),
         Argument("frame_skip", 1, whole(1)),
-        Argument("n_step_adjustment", None, or_none(whole(1))),
+        Argument("n_step_adjustment", None, _steps),
+        Argument("execution_spec", None, or_none(mapping)),
+        Argument("exploration_min_value", 0.0, real(at_least=0, at_most=1)),
         Argument("worker_computes_weights", True, flag),
         Argument("ray_constant_exploration", True, flag),
         Argument("worker_executes_exploration", True, flag),
@@ -74,11 +78,17 @@ _SPEC: Final = {
         Argument("memory_spec", None, or_none(mapping)),
         Argument("clip_rewards", True, flag),
         Argument("min_sample_memory_size", None, or_none(whole(1))),
+        Argument("n_step_adjustment", None, _steps),
     ),
 }
 _NO_EFFECT: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
-    "executor_spec": {"num_cpus": (None,), "num_gpus": (None, 0), "weight_sync_steps": (None,)},
-    "worker_spec": {"worker_computes_weights": (True,)},
+    "executor_spec": {
+        **{"num_cpus": (None,), "num_gpus": (None, 0), "num_gpus_per_worker": (None, 0), "weight_sync_steps": (None,)},
+    },
+    "worker_spec": {
+        **{"worker_computes_weights": (True,), "num_background_envs": (0,), "execution_spec": (None,)},
+        "exploration_min_value": (0.0,),
+    },
 }
 """By part: keys that nothing follows from, unless they have one of these values."""
 
@@ -136,6 +146,7 @@ class RaySpec:
             "in_flight": executor["env_interaction_task_depth"],
             "prefetch": min(executor["learn_queue_size"], executor["replay_sampling_task_depth"] * self.shards),
             "shard_cpus": executor["num_cpus_per_replay_actor"],
+            "actor_cpus": self.worker["num_cpus"] or executor["num_cpus_per_worker"] or 1.0,
             "ladder": LADDER if self.has_ladder else None,
         }
 
@@ -165,10 +176,10 @@ class RaySpec:
             given = self.replay["min_sample_memory_size"]
             if given is None:
                 return max(min(_MIN_SAMPLES, capacity), needed, steps_before_update)
-            if not needed <= given <= capacity:
-                problem = f"must be at least {needed}, which a batch of {batch} needs, and at most the capacity,"
-                refuse(f"{place}['min_sample_memory_size']", f"{problem} {capacity}; got {given}", given)
-            return int(max(given, steps_before_update))
+            if given > capacity:
+                problem = f"must be at most the capacity, {capacity}; got {given}"
+                refuse(f"{place}['min_sample_memory_size']", problem, given)
+            return int(max(given, needed, steps_before_update))
 
 
 def read_ray_spec(given: Any) -> RaySpec:
@@ -187,7 +198,7 @@ def read_ray_spec(given: Any) -> RaySpec:
             problem = f"must be at most num_sample_workers, {workers}: each worker fills one of them; got {shards}"
             refuse(f"{_RAY}['executor_spec']['num_replay_workers']", problem, shards)
         memory, steps = _memory(replay["memory_spec"])
-        n_step = _agreed(worker["n_step_adjustment"], steps)
+        n_step = _agreed(worker["n_step_adjustment"], replay["n_step_adjustment"] if steps is None else steps)
     return RaySpec(executor, worker, replay, memory, n_step, tuple(_without_effect(given)))
 
 
@@ -213,7 +224,7 @@ def _memory(spec: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, i
     if spec is None:
         return None, None
     place = f"{_RAY}['apex_replay_spec']['memory_spec']"
-    steps = or_none(whole(1))(f"{place}['n_step_adjustment']", spec.get("n_step_adjustment"))
+    steps = _steps(f"{place}['n_step_adjustment']", spec.get("n_step_adjustment"))
     own = {name: value for name, value in spec.items() if name != "n_step_adjustment"}
     memory = resolve(place, {"type": "prioritized_replay", **own}, "memory", TABLES)
     if memory["type"] != "prioritized_replay":

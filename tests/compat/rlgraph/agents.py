@@ -11,6 +11,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 
 from axonrl.compat.rlgraph import RLGraphError
 from axonrl.compat.rlgraph.agents import DQNAgent
+from axonrl.compat.rlgraph.spaces import BoolBox, BoxSpace, FloatBox, IntBox
 from axonrl.core.protocols import Array
 
 DQN: dict[str, Any] = {
@@ -40,6 +41,19 @@ def records(count: int, *, seed: int = 0) -> dict[str, Any]:
         "terminals": rng.random(count) < 0.3,
         "next_states": rng.normal(size=(count, 2)),
     }
+
+
+def box(
+    shape: tuple[int, ...] = (), dtype: Any = "float32", low: Any = None, high: Any = None, num_categories: int = 0
+) -> BoxSpace:
+    """A space of numbers of this dtype."""
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return BoolBox(shape)
+    if kind == "f":
+        return FloatBox(low, high, shape)
+    low, high = (0, num_categories) if low is None and num_categories else (low, high)
+    return IntBox(low, high, shape, dtype)
 
 
 def equal(first: dict[str, Array], second: dict[str, Array]) -> bool:

@@ -1,18 +1,22 @@
 """DQNAgent, ApexAgent and RandomAgent: what they do, store and learn, by their numbers."""
 
 import copy
+import importlib
+import inspect
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from axonrl.compat.rlgraph import RLGraphError, RLGraphWarning
-from axonrl.compat.rlgraph.agents import Agent, ApexAgent, DQNAgent, RandomAgent
+from axonrl.compat.rlgraph import RLGraphError, RLGraphWarning, get_backend
+from axonrl.compat.rlgraph.agents import Agent, ApexAgent, DQNAgent, IMPALAAgent, RandomAgent
 from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
 from axonrl.runtimes import Policy
 
@@ -53,6 +57,22 @@ def bellman(agent: DQNAgent, batch: dict[str, Any], target: dict[str, Any], *, d
     bootstrap = np.where(batch["terminals"], 0.0, 0.5 * after[rows, best])
     td: np.ndarray[Any, Any] = batch["rewards"] + bootstrap - values(policy, batch["states"])[rows, batch["actions"]]
     return td
+
+
+CLASSES = [
+    *[("agents." + module, name) for module, name in [("agent", "Agent"), ("dqn_agent", "DQNAgent")]],
+    *[("agents." + module, name) for module, name in [("apex_agent", "ApexAgent"), ("ppo_agent", "PPOAgent")]],
+    *[("agents.actor_critic_agent", "ActorCriticAgent"), ("agents.random_agent", "RandomAgent")],
+    *[("agents.impala_agents", "IMPALAAgent"), ("agents.impala_agents", "SingleIMPALAAgent")],
+    *[("environments.environment", "Environment"), ("environments.grid_world", "GridWorld")],
+    *[("environments.openai_gym", "OpenAIGymEnv"), ("environments.random_env", "RandomEnv")],
+    *[("environments.vector_env", "VectorEnv"), ("environments.sequential_vector_env", "SequentialVectorEnv")],
+    *[("execution.worker", "Worker"), ("execution.single_threaded_worker", "SingleThreadedWorker")],
+    *[("execution.ray.apex", "ApexExecutor"), ("execution.ray.apex.apex_executor", "ApexExecutor")],
+    *[("spaces.space", "Space"), ("spaces.box_space", "BoxSpace"), ("spaces.float_box", "FloatBox")],
+    *[("spaces.int_box", "IntBox"), ("spaces.bool_box", "BoolBox"), ("spaces.containers", "Dict")],
+    *[("spaces.containers", "Tuple"), ("utils.rlgraph_errors", "RLGraphError")],
+]
 
 
 def test_importing_and_constructing_load_nothing_heavy() -> None:
@@ -121,6 +141,11 @@ WITHOUT_NEXT = {"type": "replay", "next_states": False}
         (lambda: Agent.from_spec("dqfd"), "Agent.from_spec: type", "import_observations"),
         (lambda: Agent(**DQN), "Agent", "DQNAgent"),
         (lambda: make_dqn(update_spec={"sync_intervall": 4}), "sync_intervall", "sync_interval"),
+        (
+            lambda: make_dqn(update_spec={"batch": 4}, optimizer_spec={"type": "adam", "lr": 1, "learning_rate": 1}),
+            "batch",
+            "'lr'",
+        ),
         (lambda: make_dqn(dueling_q=True), "action_adapter_spec", "units_state_value_stream"),
         (lambda: make_dqn(memory_spec="ring_buffer"), "memory_spec", "prioritized_replay"),
         (lambda: make_dqn(optimizer_spec="json.loads"), "optimizer_spec", "must be one of"),
@@ -475,7 +500,12 @@ def test_api_methods_by_name() -> None:
     np.testing.assert_allclose(seen, STATE / 2, rtol=1e-6)
     assert call("action_from_preprocessed_state", [seen, 5, False])[1] == action
     assert call("action_from_preprocessed_state", [seen, 5, False], return_ops=1) == action
-    assert agent.timesteps == 3
+    by_space = {"preprocessed_states": seen, "time_step": 5, "use_exploration": False}
+    assert call("action_from_preprocessed_state", by_space)[1] == action
+    assert "'time_steps' (did you mean" in str(
+        refused(call, "action_from_preprocessed_state", {"states": seen, "time_steps": 5})
+    )
+    assert agent.timesteps == 0
     batch = records(4)
     given = [batch[name] for name in ("states", "actions", "rewards", "next_states", "terminals")]
     assert call("insert_records", given) == 4
@@ -486,6 +516,95 @@ def test_api_methods_by_name() -> None:
     assert agent.updates == 2
     assert "sync_target_qnet" in str(refused(call, "sync_target_net"))
     assert "docs/model_fn.md" in str(refused(agent.define_graph_api))
+    assert "define_api_methods_actor" in str(refused(IMPALAAgent.define_api_methods_actor, agent))
+
+
+def test_a_call_by_name_explores_as_of_its_time_step() -> None:
+    agent = make_dqn(**epsilon(**{"from": 1.0, "to": 0.0, "num_timesteps": 1}))
+    states = np.ones((64, 2), np.float32)
+    best = agent.get_action(states[0], use_exploration=False)
+    for op in ("action_from_preprocessed_state", "get_preprocessed_state_and_action"):
+        assert set(agent.call_api_method(op, [states, 0])[1].tolist()) == {0, 1, 2}
+        assert set(agent.call_api_method(op, [states, 1])[1].tolist()) == {best}
+    assert agent.timesteps == 1
+
+
+def test_threads_share_an_agent() -> None:
+    """Each of eight acts in an environment of its own; what an agent does for one, it does alone."""
+    threads, steps = 8, 30
+    agent = make_dqn(observe_spec={"buffer_size": 4})
+    core: Any = agent.core
+    inside, most = [0], [0]
+
+    def alone(method: Any) -> Any:
+        def called(*args: Any) -> Any:
+            inside[0] += 1
+            most.append(inside[0])
+            time.sleep(1e-4)  # others may come now
+            try:
+                return method(*args)
+            finally:
+                inside[0] -= 1
+
+        return called
+
+    core.act, core.store, core.update = alone(core.act), alone(core.store), alone(core.update)
+
+    def run(index: int) -> None:
+        state, name = np.array([index, -index], np.float32), f"env_{index}"
+        best = agent.get_action(state, use_exploration=False, env_ids=name)
+        for step in range(steps):
+            action = agent.get_action(state, env_ids=name)
+            assert agent.updates or action == best
+            agent.observe(state, action, [], 1.0, state, step % 10 == 9, env_id=name)
+            if index == 0 and step > 19:
+                agent.update()
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(run, index) for index in range(threads)]:
+            future.result()
+    assert max(most) == 1
+    assert (agent.timesteps, agent.updates) == ((steps + 1) * threads, 10)
+    assert (len(agent.memory), agent.memory.capacity) == (100, 100)
+
+
+def test_specifications_of_2018() -> None:
+    """What RLgraph 0.1.3 let its users leave out, and names that it gave to arguments."""
+    network = {
+        "scope": "net",
+        "layers": [{"type": "dense", "units": 4, "activation": "lrelu", "activation_params": [0.1]}],
+    }
+    one_hot = {"type": "reshape", "flatten": True, "flatten_categories": 5}
+    more = {"state_space": IntBox(4), "preprocessing_spec": [one_hot], "network_spec": network}
+    with pytest.warns(RLGraphWarning, match="less than a batch of 4"):
+        agent = make_dqn(**more, optimizer_spec={"learning_rate": 0.5}, memory_spec={"type": "replay", "capacity": 2})
+    assert agent.form["optimizer_spec"]["type"] == "gradient_descent"
+    weights = agent.get_weights()
+    assert weights["dense-0/kernel"].shape == (5, 4)
+    hidden = weights["dense-0/kernel"][1] + weights["dense-0/bias"]
+    values = np.where(hidden > 0, hidden, 0.1 * hidden) @ weights["action-adapter/output/kernel"]
+    np.testing.assert_allclose(agent.call_api_method("get_q_values", [np.eye(5)[1]]), values, rtol=1e-4, atol=1e-6)
+    for k in range(2):
+        assert not agent.can_update
+        agent.observe(np.eye(5)[k], 0, [], 1.0, np.eye(5)[k], True)
+    assert len(agent.update()[1]) == 4  # type: ignore[index]
+    policy: dict[str, Any] = {"type": "dueling-policy", "units_state_value_stream": 3, "deterministic": True}
+    policy["action_adapter_spec"] = {"pre_network_spec": [{"type": "dense", "units": 5}]}
+    with pytest.warns(RLGraphWarning, match="deterministic"):
+        later = make_dqn(dueling_q=True, policy_spec=policy, update_spec=False, auto_build=False)
+    adapter = later.form["action_adapter_spec"]
+    assert (adapter["units_state_value_stream"], adapter["units_advantage_stream"]) == (3, 5)
+    assert not later.update_spec["do_updates"]
+
+
+def test_classes_are_where_rlgraph_had_them() -> None:
+    for module, name in CLASSES:
+        found = getattr(importlib.import_module(f"axonrl.compat.rlgraph.{module}"), name)
+        assert found.__name__ == name
+    spec = {**DQN, "type": "rlgraph.agents.dqn_agent.DQNAgent", "auto_build": False}
+    assert type(Agent.from_spec(spec)) is DQNAgent
+    assert list(inspect.signature(DQNAgent).parameters)[:2] == ["double_q", "dueling_q"]
+    assert get_backend() == "tf"
 
 
 def test_an_exported_policy_acts_as_the_agent(tmp_path: Path, in_tensorflow: Any) -> None:

@@ -1,6 +1,5 @@
 """Decays and exploration, with numbers by hand."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,7 @@ import pytest
 from axonrl.compat.rlgraph.processing.decays import make_decay
 from axonrl.compat.rlgraph.processing.exploration import Exploration, make_exploration
 
-from .agents import refused
-
-
-def box(shape: tuple[int, ...] = (), dtype: Any = "float32", **facts: Any) -> Any:
-    return SimpleNamespace(shape=shape, dtype=dtype, **facts)
-
+from .agents import box, refused
 
 FOUR = {"": box((), "int32", num_categories=4, low=0, high=4)}
 ARM = {"": box((2,), low=np.array([-1.0, -10.0]), high=np.array([1.0, 10.0]))}

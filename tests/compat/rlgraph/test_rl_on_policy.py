@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl.compat.rlgraph import RLGraphWarning
 from axonrl.compat.rlgraph.agents import ActorCriticAgent, Agent, PPOAgent
-from axonrl.compat.rlgraph.agents.on_policy_agents import OnPolicyAgent
+from axonrl.compat.rlgraph.agents.on_policy_agent import OnPolicyAgent
 from axonrl.compat.rlgraph.agents.policies import PolicyActions
 from axonrl.compat.rlgraph.agents.rollouts import Rollouts
 from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
@@ -57,9 +58,9 @@ def valued(agent: OnPolicyAgent, slope: float, offset: float) -> None:
     """The value function is a line from now on."""
     state = agent.core.state_dict()
     weights: dict[str, Array] = state["model"]["weights"]
-    for name in weights:
+    for name, found in weights.items():
         if name.endswith("value-function/output/kernel"):
-            weights[name] = np.full((1, 1), slope, np.float32)
+            weights[name] = np.full_like(found, slope)
         elif name.endswith("value-function/output/bias"):
             weights[name] = np.full((1,), offset, np.float32)
     agent.core.load_state_dict(state)
@@ -187,6 +188,53 @@ def test_whole_episodes_are_drawn_and_dropped() -> None:
     assert (len(agent.memory), agent.core.can_update) == (3, False)
     agent.flush_env_buffers("env_0")  # after a full buffer
     assert agent.core.can_update
+
+
+def test_a_memory_that_is_full_is_learnt_from() -> None:
+    with pytest.warns(RLGraphWarning, match="less than a batch of 4"):
+        agent = actor_critic(memory_spec={"type": "ring_buffer", "capacity": 3})
+    for k in range(3):
+        assert not agent.can_update
+        agent.observe([float(k)], 0, [], 1.0, [k + 1.0])
+    assert len(agent.update()[1]) == 3
+    agent = actor_critic(
+        sample_episodes=True, memory_spec={"type": "ring_buffer", "capacity": 5}, update_spec={"batch_size": 3}
+    )
+    for k in range(6):  # of three episodes of two records the first has lost one
+        assert not agent.can_update
+        agent.observe([float(k)], 0, [], 1.0, [k + 1.0], k % 2 == 1)
+    assert len(agent.update()[1]) == 4
+
+
+def test_values_may_share_the_network_of_the_policy() -> None:
+    dense = [{"type": "dense", "units": 3, "activation": "tanh", "scope": "hidden"}]
+    shared: dict[str, Any] = {"network_spec": dense, "value_function_spec": None, "action_adapter_spec": None}
+    agent = actor_critic(**shared, weight_entropy=0.0)
+    before = agent.get_policy_weights()
+    assert not [name for name in agent.core.state_dict()["model"]["weights"] if "value-function/hidden" in name]
+    state = np.array([[0.5]], np.float32)
+    batch = {"states": state, "actions": [0], "rewards": [2.0], "terminals": [True]}  # of the last one no next state
+    value, logits = (agent.core.model.act({"": state})[0][name] for name in ("value", "logits"))
+    advantage, hidden = 2.0 - float(value[0]), np.tanh(state @ before["hidden/kernel"] + before["hidden/bias"])
+    gradient = np.exp(logits[0, 0]) - [1.0, 0.0]  # of the log-probability, by the logits
+    agent.update(batch)
+    output, weights = before["action-adapter/output/kernel"], agent.get_policy_weights()
+    np.testing.assert_allclose(
+        weights["action-adapter/output/kernel"], output - 0.5 * advantage * np.outer(hidden, gradient), rtol=1e-4
+    )
+    of_policy = output @ gradient * advantage
+    of_value = -0.5 * advantage * np.ones(3) * np.array([1.0])  # V(s) = sum of the three at first, see valued
+    moved = before["hidden/bias"] - 0.5 * (of_policy + of_value) * (1 - hidden[0] ** 2)
+    np.testing.assert_allclose(weights["hidden/bias"], moved, rtol=1e-4, atol=1e-6)
+
+
+def test_values_have_an_optimizer_of_their_own() -> None:
+    agent = actor_critic(value_function_optimizer_spec={"type": "sgd", "learning_rate": 0.0, "momentum": 0.5})
+    batch = {"states": [[0.5], [1.0]], "actions": [0, 1], "rewards": [2.0, 1.0], "terminals": [False, True]}
+    before, value = agent.get_policy_weights(), agent.core.model.act({"": np.ones((1, 1), np.float32)})[0]["value"]
+    agent.update(batch)
+    assert not equal(before, agent.get_policy_weights())
+    assert agent.core.model.act({"": np.ones((1, 1), np.float32)})[0]["value"] == value
 
 
 def test_batches_of_the_callers_are_learnt_from_like_records() -> None:
@@ -343,7 +391,7 @@ def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
         ({"memory_spec": "replay"}, "PPOAgent: memory_spec"),
         ({"value_function_spec": [{"type": "dnse", "units": 3}]}, "PPOAgent: value_function_spec[0]['type']"),
         ({"observe_spec": {"n_step": 2}}, "PPOAgent: observe_spec['n_step']"),
-        ({"update_spec": {"batch_size": 2000}}, "PPOAgent: memory_spec['capacity']"),
+        ({"action_adapter_spec": "baseline-action-adapter"}, "PPOAgent: action_adapter_spec['type']"),
     ],
 )
 def test_wrong_arguments_are_named(more: dict[str, Any], argument: str) -> None:

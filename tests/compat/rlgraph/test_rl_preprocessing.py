@@ -3,7 +3,6 @@
 import json
 import math
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,13 @@ from axonrl.compat.rlgraph.processing.preprocessors import Preprocessor
 from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
 from axonrl.compat.rlgraph.spaces.rebuilt import rebuilt
 
-from .agents import refused
-
-
-def box(shape: tuple[int, ...] = (2,), dtype: Any = "float32", **facts: Any) -> Any:
-    return SimpleNamespace(shape=shape, dtype=dtype, **facts)
-
+from .agents import box, refused
 
 BYTES: dict[str, Any] = {"dtype": "uint8", "low": 0, "high": 256, "num_categories": 256}
 
 
 def made(spec: Any, space: Any = None) -> Preprocessor:
-    return Preprocessor("preprocessing_spec", spec, {"": space or box()})
+    return Preprocessor("preprocessing_spec", spec, {"": space or box((2,))})
 
 
 def results(preprocessor: Preprocessor, *batches: Any, lanes: Any = None) -> list[Any]:
@@ -73,9 +67,11 @@ def test_what_is_wrong_is_named(step: Any, shape: Any, argument: str) -> None:
 
 def test_clipping() -> None:
     assert one(["clip"], [[-1.0, 0.5], [2.0, 1.0]]) == [[0.0, 0.5], [1.0, 1.0]]
-    clipped = made([{"type": "clip", "min": -2, "max": 3}], box(dtype="uint8", low=0, high=256, num_categories=256))
+    clipped = made(
+        [{"type": "clip", "min": -2, "max": 3}], box((2,), dtype="uint8", low=0, high=256, num_categories=256)
+    )
     assert results(clipped, np.array([[0, 200]], np.uint8)) == [[[0, 3]]]
-    assert clipped.outputs[""].num_categories == 4  # type: ignore[attr-defined]
+    assert clipped.outputs[""].num_categories == 4
     assert one([{"type": "clip", "min": 0.5, "max": 2}], [[0, 9]], "int32") == [[0.5, 2.0]]
     assert one([{"type": "clip", "min": -5, "max": -4}], [[0, 9]], "uint8") == [[-4.0, -4.0]]
 
@@ -92,11 +88,11 @@ def bounds(spec: Any, space: Any) -> tuple[float, float]:
 
 
 def test_bounds_follow() -> None:
-    assert bounds([{"type": "divide", "divisor": -2}], box(low=np.array([0.0, 4.0]), high=8.0)) == (-4.0, 0.0)
-    assert bounds([{"type": "divide", "divisor": 255}], box(**BYTES)) == (0.0, 1.0)
-    assert bounds([{"type": "multiply", "factor": 0}], box()) == (0.0, 0.0)
+    assert bounds([{"type": "divide", "divisor": -2}], box((2,), low=np.array([0.0, 4.0]), high=8.0)) == (-4.0, 0.0)
+    assert bounds([{"type": "divide", "divisor": 255}], box((2,), **BYTES)) == (0.0, 1.0)
+    assert bounds([{"type": "multiply", "factor": 0}], box((2,))) == (0.0, 0.0)
     halved_flags = [{"type": "convert_type", "to_dtype": "bool"}, {"type": "divide", "divisor": 2}]
-    assert bounds(halved_flags, box(**BYTES)) == (0, 0.5)
+    assert bounds(halved_flags, box((2,), **BYTES)) == (0, 0.5)
     integers = Preprocessor("x", [{"type": "convert_type", "to_dtype": "int"}], FloatBox(1, np.inf, (2,)).flat())
     assert rebuilt(FloatBox(1, np.inf, shape=(2,)), integers.outputs) == IntBox(1, 2**31 - 1, (2,))
     assert bounds(["grayscale"], box((2, 2, 3))) == (-math.inf, math.inf)
@@ -115,7 +111,7 @@ def test_dtypes() -> None:
         assert to("int32", [[3e9, -3e9]], "float32") == [[2**31 - 1, -(2**31)]]
     assert to(np.float32, [[1, 2]], "int32") == [[1.0, 2.0]]
     assert to("np.bool_", [[0, 2]], "int32") == [[False, True]]
-    flags: Any = made([{"type": "convert_type", "to_dtype": int}], box(dtype="bool")).outputs[""]
+    flags: Any = made([{"type": "convert_type", "to_dtype": int}], box((2,), dtype="bool")).outputs[""]
     assert (flags.dtype, flags.num_categories, flags.low, flags.high) == (np.int32, 2, 0, 2)
 
 
@@ -142,8 +138,10 @@ def test_shapes() -> None:
     assert one(flatten, [[5, 4]], "int32", num_categories=2, low=4, high=6) == [[0, 1, 1, 0]]
     uneven = {"num_categories": 2, "low": np.array([0, 4]), "high": np.array([2, 6])}
     assert one(flatten, [[1, 4]], "int32", **uneven) == [[1, 4]]
+    for kind in ({}, {"num_categories": 3}):  # a number is that of the categories
+        assert one([{**flatten[0], "flatten_categories": 4}], [[1, 2]], "int32", **kind) == [[0, 1, 0, 0, 0, 0, 1, 0]]
     assert one([{**flatten[0], "flatten_categories": False}], [[1, 0]], "int32", num_categories=3) == [[1, 0]]
-    many = box(dtype="int32", num_categories=10_001)
+    many = box((2,), dtype="int32", num_categories=10_001)
     assert refused(made, flatten, many).argument == "preprocessing_spec[0]['flatten_categories']"
     assert one(["transpose"], [[[1, 2, 3], [4, 5, 6]]], "uint8") == [[[1, 4], [2, 5], [3, 6]]]
 
@@ -210,7 +208,7 @@ def test_sequences_along_the_last_axis() -> None:
     assert results(images, np.array([[[[1], [2]]]], np.uint8), np.array([[[[3], [4]]]], np.uint8))[1] == [
         [[[1, 3], [2, 4]]]
     ]
-    assert images.outputs[""].num_categories == 256  # type: ignore[attr-defined]
+    assert images.outputs[""].num_categories == 256
 
 
 def test_sequences_by_lane() -> None:

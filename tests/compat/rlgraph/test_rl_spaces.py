@@ -9,8 +9,8 @@ from gymnasium import spaces as gym_spaces
 
 from axonrl.compat.rlgraph.agents import RandomAgent
 from axonrl.compat.rlgraph.spaces import BoolBox, Dict, FloatBox, IntBox, Space, Tuple, space_of, stacked
-from axonrl.compat.rlgraph.spaces.errors import RLGraphError
 from axonrl.compat.rlgraph.spaces.readers import ActionsReader, actions_out
+from axonrl.compat.rlgraph.utils.rlgraph_errors import RLGraphError
 
 from .agents import refused
 

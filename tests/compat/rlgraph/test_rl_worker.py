@@ -136,6 +136,7 @@ def test_it_learns_the_smallest_grid_world_and_entries_of_a_call_count_in_this_c
         (3, {}, 1, 24, [6, 9, 12, 18, 21, 24]),  # every multiple that is passed
         (3, {"steps_before_update": 12, "update_steps": 2}, 1, 24, [18, 18, 21, 21, 24, 24]),
         (1, {"update_interval": 2}, 5, 8, [6, 8]),  # from buffer_size on
+        (1, {"update_interval": 2, "update_mode": "episodes"}, 5, 40, [18, 36]),  # of 9 timesteps each
     ],
 )
 def test_updates_follow_the_timesteps(count: int, update: Any, size: int, timesteps: int, expected: Any) -> None:
@@ -271,13 +272,15 @@ def test_results_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for _ in range(10):
         next(clock)  # time between calls
+    assert (worker.finished_episode_rewards, worker.finished_episode_steps) == ([[3.0]], [[2]])
+    assert worker.episode_returns == [0.0 + 1.0]
     running = worker.execute_timesteps(1, reset=False)  # 115 to 116
     assert (running["mean_episode_reward"], running["mean_episode_runtime"], running["runtime"]) == (3.0, 0, 1.0)
     worker.execute_timesteps(1, reset=False)  # 117, end of the episode 118
     assert episodes == [
-        {"reward": 3.0, "duration": 1.0, "timesteps": 2, "env_num": 0},
+        {"reward": 3.0, "duration": 1.0, "timesteps": 2, "env_num": 0, "episode_return": 3.0},
         # From 103; 104 to 115 and 116 to 117 are not its time.
-        {"reward": 6.0, "duration": 3.0, "timesteps": 3, "env_num": 0},
+        {"reward": 6.0, "duration": 3.0, "timesteps": 3, "env_num": 0, "episode_return": 6.0},
     ]
 
 

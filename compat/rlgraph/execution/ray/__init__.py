@@ -1,5 +1,5 @@
 """``ApexExecutor``, as programs import it from ``rlgraph.execution.ray``. Ray is loaded when a workload is executed."""
 
-from .apex_executor import ApexExecutor
+from .apex import ApexExecutor
 
 __all__ = ["ApexExecutor"]

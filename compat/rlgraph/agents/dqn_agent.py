@@ -1,4 +1,4 @@
-"""DQNAgent and ApexAgent."""
+"""DQNAgent."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ....core.protocols import Array
-from ..spaces.errors import translate_errors
+from ..utils.rlgraph_errors import translate_errors
 from .agent import Agent
+from .base import exclusive
 from .core import Core
 from .q_core import QCore
 from .results import Loss
@@ -82,6 +83,7 @@ class DQNAgent(Agent):
         states = self.preprocessed_state_space.unflatten(table["observation"])
         return {"states": states, "q_values": table["q_values"]}
 
+    @exclusive
     def get_td_loss(self, batch: Any) -> Loss:
         """The loss of a batch, as :meth:`update` takes it, which unpacks into the loss and ``loss_per_item``.
 
@@ -103,18 +105,3 @@ class DQNAgent(Agent):
             "get_td_loss": self.get_td_loss,
             "get_q_values": self._q_values,
         }
-
-
-class ApexAgent(DQNAgent):
-    """DQNAgent with the Huber loss and a prioritized memory; the target's copies go by the items that it has learnt.
-
-    It takes the arguments of :class:`DQNAgent`.
-    """
-
-    kind: ClassVar[str] = "apex"
-    _counts_items: ClassVar[bool] = True
-
-    @property
-    def num_updates(self) -> int:
-        """As ``updates``."""
-        return self.updates

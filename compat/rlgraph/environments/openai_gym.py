@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.checks import shortened
 from ..spaces import space_of
-from ..spaces.errors import RLGraphWarning, flag, integer, refuse
+from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, refuse
 from .environment import Environment, read_seed
 from .gymnasium_environments import opened
 from .gymnasium_values import Values

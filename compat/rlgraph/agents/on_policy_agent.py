@@ -1,13 +1,16 @@
-"""ActorCriticAgent and PPOAgent."""
+"""What ActorCriticAgent and PPOAgent share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
+
+import numpy as np
 
 from ....core.protocols import Array
-from ..spaces.errors import translate_errors
+from ..utils.rlgraph_errors import translate_errors
 from .agent import Agent
+from .base import exclusive
 from .core import Core
 from .on_policy_core import OnPolicyCore
 from .results import Loss
@@ -40,8 +43,9 @@ class OnPolicyAgent(Agent):
 
         Args:
             batch: None: the newest records of the memory. Else arrays [B, ...] under ``states``, ``actions``,
-                ``rewards``, ``terminals`` and ``next_states``, perhaps ``importance_weights``; it does not touch the
-                memory. A record goes on with the next one if its next state is that one's state; else it bootstraps.
+                ``rewards`` and ``terminals``, perhaps ``next_states`` and ``importance_weights``; it does not touch the
+                memory. A record goes on with the next one if its next state is that one's state, as it is where none is
+                given; else it bootstraps.
 
         Returns:
             The policy's mean loss, a float that also unpacks into ``loss, loss_per_item, value_loss,
@@ -61,6 +65,7 @@ class OnPolicyAgent(Agent):
         """Is there what ``update()`` needs, in the memory and in buffers?"""
         return self.on_policy_core.has_batch(sum(len(buffer) for buffer in self._buffers.values()))
 
+    @exclusive
     def flush_env_buffers(self, env_id: str | None = None) -> None:
         """Store what an environment's buffer holds, as after a time limit: the episode ends without a terminal.
 
@@ -70,6 +75,7 @@ class OnPolicyAgent(Agent):
         super().flush_env_buffers(env_id)
         self.memory.end(env_id)
 
+    @exclusive
     def reset_env_buffers(self, env_id: str | None = None) -> None:
         """Drop what an environment's buffer holds; what was stored of the episode ends there, without a terminal.
 
@@ -78,6 +84,19 @@ class OnPolicyAgent(Agent):
         """
         super().reset_env_buffers(env_id)
         self.memory.end(env_id)
+
+    def read_batch(self, method: str, batch: Any) -> dict[str, Any]:
+        """As :meth:`Agent.read_batch`; ``next_states`` may be missing: they are the states of the next records.
+
+        That of the last record is its own.
+        """
+        if isinstance(batch, Mapping) and "states" in batch and "next_states" not in batch:
+            space = self.preprocessed_state_space
+            with translate_errors(f"{type(self).__name__}.{method}: batch"):
+                parts = {name: np.asarray(part) for name, part in space.flatten(batch["states"]).items()}
+            after = {name: np.concatenate([part[1:], part[-1:]]) if part.ndim else part for name, part in parts.items()}
+            batch = {**batch, "next_states": space.unflatten(after)}
+        return super().read_batch(method, batch)
 
     def _store(self, env_id: str | None, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
         self.on_policy_core.store_of(env_id, columns, noted)
@@ -89,45 +108,3 @@ class OnPolicyAgent(Agent):
         if not core.by_episodes:
             for name in list(self._buffers):
                 self._flush(name)
-
-
-class ActorCriticAgent(OnPolicyAgent):
-    """Actor-critic: a policy that follows advantages, and a network of its own for the values of states.
-
-    ``update`` takes one step on the newest records, and drops them. They must be observed in order, with an ``env_id``
-    for each environment. Log-probabilities and values are those of acting time, where :meth:`get_action` has chosen
-    what is observed.
-
-    Args:
-        value_function_spec: a list of layers, after which one unit values the state.
-        gae_lambda: of generalized advantage estimation, 0 .. 1.
-        sample_episodes: True: a batch is the newest ``batch_size`` whole episodes. False: the newest ``batch_size``
-            records, those included that are still in buffers; where an episode goes on, the last one bootstraps.
-        memory_spec: ``ring_buffer``, of 1,000 records by default.
-        weight_entropy: how much the entropy of the policy counts, in its loss.
-        **kwargs: see :class:`Agent`.
-    """
-
-    kind: ClassVar[str] = "actor_critic"
-
-
-class PPOAgent(OnPolicyAgent):
-    """Proximal policy optimisation: an actor-critic with several steps on the same records.
-
-    ``update`` takes the newest records, estimates their advantages once, and takes ``update_spec["num_iterations"]``
-    steps, each on ``update_spec["sample_size"]`` of them, drawn with replacement; losses are those of the last step.
-    The memory keeps them. Otherwise it is as :class:`ActorCriticAgent`.
-
-    Args:
-        value_function_spec: a list of layers, after which one unit values the state.
-        clip_ratio: how far the ratio of probabilities may leave 1.
-        gae_lambda: of generalized advantage estimation, 0 .. 1.
-        standardize_advantages: to a mean of 0 and a standard deviation of 1, over the whole batch.
-        sample_episodes: see :class:`ActorCriticAgent`.
-        memory_spec: ``ring_buffer``, of 1,000 records by default.
-        weight_entropy: how much the entropy of the policy counts, in its loss.
-        value_function_clipping: how far a value may leave that of acting time; None does not clip.
-        **kwargs: see :class:`Agent`.
-    """
-
-    kind: ClassVar[str] = "ppo"

@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...agents.traced import specs_of
-from ...environments.gymnasium_adapter import EnvironmentFactory, sendable
-from ...processing.exploration import make_exploration
-from ...spaces import Space, space_of
-from ...spaces.errors import RLGraphWarning, mapping, refuse
-from ...specs.agents import SUFFIXES, bind, kind_of, read_spec
-from ...specs.normal import normal_form
-from ...specs.ray_spec import LADDER, WHERE, RaySpec, agreed_steps, read_ray_spec
+from ....agents.traced import specs_of
+from ....environments.gymnasium_adapter import EnvironmentFactory, sendable
+from ....processing.exploration import make_exploration
+from ....spaces import Space, space_of
+from ....specs.agent_tables import SUFFIXES
+from ....specs.agents import bind, kind_of, read_spec
+from ....specs.normal import normal_form
+from ....specs.ray_spec import LADDER, WHERE, RaySpec, agreed_steps, read_ray_spec
+from ....utils.rlgraph_errors import RLGraphWarning, mapping, refuse, unknown_at_once
 
 _BUFFERS: Final = ("buffer_enabled", "buffer_size")
 """What ``observe_spec`` has beside ``n_step``: unrolls are stored as they come."""
@@ -61,7 +62,7 @@ class Plan:
             RLGraphError: it is invalid, or missing where it is needed.
         """
         place = f"{WHERE}: exploration_spec"
-        made = make_exploration(place, self.form["exploration_spec"], {"": self.action_space})
+        made = make_exploration(place, self.form["exploration_spec"], self.action_space.flat())
         if made is None and not self.ray.has_ladder:
             refuse(place, "is missing: workers without ray_constant_exploration follow it", None)
         return LADDER[0] if made is None else made.to_json()["epsilon_spec"]["decay_spec"]
@@ -91,28 +92,33 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
     if not isinstance(kind, str) or kind_of(f"{WHERE}: type", kind) != "apex":
         refuse(f"{WHERE}: type", f"must be 'apex', got {kind!r:.200}", kind)
     execution = dict(mapping(f"{WHERE}: execution_spec", arguments.get("execution_spec") or {}))
-    ray = read_ray_spec(execution.pop("ray_spec", None))
-    ignored = [*ray.ignored, *_ignored(arguments, ray)]
-    memory = arguments.get("memory_spec") if ray.memory is None else ray.memory
-    n_step = agreed_steps(arguments.get("n_step"), ray) or 1
-    arguments |= {"type": "apex", "execution_spec": execution, "memory_spec": memory, "n_step": n_step}
-    factory = _factory(environment_spec, arguments.get("preprocessing_spec"), ray)
-    env: Any = factory()
-    try:
-        spaces = {name: getattr(env.environment, name) for name in ("state_space", "action_space")}
-        seen = env.state_space
-    finally:
-        env.close()
-    for name, space in spaces.items():
-        given = arguments.pop(name, None)
-        if given is not None and space_of(f"{WHERE}: {name}", given) != space:
-            refuse(f"{WHERE}: {name}", f"is {given!r}, and the environment has {space!r}: leave it out", given)
-    bound = bind("apex", WHERE, (arguments,), spaces)
-    form = normal_form("apex", WHERE, bound, seen, spaces["action_space"])
+    with unknown_at_once():
+        ray = read_ray_spec(execution.pop("ray_spec", None))
+        ignored = [*ray.ignored, *_ignored(arguments, ray)]
+        memory = arguments.get("memory_spec") if ray.memory is None else ray.memory
+        n_step = agreed_steps(arguments.get("n_step"), ray) or 1
+        arguments |= {"type": "apex", "execution_spec": execution, "memory_spec": memory, "n_step": n_step}
+        factory = _factory(environment_spec, arguments.get("preprocessing_spec"), ray)
+        spaces, seen = _spaces(factory)
+        for name, space in spaces.items():
+            given = arguments.pop(name, None)
+            if given is not None and space_of(f"{WHERE}: {name}", given) != space:
+                refuse(f"{WHERE}: {name}", f"is {given!r}, and the environment has {space!r}: leave it out", given)
+        bound = bind("apex", WHERE, (arguments,), spaces)
+        form = normal_form("apex", WHERE, bound, seen, spaces["action_space"])
     plan = Plan(ray, factory, spaces["state_space"], seen, spaces["action_space"], form)
     _check(plan)
     _warn_of_no_effect(plan, ignored)
     return plan
+
+
+def _spaces(factory: EnvironmentFactory) -> tuple[dict[str, Space], Space]:
+    """Those of states and actions by argument, and that of preprocessed states."""
+    env: Any = factory()
+    try:
+        return {name: getattr(env.environment, name) for name in ("state_space", "action_space")}, env.state_space
+    finally:
+        env.close()
 
 
 def _factory(spec: Any, preprocessing: Any, ray: RaySpec) -> EnvironmentFactory:

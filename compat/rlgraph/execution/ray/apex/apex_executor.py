@@ -10,8 +10,9 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from .....core.tensorflow_import import load_tensorflow
-from ...spaces.errors import (
+from ......core.tensorflow_import import load_tensorflow
+from ....specs.ray_spec import WHERE, local_address
+from ....utils.rlgraph_errors import (
     RLGraphError,
     RLGraphWarning,
     choice,
@@ -22,12 +23,11 @@ from ...spaces.errors import (
     refuse,
     translate_errors,
 )
-from ...specs.ray_spec import WHERE, local_address
 from .plan import read_plan
 from .results import Report, Results
 
 if TYPE_CHECKING:
-    from .....estimators.agent import Agent
+    from ......estimators.agent import Agent
 
 _RAY, _INLINE = "ray", "inline"
 _WORKLOAD: Final = ("num_timesteps", "report_interval", "report_interval_min_seconds")
@@ -88,12 +88,10 @@ class ApexExecutor:
             message = f"{WHERE}.init_ray: Ray is not installed: pip install 'axonrl[ray]', or use backend='inline'"
             raise RLGraphError(message, "backend", self._backend)
         address = self._ray.executor["redis_address"]
-        if local_address(address):
-            joins = _answers(address)
-            what = "what answers there is joined" if joins else "nothing answers there, so a local cluster is started"
-            text = f"{WHERE}: executor_spec['redis_address'] {address!r} is that of Redis in old examples: {what}"
-            warnings.warn(text, RLGraphWarning, stacklevel=3)
-            address = address if joins else None
+        if local_address(address) and not _answers(address):
+            text = f"{WHERE}: executor_spec['redis_address'] {address!r} is that of RLgraph's examples"
+            warnings.warn(f"{text}: nothing answers there, so a local cluster is started", RLGraphWarning, stacklevel=3)
+            address = None
         with translate_errors(WHERE):
             self._cluster_with(address)
         self._address, self._is_ready = address, True
@@ -104,10 +102,10 @@ class ApexExecutor:
         if self._agent is not None:
             return
         load_tensorflow()
-        from .....core.protocols import RunConfig
-        from .....estimators.agent import Agent
-        from .....memories import Prioritized, ReplayMemory
-        from ...model.apex import model_fn
+        from ......core.protocols import RunConfig
+        from ......estimators.agent import Agent
+        from ......memories import Prioritized, ReplayMemory
+        from ....model.apex import model_fn
 
         form, memory = self.form, self.form["memory_spec"]
         with translate_errors(WHERE):
@@ -146,6 +144,8 @@ class ApexExecutor:
         self.setup_execution()
         assert self._agent is not None
         return self._agent
+
+    local_agent = agent
 
     def execute_workload(self, workload: Any) -> dict[str, Any]:
         """Train for some timesteps; later workloads go on where this one ends.
@@ -226,14 +226,14 @@ class ApexExecutor:
         return Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
 
     def _cluster_with(self, address: str | None) -> Any:
-        from .....distributed import Cluster
+        from ......distributed import Cluster
 
         return Cluster(**self._ray.cluster(self._backend, address))
 
     def _train(self, agent: Agent, timesteps: int, results: Results) -> None:
         import numpy as np
 
-        from .....distributed.environment_recipes import EnvironmentRecipe
+        from ......distributed.environment_recipes import EnvironmentRecipe
 
         recipe: Any = EnvironmentRecipe(
             self._plan.factory, rewards=np.sign if self._ray.replay["clip_rewards"] else None

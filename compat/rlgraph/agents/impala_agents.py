@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Final, NoReturn
 
 from ..processing.preprocessors import Preprocessor
 from ..spaces import FloatBox, Space, Tuple, space_of
-from ..spaces.errors import refuse, translate_errors
 from ..specs.impala import num_workers_of, role_of
+from ..utils.rlgraph_errors import refuse, translate_errors
+from .agent import refused_method
+from .base import exclusive
 from .core import Core
 from .fifo_queue import FIFOQueue
 from .impala_actions import ImpalaActs
@@ -104,6 +106,7 @@ class IMPALAAgent(ImpalaActs):
         """Refused likewise."""
         refuse(self._begin("import_observations"), _OBSERVE, observations)
 
+    @exclusive
     def update(self, batch: Any = None) -> Loss:
         """Learn once from ``update_spec["batch_size"]`` unrolls.
 
@@ -231,6 +234,12 @@ class IMPALAAgent(ImpalaActs):
             self._environments.terminate()
         self._environments = None
 
+    define_api_methods_actor = refused_method("define_api_methods_actor")
+    define_api_methods_learner = refused_method("define_api_methods_learner")
+    define_api_methods_single = refused_method("define_api_methods_single")
+    define_graph_api_actor = refused_method("define_graph_api_actor")
+    define_graph_api_learner = refused_method("define_graph_api_learner")
+
     # -- API methods and files ----------------------------------------------------------------------------------------
 
     def _api_methods(self) -> dict[str, Callable[..., Any]]:
@@ -243,6 +252,7 @@ class IMPALAAgent(ImpalaActs):
             "perform_n_steps_and_insert_into_fifo": lambda: self._perform(where),
         }
 
+    @exclusive
     def load_model(self, path: Any) -> None:
         """As :meth:`Agent.load_model`. Environments cannot be saved: episodes begin in them, with seeds of their own.
 

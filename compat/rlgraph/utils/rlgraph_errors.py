@@ -17,4 +17,4 @@ class RLGraphWarning(UserWarning):
 _refusals = Refusals(RLGraphError)
 refuse, translate_errors = _refusals.refuse, _refusals.translate_errors
 choice, number, integer, flag = _refusals.choice, _refusals.number, _refusals.integer, _refusals.flag
-known, mapping = _refusals.known, _refusals.mapping
+known, mapping, unknown_at_once = _refusals.known, _refusals.mapping, _refusals.unknown_at_once

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from .....hooks.events import EpisodeStats
+from ......hooks.events import EpisodeStats
 
 logger = logging.getLogger("axonrl")
 SERIES: Final = ("episode_timesteps", "episode_rewards", "episode_total_times", "episode_sample_times")

@@ -1,0 +1,22 @@
+"""ApexAgent."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .dqn_agent import DQNAgent
+
+
+class ApexAgent(DQNAgent):
+    """DQNAgent with the Huber loss and a prioritized memory; the target's copies go by the items that it has learnt.
+
+    It takes the arguments of :class:`DQNAgent`.
+    """
+
+    kind: ClassVar[str] = "apex"
+    _counts_items: ClassVar[bool] = True
+
+    @property
+    def num_updates(self) -> int:
+        """As ``updates``."""
+        return self.updates

@@ -1,0 +1,26 @@
+"""VectorEnv: several environments as one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from .environment import Environment
+
+
+class VectorEnv(Environment):
+    """Several environments as one: what it takes and returns are lists, one entry for each.
+
+    Attributes:
+        num_envs: how many.
+    """
+
+    num_envs: int
+
+    @abstractmethod
+    def reset_all(self) -> list[Any]:
+        """Begin an episode of each environment and return their first states."""
+
+    @abstractmethod
+    def get_env(self) -> Environment:
+        """The first environment."""

@@ -1,0 +1,18 @@
+"""Worker: what runs an agent in environments."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+
+class Worker(ABC):
+    """Runs an agent in environments."""
+
+    @abstractmethod
+    def execute_timesteps(self, num_timesteps: int) -> dict[str, Any]:
+        """Run until so many actions were taken."""
+
+    @abstractmethod
+    def execute_episodes(self, num_episodes: int) -> dict[str, Any]:
+        """Run until so many episodes have ended."""

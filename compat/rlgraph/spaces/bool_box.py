@@ -1,0 +1,50 @@
+"""BoolBox: truth values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....core.protocols import Array
+from .box_space import BoxSpace, read_shape
+from .space import Rank
+
+
+class BoolBox(BoxSpace):
+    """Truth values.
+
+    Args:
+        shape: by default ().
+        add_batch_rank: kept as ``has_batch_rank``; it has no effect. The same goes for ``add_time_rank``
+            and ``time_major``.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int] | None = None,
+        add_batch_rank: Rank = False,
+        add_time_rank: Rank = False,
+        time_major: bool = False,
+    ) -> None:
+        self._set_ranks(add_batch_rank, add_time_rank, time_major)
+        self._dtype = np.dtype(np.bool_)
+        self._shape = read_shape("BoolBox: shape", () if shape is None else shape)
+        self.low, self.high = np.array(False), np.array(True)
+
+    def problem(self, array: Array, *, bounded: bool) -> str:
+        """See :meth:`BoxSpace.problem`."""
+        if array.dtype.kind == "b" or (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
+            return ""
+        return f"must be True or False, got {array.dtype}"
+
+    def to_spec(self) -> dict[str, Any]:
+        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
+        return {"type": "bool", "shape": list(self._shape)}
+
+    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return np.asarray(rng.integers(0, 2, shape))
+
+    def __repr__(self) -> str:
+        return f"BoolBox(shape={self._shape})" if self._shape else "BoolBox()"

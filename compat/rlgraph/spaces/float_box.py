@@ -1,0 +1,98 @@
+"""FloatBox: floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ....core.checks import shortened
+from ....core.protocols import Array
+from ..utils.rlgraph_errors import refuse
+from .box_space import LARGEST, BoxSpace, bounds_of, dtype_of, in_json, shown
+from .space import Rank
+
+_FLOATS: Final = ("float16", "float32", "float64")
+
+
+class FloatBox(BoxSpace):
+    """Floats, float32.
+
+    Args:
+        low: the lower bound, a number or an array; the upper one if it is given alone (``FloatBox(1.0)`` is 0 .. 1);
+            None: there are no bounds. A tuple alone is the shape.
+        high: the upper bound, which belongs to the space.
+        shape: by default that of the bounds.
+        dtype: a float dtype; values are float32 in any case.
+        add_batch_rank: kept as ``has_batch_rank``; it has no effect. The same goes for ``add_time_rank``
+            and ``time_major``.
+
+    Raises:
+        RLGraphError: a bound is not a number, the lower is above the upper one, or shapes do not fit.
+    """
+
+    def __init__(
+        self,
+        low: Any = None,
+        high: Any = None,
+        shape: Sequence[int] | None = None,
+        dtype: DTypeLike = "float32",
+        add_batch_rank: Rank = False,
+        add_time_rank: Rank = False,
+        time_major: bool = False,
+    ) -> None:
+        self._set_ranks(add_batch_rank, add_time_rank, time_major)
+        self._dtype = np.dtype(np.float32)
+        dtype_of("FloatBox: dtype", dtype, _FLOATS)
+        if isinstance(low, tuple | list) and high is None and shape is None:
+            low, shape = None, low
+        if low is None and high is None:
+            low, high = -math.inf, math.inf
+        elif high is None:
+            low, high = 0.0, low
+        elif low is None:
+            refuse("FloatBox: low", "is missing: give both bounds, of which one may be infinite", low)
+        self._shape, self.low, self.high = bounds_of("FloatBox", shape, low, high, np.float32)
+        if not (self.low <= self.high).all():
+            refuse("FloatBox: low", f"must not be above high, got {shortened(low)} and {shortened(high)}", low)
+
+    @property
+    def unbounded(self) -> bool:
+        """Have the numbers no bounds at all?"""
+        return bool(np.isinf(self.low).all() and np.isinf(self.high).all())
+
+    def problem(self, array: Array, *, bounded: bool) -> str:
+        """See :meth:`BoxSpace.problem`."""
+        if array.dtype.kind not in "fiu":
+            return f"must be numbers, got {array.dtype}"
+        if not (np.abs(array) <= LARGEST).all():  # NaN is not
+            return "must be finite as float32"
+        array = array.astype(np.float32)  # as the bounds are: 0.1 is within 0.1 .. 0.9
+        if bounded and not ((array >= self.low).all() and (array <= self.high).all()):
+            return f"must be within {shown(self.low)} .. {shown(self.high)}"
+        return ""
+
+    def to_spec(self) -> dict[str, Any]:
+        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
+        bounds = {} if self.unbounded else {"low": in_json(self.low), "high": in_json(self.high)}
+        return {"type": "float", "shape": list(self._shape), **bounds}
+
+    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        if self.unbounded:
+            return np.asarray(rng.standard_normal(shape))
+        bounded = np.isfinite(low) & np.isfinite(high)
+        inside = rng.uniform(np.where(bounded, low, 0), np.where(bounded, high, 1), shape)
+        if bounded.all():
+            return np.asarray(inside)
+        normal = rng.standard_normal(shape)
+        one_sided = np.where(np.isinf(high), low + np.abs(normal), high - np.abs(normal))
+        unbounded = np.isinf(low) & np.isinf(high)
+        return np.where(bounded, inside, np.where(unbounded, normal, one_sided))
+
+    def __repr__(self) -> str:
+        bounds = [] if self.unbounded else [shown(self.low), shown(self.high)]
+        return f"FloatBox({', '.join([*bounds, f'shape={self._shape}'])})"

@@ -1,0 +1,22 @@
+"""Dotted names of configurations: those of RLgraph's classes mean ours."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...common.specs import files
+from .rlgraph_errors import translate_errors
+
+_THEIRS: Final = "rlgraph."
+_OURS: Final = __name__.removesuffix("utils.modules")
+
+
+def imported(where: str, name: str) -> Any:
+    """What a dotted name means: ``"rlgraph.agents.DQNAgent"`` is the one of this interface.
+
+    Raises:
+        RLGraphError: it cannot be imported.
+    """
+    ours = _OURS + name.removeprefix(_THEIRS) if name.startswith(_THEIRS) else name
+    with translate_errors():
+        return files.imported(where, ours)
