@@ -23,6 +23,8 @@ __all__ = ["Agent", "Environment", "Runner", "TensorforceError"]
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("exception", "util"):
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _EXPORTS:
         return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

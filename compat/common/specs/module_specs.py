@@ -94,6 +94,8 @@ def _of_class(where: str, spec: str, table: SpecTable) -> str:
 
 
 def _from_callable(where: str, spec: Any, table: SpecTable) -> tuple[str, dict[str, Any]]:
+    if table.prefix and isinstance(spec, type) and spec.__module__.startswith(table.prefix):
+        return _of_class(where, f"{spec.__module__}.{spec.__name__}", table), {}
     if table.from_callable is None:
         shown = getattr(spec, "__name__", repr(spec))
         refuse(where, f"is {shown}: a {table.name} cannot be a class or function, only {_names(table)}", spec)

@@ -74,8 +74,8 @@ class Agent(LearningAgent):
 
     @staticmethod
     def load(
-        directory: str = ".",
-        filename: str = "agent",
+        directory: str | None = None,
+        filename: str | None = None,
         format: str | None = None,
         environment: Any = None,
         **kwargs: Any,
@@ -83,8 +83,9 @@ class Agent(LearningAgent):
         """A saved agent.
 
         Args:
-            directory: where it was saved.
-            filename: with or without the number that was appended and the extension; without a number the highest one.
+            directory: where it was saved; None for ``.``.
+            filename: with or without the number that was appended and the extension; without a number the last one
+                written in the format ``tensorflow``, or the highest one of the others. None for ``agent``.
             format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for what only acts, without TensorFlow.
             environment: as for :meth:`create`.
             **kwargs: arguments that win over the saved ones.
@@ -94,6 +95,7 @@ class Agent(LearningAgent):
         """
         from .loader import load
 
+        directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
         return load(directory, filename, format, environment, kwargs, _CLASSES)
 
 

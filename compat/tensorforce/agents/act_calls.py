@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +16,7 @@ from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, check_together, read_values
 from ..specs.arguments import bind, checked
 from .actors import Actor
+from .exclusion import exclusive
 from .parallel import Parallel, Timestep
 from .queries import Queries
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Acts:
-    """The part of an agent that acts.
+    """The part of an agent that acts. Its calls wait for each other, so that several threads may share it.
 
     Attributes:
         timesteps: acts so far.
@@ -52,6 +55,7 @@ class Acts:
         self.timesteps = self.episodes = self.updates = 0
         self.is_initialized = False
         self._closed = False
+        self._lock = threading.RLock()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -62,6 +66,7 @@ class Acts:
         self.core = core
         self.learning = learning
         self.preprocessing = preprocessing
+        self._independent_preprocessing = preprocessing.independent()
         self.companions = companions
         self._queries = Queries(core, learning)
         self._read = readers.StateReader(self.states_values, self.actions_values)
@@ -74,6 +79,7 @@ class Acts:
         for one in companions:
             one.begin(self)
 
+    @exclusive
     def close(self) -> None:
         """Save, if there is a ``saver``; the agent cannot be used afterwards. A second call does nothing."""
         if self._closed:
@@ -83,6 +89,7 @@ class Acts:
                 one.close(self)
         self._closed = True
 
+    @exclusive
     def reset(self) -> None:
         """Forget the unfinished episodes of all parallel indices; counters and what was learnt stay."""
         self._check("reset")
@@ -90,19 +97,30 @@ class Acts:
             self.learning.memory.drop_open()
         for index, lane in enumerate(self._lanes):
             lane.reset()
-            self.preprocessing.reset(index)
             for one in self.companions:
                 one.drop(index)
         self.fed.reset()
-        self.preprocessing.reset(self.parallel_interactions)
+        self.preprocessing.reset()
+        self._independent_preprocessing.reset()
 
-    def initial_internals(self) -> dict[str, Array]:
-        """What internal states are at the beginning of an episode, by name; empty without internal layers."""
+    @exclusive
+    def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
+        """Begin an episode of independent acts, of one index or of all (None): forget what preprocessing has of it.
+
+        Returns:
+            Internal states by name; empty without internal layers.
+        """
         self._check("initial_internals")
+        self._independent_preprocessing.reset(parallel)
+        return self.copied_internals()
+
+    def copied_internals(self) -> dict[str, Array]:
+        """Internal states at the beginning of an episode, by name."""
         return {name: array[0].copy() for name, array in self._initial.items()}
 
     # -- act ----------------------------------------------------------------------------------------------------------
 
+    @exclusive
     def act(
         self,
         states: Any,
@@ -120,7 +138,8 @@ class Acts:
             states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
                 several parallel indices a list of them.
             internals: of independent acts, as the last one returned them.
-            parallel: index, or several, 0 .. ``parallel_interactions - 1``.
+            parallel: index, or several, 0 .. ``parallel_interactions - 1``; of independent acts any, as each index has
+                a preprocessing history of independent acts, from :meth:`initial_internals` or :meth:`reset` on.
             independent: no observe follows, and nothing is stored or counted.
             deterministic: of independent acts: neither sampling nor exploration.
             evaluation: independent and deterministic.
@@ -138,7 +157,8 @@ class Acts:
         if not independent and (deterministic or internals is not None):
             name = "deterministic" if deterministic else "internals"
             refuse(f"Agent.act: {name}", "is for independent acts: pass independent=True or evaluation=True too", name)
-        chosen, single = readers.read_parallel("Agent.act", parallel, self.parallel_interactions)
+        lanes = sys.maxsize if independent else self.parallel_interactions
+        chosen, single = readers.read_parallel("Agent.act", parallel, lanes)
         given = [states] if single else readers.each_of("Agent.act", "states", states, len(chosen))
         rows = [self._read("Agent.act", one) for one in given]
         settings = self.core.settings("Agent.act", kwargs)
@@ -178,13 +198,20 @@ class Acts:
             one.acted(self)
         return taken
 
-    def preprocessed(self, index: int, row: dict[str, Array], *, independent: bool = False) -> dict[str, Array]:
-        """What the model sees; masks stay as they are."""
+    def preprocessed(self, lane: int, row: dict[str, Array]) -> dict[str, Array]:
+        """What the model sees of a lane's timestep, which is remembered; masks stay as they are."""
+        return self._seen(self.preprocessing.apply, lane, row)
+
+    def preprocessed_next(self, lane: int, row: dict[str, Array]) -> dict[str, Array]:
+        """What the model would see if this were the lane's next timestep."""
+        return self._seen(self.preprocessing.peek, lane, row)
+
+    def _seen(
+        self, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]], lane: int, row: dict[str, Array]
+    ) -> dict[str, Array]:
         if self.preprocessing.idle:
             return row
-        states = {name: row[name] for name in self.states_values.flat}
-        apply = self.preprocessing.apply_independent if independent else self.preprocessing.apply
-        return {**row, **apply(index, states)}
+        return {**row, **apply(lane, {name: row[name] for name in self.states_values.flat})}
 
     def read_states(self, where: str, states: Any) -> dict[str, Array]:
         """States as a caller gives them, as arrays by flat name, with masks; TensorforceError if they are invalid."""
@@ -223,7 +250,8 @@ class Acts:
     ) -> Any:
         """Act without an observe."""
         given = readers.read_batch_of_internals("Agent.act", internals, self._internals, len(chosen), single)
-        seen = [self.preprocessed(i, row, independent=True) for i, row in zip(chosen, rows, strict=True)]
+        apply = self._independent_preprocessing.apply
+        seen = [self._seen(apply, index, row) for index, row in zip(chosen, rows, strict=True)]
         actions, following = self.core.act_independently(
             readers.stacked(seen), given, self._counts(), settings, deterministic
         )

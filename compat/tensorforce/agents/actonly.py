@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, read_values
 from .action_draws import Chooser, Levels
 from .actors import ModelActing
+from .exclusion import exclusive
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -71,7 +73,7 @@ def write(agent: ActObserve, directory: Path) -> str | None:
     weights = _ordered(learning)
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
-    statistics = agent.preprocessing.state_dict()["all"]
+    statistics = agent.preprocessing.state_dict()
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
     described = _described(agent, learning)
     with staged(target) as folder:
@@ -132,6 +134,8 @@ class _Described:
 class ActOnly:
     """A saved agent that acts as with ``evaluation=True``. Made by ``Agent.load(format="pb-actonly")``.
 
+    Thread-safe: calls wait for each other.
+
     Args:
         states: of the agent.
         actions: likewise.
@@ -151,7 +155,7 @@ class ActOnly:
         program: Callable[[Any], tuple[dict[str, Any], dict[str, Array] | None]],
     ) -> None:
         self._states, self._actions, self._internals = states, actions, internals
-        self._preprocessing, self._program = preprocessing, program
+        self._preprocessing, self._program = preprocessing.independent(), program
         self._read = readers.StateReader(states, actions)
         self._out = readers.action_out(actions)
         self._choose = Chooser(actions, distributions)
@@ -159,7 +163,9 @@ class ActOnly:
         self._greedy = Levels(nothing, nothing)
         self._rng = np.random.default_rng(0)  # nothing is drawn
         self._closed = False
+        self._lock = threading.RLock()
 
+    @exclusive
     def act(
         self,
         states: Any,
@@ -175,7 +181,7 @@ class ActOnly:
             states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
                 several parallel indices a list of them.
             internals: as the last act returned them.
-            parallel: an index, or several different ones; any, as nothing is kept of them.
+            parallel: an index, or several different ones; any. Each is an episode, whose history preprocessing has.
             independent: it always is.
             deterministic: likewise.
             evaluation: likewise.
@@ -194,8 +200,9 @@ class ActOnly:
             )
         chosen, single = readers.read_parallel(where, parallel, sys.maxsize)
         given = [states] if single else readers.each_of(where, "states", states, len(chosen))
-        features: Any = readers.stacked([self._seen(self._read(where, one)) for one in given])
+        rows = [self._read(where, one) for one in given]
         held = readers.read_batch_of_internals(where, internals, self._internals, len(chosen), single)
+        features: Any = readers.stacked([self._seen(i, row) for i, row in zip(chosen, rows, strict=True)])
         predictions, following = self._program({"observation": features, "state": held} if held else features)
         actions = self._choose(predictions, features, self._greedy, self._rng)
         found = [self._out({name: array[k] for name, array in actions.items()}) for k in range(len(chosen))]
@@ -205,20 +212,27 @@ class ActOnly:
         after = [{name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))]
         return result, after[0] if single else after
 
-    def initial_internals(self) -> dict[str, Array]:
-        """What internal states are at the beginning of an episode, by name; empty without internal layers."""
+    @exclusive
+    def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
+        """Begin an episode, of one index or of all (None): forget the history that preprocessing has of it.
+
+        Returns:
+            Internal states by name; empty without internal layers.
+        """
         self._check("initial_internals")
+        self._preprocessing.reset(parallel)
         return {name: np.zeros(spec.shape, spec.dtype) for name, spec in self._internals.items()}
 
     def close(self) -> None:
         """It cannot be used afterwards. A second call does nothing."""
         self._closed = True
 
-    def _seen(self, row: dict[str, Array]) -> dict[str, Array]:
-        """What the model sees of one row: preprocessed as the first timestep of an episode."""
+    def _seen(self, index: int, row: dict[str, Array]) -> dict[str, Array]:
+        """What the model sees of one row."""
         if self._preprocessing.idle:
             return row
-        return {**row, **self._preprocessing.apply_independent(0, {name: row[name] for name in self._states.flat})}
+        states = {name: row[name] for name in self._states.flat}
+        return {**row, **self._preprocessing.apply(index, states)}
 
     def _check(self, method: str) -> None:
         if self._closed:
@@ -250,7 +264,7 @@ def _assembled(described: Mapping[str, Any], program: LiteProgram, arrays: Mappi
         program.signatures["set"](list(state["weights"].values()))
     states, actions = (read_values("Agent.load", described[kind], kind) for kind in ("states", "actions"))
     internals = {name: ArraySpec(tuple(one["shape"]), one["dtype"]) for name, one in described["internals"].items()}
-    preprocessing = make_preprocessing("Agent.load: preprocessing", described["preprocessing"], states.flat, 1)
-    preprocessing.load_state_dict({"all": state["preprocessing"]})
+    preprocessing = make_preprocessing("Agent.load: preprocessing", described["preprocessing"], states.flat)
+    preprocessing.load_state_dict(state["preprocessing"])
     act = ActSignature(program.signatures["act"], described["predictions"], sorted(internals) or None)
     return ActOnly(states, actions, described["distributions"], internals, preprocessing, act)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....core.protocols import Array
 from ..spaces.errors import TensorforceError, choice
+from .exclusion import exclusive
 from .protocol import ActObserve
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class LearningAgent(ActObserve):
     @property
     def internals_spec(self) -> dict[str, Any]:
         """Specification of the internal states, by name."""
-        return {name: {"type": "float", "shape": array.shape} for name, array in self.initial_internals().items()}
+        return {name: {"type": "float", "shape": array.shape} for name, array in self.copied_internals().items()}
 
+    @exclusive
     def get_query_tensors(self, function: str) -> list[str]:
         """What ``query`` can ask for in ``act``, ``observe``, ``experience`` or ``update``, sorted."""
         self._check("get_query_tensors")
@@ -86,6 +88,7 @@ class LearningAgent(ActObserve):
 
     # -- learning without acting --------------------------------------------------------------------------------------
 
+    @exclusive
     def experience(
         self,
         states: Any,
@@ -122,6 +125,7 @@ class LearningAgent(ActObserve):
         feed(self, learning, states, actions, terminal, reward, internals)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
+    @exclusive
     def update(self, query: Any = None, **kwargs: Any) -> Any:
         """Exactly one update, whatever the schedule; it counts.
 
@@ -147,6 +151,7 @@ class LearningAgent(ActObserve):
         self._learn(learning)
         return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
 
+    @exclusive
     def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
         """Learn from recorded traces.
 
@@ -186,6 +191,7 @@ class LearningAgent(ActObserve):
 
     # -- saving and loading -------------------------------------------------------------------------------------------
 
+    @exclusive
     def save(
         self,
         directory: str | None = None,
@@ -209,8 +215,32 @@ class LearningAgent(ActObserve):
         self._check("save")
         return save(self, directory, filename, format, append)
 
+    @exclusive
+    def restore(self, directory: str | None = None, filename: str | None = None, format: str | None = None) -> None:
+        """Become the agent of a file, which must have the same variables; unfinished episodes are forgotten.
+
+        Args:
+            directory: None for the saver's, else ``.``.
+            filename: as for ``Agent.load``; None for the saver's, else the agent's ``name``.
+            format: ``tensorflow``, ``numpy`` or ``hdf5``; None for the one that there is.
+
+        Raises:
+            TensorforceError: there is none, or its variables differ.
+        """
+        from .agent_state import take_over
+        from .saved_files import find, read_content
+        from .writer import place_of
+
+        where = "Agent.restore"
+        if not self.is_initialized:
+            self.initialize()
+        self.reset()
+        saved = find(where, *place_of(self, directory, filename), format)
+        take_over(where, self, saved, read_content(where, saved))
+
     # -- variables ----------------------------------------------------------------------------------------------------
 
+    @exclusive
     def get_variables(self) -> list[str]:
         """Names of all variables."""
         from .variables import names
@@ -218,6 +248,7 @@ class LearningAgent(ActObserve):
         self._check("get_variables")
         return names(self)
 
+    @exclusive
     def get_variable(self, variable: str) -> Array:
         """The value of a variable, by its name, also with ``agent/`` in front."""
         from .variables import get
@@ -225,6 +256,7 @@ class LearningAgent(ActObserve):
         self._check("get_variable")
         return get(self, variable)
 
+    @exclusive
     def assign_variable(self, variable: str, value: Any) -> None:
         """Set a variable; it acts at the next act.
 
@@ -238,6 +270,7 @@ class LearningAgent(ActObserve):
 
     # -- summaries ----------------------------------------------------------------------------------------------------
 
+    @exclusive
     def summarize(self, summary: str, value: Any, step: int | None = None) -> None:
         """Write a value under one of the summarizer's ``custom`` labels; ``step`` None is the number of timesteps."""
         from .summaries import summarize

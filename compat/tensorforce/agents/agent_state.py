@@ -13,6 +13,7 @@ from ....core.protocols import Array, State
 from ....run_dir.snapshot import Counters
 from ..spaces.errors import refuse
 from .actors import ModelActing
+from .saved_files import TENSORFLOW, Saved
 from .variables import COUNTERS, by_shown_name, shown
 
 if TYPE_CHECKING:
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
     from .protocol import ActObserve
 
 logger = logging.getLogger("axonrl")
+
+
+def take_over(where: str, agent: ActObserve, saved: Saved, content: Any) -> None:
+    """Take over what ``saved_files.read_content`` read.
+
+    Raises:
+        TensorforceError: it is of another agent.
+    """
+    (load_state if saved.format == TENSORFLOW else load_variables)(where, agent, content)
 
 
 # -- everything -------------------------------------------------------------------------------------------------------
@@ -36,7 +46,7 @@ def state_of(agent: ActObserve) -> dict[str, Any]:
         "parameters": {name: one.state_dict() for name, one in _parameters(agent).items()},
         "preprocessing": {
             "spec": _plain(agent.preprocessing.spec),
-            "all": agent.preprocessing.state_dict().get("all", {}),
+            "all": agent.preprocessing.state_dict(),
         },
         "learning": None if learning is None else _learning_state(learning),
     }
@@ -66,7 +76,7 @@ def load_state(where: str, agent: ActObserve, state: State) -> None:
         learning.memory.horizon = saved["horizon"]
         _load_memory(learning, saved, same_preprocessing)
     if same_preprocessing:
-        agent.preprocessing.load_state_dict({"all": state["preprocessing"]["all"]})
+        agent.preprocessing.load_state_dict(state["preprocessing"]["all"])
     else:
         logger.warning("The preprocessing is another one than that of the saved agent: its statistics begin anew.")
     for name, value in state["counters"].items():

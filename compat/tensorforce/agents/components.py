@@ -47,11 +47,10 @@ def build(agent: ActObserve) -> Parts:
             values = given.get("action_values")
             place = f"{where}: action_values"
             constants = {} if values is None else read_actions(place, values, actions, partial=True)
-        preprocessing = make_preprocessing(where, None, states.flat, agent.parallel_interactions + 1)
+        preprocessing = make_preprocessing(where, None, states.flat)
         return Parts(SimpleActing(actions, constants, seed), None, preprocessing, companions, None)
     form = normal_form(agent.kind, given, states, actions)
-    # One more history: of experience that others made.
-    preprocessing = make_preprocessing(where, form["preprocessing"], states.flat, agent.parallel_interactions + 1)
+    preprocessing = make_preprocessing(where, form["preprocessing"], states.flat)
     learning = Learner(where, form, preprocessing.states, actions, agent.max_episode_timesteps, seed)
     acting = ModelActing(
         learning,

@@ -122,7 +122,7 @@ def pretrain(
     iterations = integer(f"{where}: num_iterations", num_iterations, at_least=1)
     updates = integer(f"{where}: num_updates", num_updates, at_least=1)
     wanted = None if num_traces is None else integer(f"{where}: num_traces", num_traces, at_least=1)
-    if agent.initial_internals():
+    if agent.copied_internals():
         raise TensorforceError(f"{where}: the agent has internal states, and traces hold none", "directory", directory)
     if not isinstance(directory, str | os.PathLike):
         refuse(f"{where}: directory", f"must be a path, got {directory!r}", directory)

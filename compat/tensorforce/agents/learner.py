@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,12 @@ from .trajectories import Batches, Trajectories
 
 if TYPE_CHECKING:
     from ....estimators.stepper import Stepper
+    from ....runtimes.tracing.program import Program
 
+_FEWER: Final = 4
+"""How many times the rows of a size those of the next one are: few traces, and few rows for nothing."""
+_LEAST_ROWS: Final = 100
+"""Fewer rows hardly make an update faster."""
 _INDEX_OF_PARAMETERS: Final = 5
 """Of the generator that random parameters draw from, among those that follow from the seed."""
 _AT_MOST_ONE: Final = ("discount", "update_weight")
@@ -66,9 +72,7 @@ class Learner:
         self.horizon = make_parameter(f"{where}: reward_estimation['horizon']", spec, at_least=0)
         self.discount = self._parameter(where, "reward_estimation/discount")
         self.hyper = {path: self._parameter(where, path) for path in fed(form)}
-        self.stepper = self._built(where, states, actions, seed)
-        memory: Any = self.stepper.memory
-        self.memory: Trajectories = memory
+        self._build(where, states, actions, seed)
         self._look_ahead(self.horizon.value(Counts(0, 0, 0), self.rng))
         self.facts: UpdateFacts | None = None
         """Loss and metrics of the last update."""
@@ -77,13 +81,10 @@ class Learner:
     def _parameter(self, where: str, path: str) -> Parameter:
         return make_parameter(f"{where}: {path}", at(self.form, path), **bounds(path))
 
-    def _built(self, where: str, states: Mapping[str, Any], actions: Values, seed: int) -> Stepper:
+    def _build(self, where: str, states: Mapping[str, Any], actions: Values, seed: int) -> None:
         from ....core.tensorflow_import import load_tensorflow
-        from ....estimators.limits import UpdateSchedule
-        from ....estimators.stepper import Stepper
 
         load_tensorflow()
-        from ....runtimes.executor_choice import choose
         from ....runtimes.tracing.program import Program
         from ....runtimes.tracing.signature import BoundModelFn
         from ..model.function import model_fn
@@ -91,25 +92,45 @@ class Learner:
         observation = {name: spec.array for name, spec in states.items()}
         masks = {f"{name}{MASK}": spec.mask for name, spec in actions.flat.items() if spec.type == "int"}
         params = {"form": self.form, "states": dict(states), "actions": dict(actions.flat)}
-        config = RunConfig(seed=seed, progress=False)
-        program = Program(BoundModelFn(model_fn, params, config, None), {**observation, **masks}, model_seed(seed))
-        self.program = program
-        layout = Layout(
+        bound = BoundModelFn(model_fn, params, RunConfig(seed=seed, progress=False), None)
+        self._make_program = functools.partial(Program, bound, {**observation, **masks}, model_seed(seed))
+        self.program = program = self._make_program()
+        self._layout = Layout(
             {**observation, **masks},
             {name: spec.array for name, spec in actions.flat.items()},
             program.predict.state or {},
             actions.single,
         )
         self._state = program.predict.state
-        rngs = generators(seed)
-        memory = self._memory(where, layout, rngs["memory"])
-        train = program.trace_train(self._batch_specs(layout, memory.batches))
+        self._rngs = generators(seed)
+        self.memory = self._memory(where, self._layout, self._rngs["memory"])
+        self._sizes = _sizes(self.memory.rows) if self.by_episodes else [self.memory.rows]
+        self.memory.rows = self._sizes[0]
+        self.stepper = self._stepper(program)
+        self._steppers = {self.memory.rows: self.stepper}
+
+    def _stepper(self, program: Program) -> Stepper:
+        """One for batches of as many rows as the memory returns now; it has its own weights."""
+        from ....estimators.limits import UpdateSchedule
+        from ....estimators.stepper import Stepper
+        from ....runtimes.executor_choice import choose
+
+        train = program.trace_train(self._batch_specs(self._layout, self.memory.batches))
         self.metrics = tuple(train.metrics)
         """Names of what an update measures beside its loss."""
         executor, _ = choose(program, train, "auto", None, shared)
-        sampled: Any = memory  # the stepper only samples: lanes are stored here
+        sampled: Any = self.memory  # the stepper only samples: lanes are stored here
         # A learning rate of 0 is the user's business: the first update may change nothing.
-        return Stepper(program.predict, train, executor, sampled, 1, rngs, UpdateSchedule(1, 1))
+        return Stepper(program.predict, train, executor, sampled, 1, self._rngs, UpdateSchedule(1, 1))
+
+    def _resize(self, rows: int) -> None:
+        """Let the next batch have so many rows: TRAIN is traced for each number, and programs share no variables."""
+        before, self.memory.rows = self.stepper, rows
+        if rows not in self._steppers:
+            self._steppers[rows] = self._stepper(self._make_program())
+        self.stepper = self._steppers[rows]
+        self.stepper.set_weights(before.weights())
+        self.stepper.counters = before.counters
 
     def _memory(self, where: str, layout: Layout, rng: np.random.Generator) -> Trajectories:
         memory, update = self.form["memory"], self.form["update"]
@@ -127,7 +148,7 @@ class Learner:
 
     def _batch_specs(self, layout: Layout, batches: Batches) -> dict[str, SpecTree]:
         """What :meth:`Trajectories.sample` returns."""
-        rows = batches.size * batches.longest if batches.episodes else batches.size
+        rows = self.memory.rows
         window = (batches.window,) if batches.window > 1 else ()
 
         def of(specs: Mapping[str, ArraySpec], *axes: int) -> dict[str, ArraySpec]:
@@ -174,18 +195,18 @@ class Learner:
     def end(self, code: int, observation: Mapping[str, Array] | None, state: Mapping[str, Array] | None) -> None:
         """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next.
 
-        Where ends are estimated and nothing is known of what came next, it is taken to be what the last timestep acted
-        in: rewards at the end matter too much to be left out.
+        What came next may be unknown. Then it is taken to be what the last timestep acted in, as its reward would be
+        lost otherwise; but where values of later timesteps are estimated early, that value stands for the reward.
         """
-        estimates_end = self.form["reward_estimation"]["estimate_terminal"]
-        if not self.bootstraps or (code == TERMINATED and not estimates_end):
+        rewards = self.form["reward_estimation"]
+        if not self.bootstraps or (code == TERMINATED and not rewards["estimate_terminal"]):
             self.memory.end(TERMINATED)
-        elif observation is None and code == TERMINATED:
-            self.memory.end(ABORTED, *self.memory.newest())
-        elif observation is None:
-            self.memory.end(CUT)
-        else:
+        elif observation is not None:
             self.memory.end(ABORTED, observation, state)
+        elif code == TERMINATED or rewards["estimate_horizon"] == "late":
+            self.memory.end(ABORTED, *self.memory.newest())
+        else:
+            self.memory.end(CUT)
 
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
         """Is an update due, right after an episode or a timestep was counted?"""
@@ -221,6 +242,10 @@ class Learner:
 
     def learn(self) -> float:
         """One update, after :meth:`prepare`; returns its loss."""
+        drawn = self.memory.draw()
+        rows = next(size for size in self._sizes if size >= drawn)
+        if rows != self.memory.rows:
+            self._resize(rows)
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
         return self.loss
@@ -274,6 +299,14 @@ def bounds(path: str) -> dict[str, float]:
     return {**limits, "at_most": 1.0} if name in _AT_MOST_ONE else limits
 
 
+def _sizes(most: int) -> list[int]:
+    """Numbers of rows that batches of episodes have, ascending: as many as episodes can have, a quarter, and so on."""
+    sizes = [most]
+    while sizes[-1] > _FEWER * _LEAST_ROWS:
+        sizes.append(-(-sizes[-1] // _FEWER))
+    return sizes[::-1]
+
+
 def longest_window(form: Any) -> int:
     """How many timesteps the internal layers of a form's networks look back, itself included."""
     if isinstance(form, Mapping):
@@ -285,7 +318,8 @@ def longest_window(form: Any) -> int:
 
 
 def _learning_rate_path(optimizer: Mapping[str, Any], path: str = "optimizer") -> str:
-    """Where the innermost optimizer's learning rate is in the normal form."""
+    """Where the innermost optimizer's learning rate is in the normal form; of two the first one's."""
     if "learning_rate" in optimizer:
         return f"{path}/learning_rate"
-    return _learning_rate_path(optimizer["optimizer"], f"{path}/optimizer")
+    inner = "optimizer1" if optimizer["type"] == "plus" else "optimizer"
+    return _learning_rate_path(optimizer[inner], f"{path}/{inner}")

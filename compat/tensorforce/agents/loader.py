@@ -8,12 +8,14 @@ from typing import Any
 
 from ..spaces.errors import TensorforceError, refuse
 from . import actonly
-from .agent_state import load_state, load_variables
+from .agent_state import take_over
 from .creation import Classes, resolved, specs_of, with_environment
-from .saved_files import ACT_ONLY, TENSORFLOW, Saved, find, read_arrays, read_json, read_state
+from .saved_files import ACT_ONLY, SAVED, TENSORFLOW, Saved, find, read_content, read_json, read_state
 from .saver import Saver
 
 _WHERE = "Agent.load"
+_NO_ARGUMENTS = ("agent", "internals", "initial_internals", SAVED)
+"""Entries of the JSON file."""
 
 
 def load(
@@ -43,7 +45,7 @@ def load(
             name = "environment" if environment is not None else next(iter(kwargs))
             refuse(f"{_WHERE}: {name}", "is not for what only acts", kwargs.get(name))
         return actonly.read(_WHERE, saved.path)
-    content = (read_state if saved.format == TENSORFLOW else read_arrays)(_WHERE, saved.path)
+    content = read_content(_WHERE, saved)
     which, arguments = _arguments(saved, kwargs, classes)
     made, given = resolved(which, arguments, classes)
     with specs_of(environment) as world:
@@ -58,7 +60,7 @@ def load(
     agent.arguments["saver"] = None
     saver = None if spec is None else Saver(str(agent), spec, agent)
     agent.initialize()
-    (load_state if saved.format == TENSORFLOW else load_variables)(_WHERE, agent, content)
+    take_over(_WHERE, agent, saved, content)
     if saver is not None:
         agent.arguments["saver"] = spec
         agent.companions.append(saver)
@@ -74,7 +76,7 @@ def _arguments(saved: Saved, kwargs: Mapping[str, Any], classes: Classes) -> tup
         if path.is_file():
             stored = read_json(_WHERE, path)
             break
-    given = {key: value for key, value in stored.items() if key not in ("agent", "internals", "initial_internals")}
+    given = {key: value for key, value in stored.items() if key not in _NO_ARGUMENTS}
     agent = kwargs.get("agent", stored.get("agent", "default"))
     if "agent" in kwargs and "agent" in stored:
         kind, saved_kind = (resolved(one, {}, classes)[0].kind for one in (kwargs["agent"], stored["agent"]))

@@ -10,6 +10,7 @@ from ....core.protocols import Array
 from ..spaces import readers
 from ..spaces.errors import refuse
 from .act_calls import Acts
+from .exclusion import exclusive
 from .parallel import Timestep
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class ActObserve(Acts):
         super().__init__(*args, **kwargs)
         self._has_skipped = False
 
+    @exclusive
     def observe(
         self,
         reward: Any,
@@ -143,7 +145,7 @@ class ActObserve(Acts):
             if terminal:
                 memory.extend(*lane.columns())
         if terminal:
-            seen = None if following is None else self.preprocessed(index, following, independent=True)
+            seen = None if following is None else self.preprocessed_next(index, following)
             learning.end(terminal, seen, {name: array[0] for name, array in lane.internals.items()})
 
     def _update_if_due(self, learning: Learner, overrides: Mapping[str, float]) -> bool:

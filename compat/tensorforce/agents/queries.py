@@ -100,7 +100,7 @@ class Queries:
                 values["update-frequency"] = learning.frequency_at(counts, overrides)
             values["loss"] = np.float32(learning.loss)
             values |= {name: np.float32(found[path]) for name, path in self._paths.items() if path in found}
-            values["horizon"] = round(found["reward_estimation/horizon"])
+            values["horizon"] = np.int64(round(found["reward_estimation/horizon"]))
             values["update-batch-size"] = learning.memory.batch_size
         return _picked(asked, values)
 

@@ -29,6 +29,8 @@ SUFFIXES: Final = {
     ACT_ONLY: (".actonly",),
 }
 """By format: the first is what is written, all are read."""
+SAVED: Final = "saved"
+"""The key of the JSON file under which :func:`saved_names` are."""
 _FORMATS: Final = {suffix: format for format, suffixes in SUFFIXES.items() for suffix in suffixes}
 _DAMAGED: Final = (CheckpointError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
 
@@ -46,7 +48,7 @@ class Saved(NamedTuple):
 
 
 def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved:
-    """The file of a name: the exact one, else the one with the highest number.
+    """The file of a name: the exact one, else the last one written, else the one with the highest number.
 
     Args:
         where: for messages.
@@ -90,21 +92,36 @@ def _allowed(suffix: str, format: str | None) -> tuple[str, ...]:
     return tuple(suffix for suffix in _FORMATS if _FORMATS[suffix] != ACT_ONLY)
 
 
-def numbered(folder: Path, name: str) -> list[tuple[int, Path]]:
-    """The files ``<name>-<number>`` of the format ``tensorflow``, by number, the highest last."""
+def numbered(folder: Path, name: str) -> list[Path]:
+    """The files ``<name>-<number>`` of the format ``tensorflow``, the last one written at the end."""
     found = _matches(folder, name, SUFFIXES[TENSORFLOW]) if folder.is_dir() else []
-    return [(int(number), path) for number, path in found if number < math.inf]
+    return [path for number, path in found if number < math.inf]
+
+
+def saved_names(folder: Path, name: str) -> list[str]:
+    """Names of the files of the format ``tensorflow`` under a name, in the order in which they were written."""
+    try:
+        listed = json.loads((folder / f"{name}.json").read_text("utf-8"))[SAVED]
+        return [one for one in listed if (folder / f"{one}{SUFFIXES[TENSORFLOW][0]}").is_file()]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _matches(folder: Path, name: str, allowed: tuple[str, ...]) -> list[tuple[float, Path]]:
-    """What ``name`` may mean, the best last, by number; that of the exact name is infinite."""
-    found: list[tuple[float, Path]] = []
+    """What ``name`` may mean, the best last, with its number; that of the exact name is infinite.
+
+    A number tells nothing of the order in which the format ``tensorflow`` was written: a new run begins at 0.
+    """
+    order = {one: place for place, one in enumerate(saved_names(folder, name), 1)}
+    found: list[tuple[float, int, Path]] = []
     for path in folder.iterdir():
         stem, suffix = _split(path.name)
         number = re.fullmatch(rf"{re.escape(name)}-([0-9]+)", stem)
         if suffix in allowed and (stem == name or number):
-            found.append((math.inf if stem == name else int(number[1]) if number else 0, path))
-    return sorted(found, key=lambda one: (one[0], -allowed.index(one[1].suffix), one[1].name))
+            place = order.get(stem, 0) if _FORMATS[suffix] in (TENSORFLOW, ACT_ONLY) else 0
+            found.append((math.inf if stem == name else int(number[1]) if number else 0, place, path))
+    found.sort(key=lambda one: (one[0] == math.inf, one[1], one[0], -allowed.index(one[2].suffix), one[2].name))
+    return [(number, path) for number, _, path in found]
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -129,6 +146,17 @@ def read_state(where: str, path: Path) -> Any:
     if state is None:
         refuse(f"{where}: filename", f"means {path}, which is not a saved agent", str(path))
     return state
+
+
+def read_content(where: str, saved: Saved) -> Any:
+    """What a saved agent's file holds, for ``agent_state.take_over``.
+
+    Raises:
+        TensorforceError: the file is damaged, or of what only acts.
+    """
+    if saved.format == ACT_ONLY:
+        refuse(f"{where}: format", f"cannot be {ACT_ONLY!r}, which has no agent: use Agent.load", saved.format)
+    return (read_state if saved.format == TENSORFLOW else read_arrays)(where, saved.path)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -1,4 +1,4 @@
-"""The saver: writes an agent from time to time, and continues from the newest file."""
+"""The saver: writes an agent from time to time, and continues from the last one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Saver(Companion):
     Args:
         where: for messages: the agent's class.
         spec: ``directory``; ``filename``, by default the agent's name; ``frequency``, in seconds; ``load``: True to
-            continue from the newest file if there is one, False, or the name of a file; ``max-checkpoints``, how many
-            are kept.
+            continue from the last file written if there is one, False, or the name of a file; ``max-checkpoints``, how
+            many are kept.
         agent: whose it is.
 
     Raises:
@@ -68,13 +68,11 @@ class Saver(Companion):
         self.write(agent)
 
     def write(self, agent: ActObserve) -> None:
-        """Write a file, and remove the oldest where there are too many; never the one that was just written."""
-        path = Path(save(agent, self._directory, self._filename, TENSORFLOW, "timesteps"))
+        """Write a file, and remove those written first where there are too many."""
+        save(agent, self._directory, self._filename, TENSORFLOW, "timesteps")
         self._last = time.monotonic()
         named = self._directory / self._filename
-        found = [one for _, one in numbered(named.parent, named.name)]
-        found.sort(key=lambda one: one.stem == path.name)  # stable: by number, but the new one last
-        for old in found[: -self._most]:
+        for old in numbered(named.parent, named.name)[: -self._most]:
             remove(old)
             act_only = old.with_suffix(SUFFIXES[ACT_ONLY][0])
             if act_only.exists():
@@ -87,8 +85,8 @@ class Saver(Companion):
         if isinstance(self._load, str):
             return find(self._place, self._directory, self._load, TENSORFLOW)
         named = self._directory / self._filename
-        highest = numbered(named.parent, named.name)
-        if highest:
-            return Saved(highest[-1][1], TENSORFLOW, named.name)
+        written = numbered(named.parent, named.name)
+        if written:
+            return Saved(written[-1], TENSORFLOW, named.name)
         exact = named.with_name(named.name + SUFFIXES[TENSORFLOW][0])
         return Saved(exact, TENSORFLOW, named.name) if exact.is_file() else None

@@ -15,8 +15,8 @@ TERMINATED: Final = 1
 ABORTED: Final = 2
 """It was cut short, and what it would have gone on from is known."""
 CUT: Final = 3
-"""It was cut short after its last action, of which nothing is known: there is nothing to learn from that timestep, and
-the observation before it is where the episode was cut."""
+"""It was cut short, and nothing is known of what its last action led to: its last reward does not count, and the value
+of the last observation stands in its place."""
 
 
 class Layout(NamedTuple):
@@ -61,7 +61,6 @@ class TimestepBuffer:
         self._code = np.zeros(capacity, np.uint8)
         self._following: dict[int, tuple[dict[str, Array], dict[str, Array]]] = {}
         self._episodes: deque[tuple[int, int]] = deque()
-        self._cut: deque[int] = deque()
 
     def __len__(self) -> int:
         return self._count - self._low
@@ -111,8 +110,6 @@ class TimestepBuffer:
         self._code[last % self.capacity] = code
         if code == ABORTED:
             self._following[last] = dict(observation or {}), dict(state or {})
-        elif code == CUT:
-            self._cut.append(last)
         if self._open >= self._low:
             self._episodes.append((self._open, last))
         self._open = self._count
@@ -136,15 +133,12 @@ class TimestepBuffer:
         self._low = self._open = self._count
         self._following.clear()
         self._episodes.clear()
-        self._cut.clear()
 
     def _forget(self) -> None:
         """The oldest row is overwritten."""
         self._low = low = self._count - self.capacity
         while self._episodes and self._episodes[0][0] < low:
             _, last = self._episodes.popleft()
-        while self._cut and self._cut[0] < low:
-            self._cut.popleft()
         for last in [last for last in self._following if last < low]:
             del self._following[last]
 

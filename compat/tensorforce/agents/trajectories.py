@@ -16,7 +16,7 @@ class Batches(NamedTuple):
     """What is drawn, and how rewards are summed."""
 
     episodes: bool
-    """Batches of whole episodes, padded to ``longest``? Else of timesteps."""
+    """Batches of whole episodes? Else of timesteps."""
     size: int
     """Timesteps or episodes."""
     recent: bool
@@ -53,6 +53,9 @@ class Trajectories(TimestepBuffer):
         self.discount: float = 1.0
         self.hyper: dict[str, Array] = {}
         """Scalars that go with the next batch."""
+        self.rows = batches.size * batches.longest if batches.episodes else batches.size
+        """R, of the next batch; of episodes as many as they can have, or what is set after :meth:`draw`."""
+        self._drawn: Array | None = None
         self._rng = rng
 
     # -- what can be drawn --------------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ class Trajectories(TimestepBuffer):
         if self.batches.episodes:
             return len(self._episodes)
         waiting = min(self._count - max(self._open, self._low), self._ahead)
-        return len(self) - len(self._cut) - waiting
+        return len(self) - waiting
 
     @property
     def _ahead(self) -> int:
@@ -73,12 +76,8 @@ class Trajectories(TimestepBuffer):
         """Would ``count`` timesteps fill a batch? None: do those that are stored?"""
         return (self.available() if count is None else count - self._ahead) >= self.batch_size
 
-    def sample(self) -> dict[str, Any]:
-        """A batch of R rows: timesteps, or episodes one after another, each padded to the longest.
-
-        Returns:
-            ``observation``, ``action``, ``reward`` [R], ``valid`` [R], ``hyper``; where there is a value of what
-            follows, ``next_observation`` and ``discount`` [R]; with internals ``state`` and what else windows need.
+    def draw(self) -> int:
+        """Choose the timesteps of the next batch; returns how many they are.
 
         Raises:
             TensorforceError: too little is stored.
@@ -90,8 +89,23 @@ class Trajectories(TimestepBuffer):
                 "batch_size",
                 self.batch_size,
             )
-        rows, valid = self._padded_episodes() if self.batches.episodes else (self._timesteps(), None)
-        return self._batch(rows, valid)
+        self._drawn = rows = self._whole_episodes() if self.batches.episodes else self._timesteps()
+        return len(rows)
+
+    def sample(self) -> dict[str, Any]:
+        """A batch of R rows: timesteps, or episodes one after another and then rows that are not valid.
+
+        Returns:
+            ``observation``, ``action``, ``reward`` [R], ``valid`` [R], ``hyper``; where there is a value of what
+            follows, ``next_observation`` and ``discount`` [R]; with internals ``state`` and what else windows need.
+
+        Raises:
+            TensorforceError: too little is stored.
+        """
+        if self._drawn is None:
+            self.draw()
+        rows, self._drawn = self._drawn, None
+        return self._batch(rows)
 
     def _timesteps(self) -> Array:
         return self._newest() if self.batches.recent else self._random()
@@ -118,25 +132,20 @@ class Trajectories(TimestepBuffer):
     def _usable(self, rows: Array) -> Array:
         places = rows % self.capacity
         last = self._last[places]
-        ready: Array = np.where(last < 0, rows + self._ahead < self._count, self._code[places] != CUT)
+        ready: Array = (last >= 0) | (rows + self._ahead < self._count)
         return ready
 
-    def _padded_episodes(self) -> tuple[Array, Array]:
-        """Rows [E, T] of episodes, and which of them are timesteps to learn from."""
+    def _whole_episodes(self) -> Array:
         number = len(self._episodes)
         chosen: Any = range(number - self.batch_size, number)
         if not self.batches.recent:
             chosen = self._rng.choice(number, self.batch_size, replace=False)
-        bounds = np.array([self._episodes[k] for k in chosen])  # [E, 2]
-        rows = bounds[:, :1] + np.arange(self.batches.longest)  # [E, T]
-        valid = rows <= bounds[:, 1:]
-        rows = np.where(valid, rows, bounds[:, :1])
-        return rows, valid & (self._code[rows % self.capacity] != CUT)
+        return np.concatenate([np.arange(self._episodes[k][0], self._episodes[k][1] + 1) for k in chosen])
 
     # -- batches ------------------------------------------------------------------------------------------------------
 
-    def _batch(self, rows: Array, valid: Array | None) -> dict[str, Any]:
-        shape, rows = rows.shape, rows.reshape(-1)
+    def _batch(self, drawn: Array) -> dict[str, Any]:
+        rows = np.append(drawn, np.full(self.rows - len(drawn), drawn[0]))
         places = rows % self.capacity
         last = self._last[places]
         code = np.where(last < 0, 0, self._code[last % self.capacity])
@@ -144,12 +153,13 @@ class Trajectories(TimestepBuffer):
         # The row after the last reward that counts: of an episode that was cut its last row, whose reward does not.
         beyond = np.where(code == CUT, last, last + 1)
         following = np.minimum(rows + self.horizon + 1, beyond)
-        rewards = self._summed(rows, following, None if valid is None else shape)
+        rewards = np.zeros(len(rows))
+        rewards[: len(drawn)] = self._summed(drawn, following[: len(drawn)])
         batch: dict[str, Any] = {
             "observation": self._taken("observation", rows),
             "action": self._actions(places),
             "reward": rewards.astype(np.float32),
-            "valid": np.ones(len(rows), np.float32) if valid is None else valid.reshape(-1).astype(np.float32),
+            "valid": (np.arange(len(rows)) < len(drawn)).astype(np.float32),
             "hyper": dict(self.hyper),
         }
         if self._layout.state:
@@ -157,14 +167,14 @@ class Trajectories(TimestepBuffer):
         if self.batches.bootstraps:
             ends = (following > last) & (code == TERMINATED)
             batch["discount"] = np.where(ends, 0.0, self.discount ** (following - rows)).astype(np.float32)
-            self._add_following(batch, rows, following, last, ends)
+            self._add_following(batch, rows, following, last, ends, len(drawn))
         return batch
 
-    def _summed(self, rows: Array, following: Array, episodes: tuple[int, ...] | None) -> Array:
+    def _summed(self, rows: Array, following: Array) -> Array:
         """Discounted sums of the rewards of ``rows`` .. ``following - 1``, float64 [R]."""
-        if episodes is not None and self.horizon >= self.batches.longest - 1:
-            return self._summed_backwards(rows.reshape(episodes), following.reshape(episodes))
         counts = following - rows
+        if self.batches.episodes and self.horizon >= self.batches.longest - 1:
+            return self._summed_backwards(self._reward[rows % self.capacity] * (counts > 0), rows)
         total = np.zeros(len(rows))
         factor = 1.0
         for i in range(int(counts.max(initial=0))):
@@ -172,15 +182,14 @@ class Trajectories(TimestepBuffer):
             factor *= self.discount
         return total
 
-    def _summed_backwards(self, rows: Array, following: Array) -> Array:
-        counted = self._reward[rows % self.capacity] * (rows < following)  # [E, T]; padded rows are the first again
-        counted[:, 1:] *= rows[:, 1:] > rows[:, :1]
-        total: Array = np.zeros_like(counted)
-        following_sum = np.zeros(len(counted))
-        for t in range(counted.shape[1] - 1, -1, -1):
-            following_sum = counted[:, t] + self.discount * following_sum
-            total[:, t] = following_sum
-        return total.reshape(-1)
+    def _summed_backwards(self, rewards: Array, rows: Array) -> Array:
+        """Sums up to the end of each episode, of which all rows are there."""
+        ends = self._last[rows % self.capacity] == rows
+        total, sums = 0.0, np.zeros(len(rows))
+        for k in range(len(rows) - 1, -1, -1):
+            total = rewards[k] + (0.0 if ends[k] else self.discount * total)
+            sums[k] = total
+        return sums
 
     def _actions(self, places: Array) -> Any:
         taken = {name: column[places] for name, column in self._columns["action"].items()}
@@ -205,9 +214,11 @@ class Trajectories(TimestepBuffer):
         window, valid = self._window(rows)
         return {name: column[window[:, 0] % self.capacity] for name, column in self._columns["state"].items()}, valid
 
-    def _add_following(self, batch: dict[str, Any], rows: Array, following: Array, last: Array, ends: Array) -> None:
-        """What comes after the rewards; where nothing does, the row itself, which is as good as any."""
-        kept = np.flatnonzero((following > last) & ~ends)
+    def _add_following(
+        self, batch: dict[str, Any], rows: Array, following: Array, last: Array, ends: Array, count: int
+    ) -> None:
+        """What comes after the rewards of the first ``count`` rows; where nothing does, the row, as good as any."""
+        kept = np.flatnonzero(((following > last) & ~ends)[:count])
         inside = np.where(following > last, rows, following)
         batch["next_observation"] = found = self._taken("observation", inside)
         if self._layout.state:

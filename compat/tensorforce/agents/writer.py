@@ -15,7 +15,7 @@ from ..spaces.errors import TensorforceError, choice, refuse
 from ..specs.arguments import to_json_or_none
 from . import actonly
 from .agent_state import state_of, variables_of
-from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, write_arrays
+from .saved_files import ACT_ONLY, SAVED, SUFFIXES, TENSORFLOW, saved_names, write_arrays
 from .variables import COUNTERS
 
 if TYPE_CHECKING:
@@ -33,20 +33,20 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
     choice(f"{_WHERE}: format", format, [one for one in SUFFIXES if one != ACT_ONLY])
     if append is not None:
         choice(f"{_WHERE}: append", append, list(COUNTERS.values()))
-    given = agent.arguments.get("saver")
-    saver = given if isinstance(given, Mapping) else {}
-    if directory is None:
-        directory = saver.get("directory", ".")
-    if filename is None:
-        filename = saver.get("filename", agent.name)
+    directory, filename = place_of(agent, directory, filename)
     for name, value in (("directory", directory), ("filename", filename)):
         if not isinstance(value, str | os.PathLike) or not os.fspath(value):
             refuse(f"{_WHERE}: {name}", f"must be a path, got {value!r}", value)
     base = os.path.join(os.fspath(directory), os.fspath(filename))  # noqa: PTH118 (as given, and not as Path writes it)
     path = base if append is None else f"{base}-{getattr(agent, append)}"
     try:
-        make_folders(Path(base).parent)
-        write_json_atomically(Path(f"{base}.json"), _described(agent))
+        named = Path(base)
+        make_folders(named.parent)
+        name, order = Path(path).name, saved_names(named.parent, named.name)
+        if format == TENSORFLOW:
+            order = [*(one for one in order if one != name), name]
+        described = _described(agent)
+        write_json_atomically(Path(f"{base}.json"), {**described, SAVED: order} if order else described)
         if format == TENSORFLOW:
             _write_everything(agent, path)
             return path
@@ -58,6 +58,14 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
     except CheckpointError as error:
         raise TensorforceError(f"{_WHERE}: {error}", "directory", str(directory)) from error
     return path
+
+
+def place_of(agent: ActObserve, directory: Any, filename: Any) -> tuple[Any, Any]:
+    """A directory and a file name; those that are None are the saver's, else ``.`` and the agent's name."""
+    given = agent.arguments.get("saver")
+    saver = given if isinstance(given, Mapping) else {}
+    directory = saver.get("directory", ".") if directory is None else directory
+    return directory, saver.get("filename", agent.name) if filename is None else filename
 
 
 def _write_everything(agent: ActObserve, path: str) -> None:
@@ -78,5 +86,5 @@ def _described(agent: Any) -> dict[str, Any]:
             stacklevel=4,
         )
         return {"states": agent.states_spec, "actions": agent.actions_spec, "internals": internals}
-    initial = {name: array.tolist() for name, array in agent.initial_internals().items()}
+    initial = {name: array.tolist() for name, array in agent.copied_internals().items()}
     return {**spec, "internals": internals, "initial_internals": initial}

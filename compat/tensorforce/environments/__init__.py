@@ -1,6 +1,21 @@
-"""``Environment``, as programs import it from ``tensorforce.environments``."""
+"""``Environment`` and the adapter to Gymnasium, as programs import them from ``tensorforce.environments``."""
+
+from typing import TYPE_CHECKING, Any
 
 from . import environment_specs as environment_specs  # Environment.create calls it
 from .environment import Environment
+from .limited import LimitedEnvironment as EnvironmentWrapper
+from .remote import RemoteEnvironment
 
-__all__ = ["Environment"]
+if TYPE_CHECKING:
+    from .gymnasium_environment import GymnasiumEnvironment as OpenAIGym
+
+__all__ = ["Environment", "EnvironmentWrapper", "OpenAIGym", "RemoteEnvironment"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "OpenAIGym":
+        from .gymnasium_environment import GymnasiumEnvironment
+
+        return GymnasiumEnvironment
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,6 +30,9 @@ class Environment:
                 return self.cell, self.cell == 6, float(self.cell == 6)
     """
 
+    _max_episode_timesteps: int | None = None
+    """The limit that :meth:`create` was given."""
+
     @staticmethod
     def create(
         environment: Any = None,
@@ -56,8 +59,8 @@ class Environment:
             **kwargs: arguments of the environment.
 
         Returns:
-            An environment that checks what it is given and what it returns, around the one that was specified, whose
-            attributes it has.
+            The environment itself; with a limit or ``remote`` one around it. The one around it ends episodes at the
+            limit, checks what it is given and what it returns, and has the attributes of the one inside.
 
         Raises:
             TensorforceError: an argument is invalid, or the environment's states or actions are.
@@ -76,8 +79,8 @@ class Environment:
         self._lacks("actions")
 
     def max_episode_timesteps(self) -> int | None:
-        """After how many timesteps an episode ends at the latest; None: there is no limit."""
-        return None
+        """After how many timesteps an episode ends at the latest: as :meth:`create` was told; None: no limit."""
+        return self._max_episode_timesteps
 
     def reset(self) -> Any:
         """Begin an episode.

@@ -12,7 +12,7 @@ from ....core.checks import did_you_mean, nearest, shortened
 from ...common.specs.files import imported, read_file
 from ..spaces.errors import choice, flag, integer, mapping, refuse, translate_errors
 from .environment import Environment, opens
-from .limited import LimitedEnvironment
+from .limited import LimitedEnvironment, read_specs
 from .remote import RemoteEnvironment
 
 WHERE: Final = "Environment.create"
@@ -76,10 +76,12 @@ def _created(environment: Any, given: Mapping[str, Any], files: tuple[Path, ...]
         inside = dict(arguments, max_episode_timesteps=limit) if limit is not None else arguments
         return RemoteEnvironment(functools.partial(create, environment, inside), blocking)
     opened = _open(environment, arguments)
-    is_checked = isinstance(opened, LimitedEnvironment | RemoteEnvironment)
-    if is_checked and limit in (None, opened.max_episode_timesteps()):
-        return opened
-    return LimitedEnvironment(opened, limit)
+    is_limited = isinstance(opened, LimitedEnvironment | RemoteEnvironment)
+    if limit is not None and not (is_limited and limit == opened.max_episode_timesteps()):
+        return LimitedEnvironment(opened, limit)
+    if not is_limited:
+        read_specs(opened)
+    return opened
 
 
 def is_object(environment: Any) -> bool:
@@ -89,11 +91,12 @@ def is_object(environment: Any) -> bool:
     if isinstance(environment, Mapping):
         inner = environment.get("environment", environment.get("type"))
         return is_object(inner) or is_object(environment.get("level"))
-    if isinstance(environment, str | type) or environment is None:
-        return False
-    import gymnasium
+    return not isinstance(environment, type) and _is_gym(environment)
 
-    return isinstance(environment, gymnasium.Env)
+
+def _is_gym(environment: Any) -> bool:
+    """Whether it is an environment of Gymnasium, or of Gym, or a class of them."""
+    return all(callable(getattr(environment, name, None)) for name in ("reset", "step"))
 
 
 def _check_remote(environment: Any, remote: Any, arguments: Mapping[str, Any]) -> None:
@@ -145,9 +148,7 @@ def _by_name(name: str, arguments: dict[str, Any]) -> Environment:
 
 
 def _by_class(kind: Any, arguments: dict[str, Any]) -> Environment:
-    import gymnasium
-
-    if isinstance(kind, type) and issubclass(kind, gymnasium.Env):
+    if isinstance(kind, type) and not issubclass(kind, Environment) and _is_gym(kind):
         return _gym({"level": kind, **arguments})
     if not isinstance(kind, type) or not issubclass(kind, Environment):
         refuse(f"{WHERE}: environment", f"must be a subclass of Environment or of gymnasium.Env, got {kind!r}", kind)

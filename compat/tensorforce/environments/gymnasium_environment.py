@@ -26,11 +26,11 @@ _NO_LIMIT: Final = -1
 
 
 class GymnasiumEnvironment(Environment):
-    """An environment of Gymnasium.
+    """An environment of Gymnasium, or of Gym: ``reset`` without an info, ``step`` with one ``done`` for both ends.
 
     Args:
         level: an id, such as ``"CartPole-v1"``; without version (``"CartPole"``) the newest one, without its own time
-            limit. Or a ``gymnasium.Env``, or a class of them.
+            limit. Or a ``gymnasium.Env``, an object with its methods and spaces, or a class of them.
         visualize: show the environment in a window.
         max_episode_steps: another time limit; False: none.
         terminal_reward: added to the reward of a timestep that ends the episode (not at a time limit).
@@ -61,7 +61,7 @@ class GymnasiumEnvironment(Environment):
         if visualize_directory is not None and not isinstance(visualize_directory, str | os.PathLike):
             refuse(f"{_WHERE}: visualize_directory", f"must be a path, got {visualize_directory!r}")
         if visualize or visualize_directory is not None:
-            if isinstance(level, gymnasium.Env):
+            if not isinstance(level, str | type):
                 refuse(f"{_WHERE}: visualize", "needs a level that is an id or a class; give an object its render_mode")
             kwargs.setdefault("render_mode", "human" if visualize_directory is None else "rgb_array")
         steps = _steps(max_episode_steps)
@@ -69,7 +69,9 @@ class GymnasiumEnvironment(Environment):
         if visualize_directory is not None:
             env = _filmed(env, visualize_directory)
         self.env = env
-        self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        self._timestep, self._warned = 0, False
+        spec = getattr(env, "spec", None)
+        self._name = spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
         try:
             states = part_of(f"{self._name}: states", getattr(env, "observation_space", None), actions=False)
             actions = part_of(f"{self._name}: actions", getattr(env, "action_space", None), actions=True)
@@ -97,23 +99,41 @@ class GymnasiumEnvironment(Environment):
 
     def reset(self) -> Any:
         """Begin an episode."""
-        observation, _ = self.env.reset()
-        return self._seen(observation)
+        self._timestep = 0
+        found: Any = self.env.reset()
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
+            return self._seen(found[0])
+        self._warn("reset without info")
+        return self._seen(found)
 
     def execute(self, actions: Any) -> tuple[Any, int, float]:
         """Act: terminal is 1 if the environment has terminated, 2 if it was only truncated."""
-        observation, reward, terminated, truncated, _ = self.env.step(self._write(actions))
-        reward = float(reward)
+        found: Any = self.env.step(self._write(actions))
+        if len(found) == 4:
+            self._warn("step with four values")
+            observation, reward, done, info = found
+            truncated = done and bool(info.get("TimeLimit.truncated", False))
+            terminated = done and not truncated
+        else:
+            observation, reward, terminated, truncated, _ = found
+        self._timestep += 1
+        reward = float(np.asarray(reward).item())
         if terminated:
             return self._seen(observation), 1, reward + self._terminal_reward
-        return self._seen(observation), 2 if truncated else 0, reward
+        return self._seen(observation), 2 if truncated or self._timestep == self._limit else 0, reward
 
     def close(self) -> None:
         """Close the environment."""
-        self.env.close()
+        if callable(close := getattr(self.env, "close", None)):
+            close()
 
     def __str__(self) -> str:
         return self._name
+
+    def _warn(self, what: str) -> None:
+        if not self._warned:  # once
+            self._warned = True
+            logger.warning("%s has the interface of Gym (%s): it is used as Gymnasium's would be", self._name, what)
 
     def _seen(self, observation: Any) -> Any:
         states = self._read(observation)
@@ -148,24 +168,25 @@ def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyE
         limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
         with translate_errors(_WHERE):
             return _with_limit(make(name, None, **limit, **kwargs))
-    if isinstance(level, type) and issubclass(level, gymnasium.Env):
-        env = level(**kwargs)
-    elif isinstance(level, gymnasium.Env):
-        if kwargs:
-            refuse(f"{_WHERE}: {next(iter(kwargs))}", "is for ids and classes; the level is an object", kwargs)
-        env = level
-    else:
+    if not all(callable(getattr(level, name, None)) for name in ("reset", "step")):
         refuse(f"{_WHERE}: level", f"must be an id, a gymnasium.Env or a class of them; got {shortened(level)}", level)
+    if isinstance(level, type):
+        env = level(**kwargs)
+    elif kwargs:
+        refuse(f"{_WHERE}: {next(iter(kwargs))}", "is for ids and classes; the level is an object", kwargs)
+    else:
+        env = level
     own = _with_limit(env)[1]
     if steps is None or (steps == _NO_LIMIT and own is None):
         return env, own
     if steps == _NO_LIMIT or (own is not None and steps > own):
         refuse(f"{_WHERE}: max_episode_steps", f"cannot be above {own}, which the level was made with", steps)
-    return gymnasium.wrappers.TimeLimit(env, steps), steps
+    return env, steps
 
 
-def _with_limit(env: AnyEnv) -> tuple[AnyEnv, int | None]:
-    return env, env.spec.max_episode_steps if env.spec is not None else None
+def _with_limit(env: Any) -> tuple[AnyEnv, int | None]:
+    spec = getattr(env, "spec", None)
+    return env, None if spec is None else spec.max_episode_steps
 
 
 def _filmed(env: AnyEnv, directory: str) -> AnyEnv:

@@ -48,6 +48,7 @@ def part_of(where: str, space: Any, *, actions: bool) -> Part:
     Raises:
         TensorforceError: the space is not supported.
     """
+    space = _of_gymnasium(space)
     if isinstance(space, Discrete):
         return _Numbers({"type": "int", "shape": (), "num_values": int(space.n)}, int(space.start), int)
     if isinstance(space, MultiBinary):
@@ -67,6 +68,24 @@ def part_of(where: str, space: Any, *, actions: bool) -> Part:
         refuse(where, f"{space} is not supported; supported are {supported}", space)
     keys = list(space.spaces)
     return _joined(where, list(space.spaces.items()), actions, dict, lambda i: keys[i])
+
+
+def _of_gymnasium(space: Any) -> Any:
+    """A space of Gym, which has the same names, as one of Gymnasium; others as they are."""
+    kind = type(space).__name__
+    if isinstance(space, Space) or kind not in _OF_GYM:
+        return space
+    return _OF_GYM[kind](space)
+
+
+_OF_GYM: Final[dict[str, Callable[[Any], AnySpace]]] = {
+    "Box": lambda space: Box(space.low, space.high, dtype=space.dtype.type),
+    "Discrete": lambda space: Discrete(space.n, start=getattr(space, "start", 0)),
+    "MultiBinary": lambda space: MultiBinary(space.n),
+    "MultiDiscrete": lambda space: MultiDiscrete(space.nvec),
+    "Tuple": lambda space: Tuple([_of_gymnasium(one) for one in space.spaces]),
+    "Dict": lambda space: Dict({name: _of_gymnasium(one) for name, one in space.spaces.items()}),
+}
 
 
 @dataclasses.dataclass(frozen=True)

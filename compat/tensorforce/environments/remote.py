@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -45,6 +46,8 @@ class RemoteEnvironment(Environment):
         self._name = "the environment"
         self._waiting = self._closed = False
         self._starting = True
+        self.seconds = 0.0
+        """That the environment took for the last ``reset`` or ``execute``, without communication."""
         # Not forked: TensorFlow's threads do not survive that.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -108,7 +111,7 @@ class RemoteEnvironment(Environment):
         if not self._waiting:
             refuse(f"{self._name}.receive", "was called although nothing was started", None)
         self._waiting = False
-        done, result = self._received()
+        done, result, self.seconds = self._received()
         if not done:
             error, text = result
             raise error from _RemoteError(text)
@@ -139,9 +142,9 @@ class RemoteEnvironment(Environment):
             self._ended()
         self._waiting = True
 
-    def _received(self) -> tuple[bool, Any]:
+    def _received(self) -> tuple[bool, Any, float]:
         try:
-            reply: tuple[bool, Any] = self._pipe.recv()
+            reply: tuple[bool, Any, float] = self._pipe.recv()
         except (EOFError, OSError):
             self._ended()
         return reply
@@ -168,27 +171,28 @@ def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:
     try:
         while (request := pipe.recv())[0] != "close":
             method, arguments = request
+            began = time.perf_counter()
             try:
                 result = getattr(environment, method)(*arguments)
             except Exception as error:
                 _reply(pipe, False, error)
             else:
-                _reply(pipe, True, result)
+                _reply(pipe, True, result, time.perf_counter() - began)
     except (EOFError, OSError):
         pass  # whoever started the process has ended
     finally:
         environment.close()
 
 
-def _reply(pipe: Connection, done: bool, result: Any) -> None:
+def _reply(pipe: Connection, done: bool, result: Any, seconds: float = 0.0) -> None:
     text = "" if done else "".join(traceback.format_exception(result))
     try:
         if not done:
             pickle.loads(pickle.dumps(result))  # some exceptions can be sent but not read
-        pipe.send((done, result if done else (result, text)))
+        pipe.send((done, result if done else (result, text), seconds))
     except OSError:
         raise
     except Exception:
         message = f"{type(result).__name__}: {result}"
         error = TensorforceError(f"the environment's process: {message}", "environment", message)
-        pipe.send((False, (error, text)))
+        pipe.send((False, (error, text), seconds))

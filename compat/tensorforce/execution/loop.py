@@ -29,10 +29,12 @@ class Record:
         self.episode_timesteps: list[int] = []
         self.episode_seconds: list[float] = []
         self.episode_agent_seconds: list[float] = []
+        self.episode_env_seconds: list[float] = []
         self.evaluation_rewards = [] if separate else self.episode_rewards
         self.evaluation_timesteps = [] if separate else self.episode_timesteps
         self.evaluation_seconds = [] if separate else self.episode_seconds
         self.evaluation_agent_seconds = [] if separate else self.episode_agent_seconds
+        self.evaluation_env_seconds = [] if separate else self.episode_env_seconds
 
     def add(self, lane: ParallelEpisode) -> None:
         """Count an episode that has ended."""
@@ -42,11 +44,13 @@ class Record:
             self.episode_timesteps.append(lane.timestep)
             self.episode_seconds.append(lane.seconds)
             self.episode_agent_seconds.append(lane.agent_seconds)
+            self.episode_env_seconds.append(lane.env_seconds)
         else:
             self.evaluation_rewards.append(lane.reward)
             self.evaluation_timesteps.append(lane.timestep)
             self.evaluation_seconds.append(lane.seconds)
             self.evaluation_agent_seconds.append(lane.agent_seconds)
+            self.evaluation_env_seconds.append(lane.env_seconds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,8 @@ class Settings:
     every_timesteps: int | None = None
     mean_horizon: int = 1
     save_best_agent: str | None = None
+    always_scored: bool = False
+    """Whether evaluation episodes are scored without ``save_best_agent``, too."""
 
 
 class Loop:
@@ -98,8 +104,8 @@ class Loop:
         self._best = -math.inf
         self._stopped = False
         self._limited = settings.num_timesteps < math.inf
-        separate = any(lane.evaluated for lane in lanes)
-        self._scored = [lane for lane in lanes if lane.evaluated or not separate]
+        self._evaluated = [lane for lane in lanes if lane.evaluated]
+        self._scored = self._evaluated or list(lanes)
         self._together = settings.batch_agent_calls or settings.sync_timesteps
 
     def run(self) -> None:
@@ -116,8 +122,19 @@ class Loop:
                 for lane in ready:
                     if not self._stopped:
                         self._one(lane)
+        for lane in self._lanes:
+            if not lane.counted:
+                self._finish(lane)
         if any(lane.phase is not Phase.IDLE and not lane.evaluated for lane in self._lanes):
             self._agent.reset()  # unfinished episodes are dropped
+
+    def _finish(self, lane: ParallelEpisode) -> None:
+        """Let an evaluation beside training come to its end: the agent learns nothing from it."""
+        while lane.phase is not Phase.IDLE:
+            if lane.receive():
+                self._observe(lane)
+            if lane.phase is Phase.ACTING:
+                self._act(lane)
 
     def _is_over(self) -> bool:
         return self._stopped or (self._left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted))
@@ -130,7 +147,7 @@ class Loop:
             return
         for lane in self._lanes:
             if lane.phase is Phase.IDLE and (not lane.counted or self._owed() < self._left()):
-                lane.start(self._agent.initial_internals() if lane.evaluated else None)
+                lane.start(self._agent.initial_internals(**self._independent(lane)) if lane.evaluated else None)
 
     def _owed(self) -> int:
         """How many lanes need another act before their episodes can end."""
@@ -164,10 +181,9 @@ class Loop:
             self._observe_together(self._within_episodes(training))
             executed = [lane for lane in executed if lane.evaluated]
         for lane in executed:
-            if self._stopped:
-                return
-            self._cut_off(lane)
-            self._observe(lane)
+            if not (self._stopped and lane.counted):
+                self._cut_off(lane)
+                self._observe(lane)
         if self._stopped:
             return
         self._start()
@@ -207,10 +223,16 @@ class Loop:
     def _act(self, lane: ParallelEpisode) -> None:
         began = time.perf_counter()
         if lane.evaluated:
-            actions, lane.internals = self._agent.act(states=lane.states, internals=lane.internals, evaluation=True)
+            actions, lane.internals = self._agent.act(
+                states=lane.states, internals=lane.internals, evaluation=True, **self._independent(lane)
+            )
         else:
             actions = self._agent.act(states=lane.states, parallel=lane.index)
         self._execute([lane], [actions], began)
+
+    def _independent(self, lane: ParallelEpisode) -> dict[str, int]:
+        """The index that tells a lane's independent acts from those of other lanes, where several evaluate."""
+        return {"parallel": self._evaluated.index(lane)} if len(self._evaluated) > 1 else {}
 
     def _act_together(self, lanes: Sequence[ParallelEpisode]) -> None:
         began = time.perf_counter()
@@ -260,8 +282,15 @@ class Loop:
             record.add(lane)
             if lane in self._scored and settings.save_best_agent is not None:
                 self._save_if_best(settings.save_best_agent)
-        if not lane.counted:
-            return
+            elif lane.evaluated and settings.always_scored:
+                self._score()
+        if lane.counted:
+            self._after_counted(lane)
+        if lane.terminal:
+            lane.clear()
+
+    def _after_counted(self, lane: ParallelEpisode) -> None:
+        record, settings = self._record, self._settings
         self._show()
         every = settings.every_timesteps
         due = every is not None and lane.timestep % every == 0

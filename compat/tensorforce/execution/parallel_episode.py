@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from ..environments.environment import Environment
+from ..environments.limited import LimitedEnvironment
 from ..environments.remote import RemoteEnvironment
 
 
@@ -23,7 +24,7 @@ class ParallelEpisode:
     """An environment and its episode.
 
     Args:
-        environment: reset and executed without waiting if it is remote.
+        environment: reset and executed without waiting if it is remote; else checked.
         index: its place among the environments, and the agent's parallel index if it trains.
         evaluated: acts with ``evaluation``; the agent observes nothing.
         counted: the run's limits, counters and callbacks apply to it.
@@ -40,10 +41,11 @@ class ParallelEpisode:
         self.timestep = 0
         self.terminal = 0
         self.last_reward = 0.0
-        self.agent_seconds = 0.0
+        self.agent_seconds = self.env_seconds = 0.0
         self._began = 0.0
-        self._environment = environment
         self._remote = environment if isinstance(environment, RemoteEnvironment) else None
+        is_checked = isinstance(environment, LimitedEnvironment | RemoteEnvironment)
+        self._environment = environment if is_checked else LimitedEnvironment(environment)
         self._reply: Any = None
 
     @property
@@ -58,7 +60,8 @@ class ParallelEpisode:
 
     def start(self, internals: Any) -> None:
         """Begin an episode."""
-        self.reward, self.timestep, self.terminal, self.agent_seconds = 0.0, 0, 0, 0.0
+        self.clear()
+        self.terminal = 0
         self.internals = internals
         self._began = time.perf_counter()
         self.phase = Phase.STARTING
@@ -66,6 +69,11 @@ class ParallelEpisode:
             self._remote.start_reset()
         else:
             self._reply = self._environment.reset()
+            self.env_seconds += time.perf_counter() - self._began
+
+    def clear(self) -> None:
+        """Nothing has been counted of an episode."""
+        self.reward, self.timestep, self.agent_seconds, self.env_seconds = 0.0, 0, 0.0, 0.0
 
     def execute(self, actions: Any) -> None:
         """Act."""
@@ -74,7 +82,9 @@ class ParallelEpisode:
         if self._remote is not None:
             self._remote.start_execute(actions)
         else:
+            began = time.perf_counter()
             self._reply = self._environment.execute(actions)
+            self.env_seconds += time.perf_counter() - began
 
     def ready(self) -> bool:
         """Has the environment answered?"""
@@ -86,7 +96,10 @@ class ParallelEpisode:
         Returns:
             Does it follow upon actions? Then ``terminal`` and ``last_reward`` are set.
         """
-        reply = self._reply if self._remote is None else self._remote.receive()
+        reply = self._reply
+        if self._remote is not None:
+            reply = self._remote.receive()
+            self.env_seconds += self._remote.seconds
         self._reply = None
         if self.phase is Phase.STARTING:
             self.states = reply

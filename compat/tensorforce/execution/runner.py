@@ -23,9 +23,10 @@ Callback: TypeAlias = "Callable[[Runner, int], Any]"
 class Runner(Record):
     """Runs an agent in one environment or in several.
 
-    Attributes, new at each run: ``timesteps``, ``episodes``, ``updates``; ``episode_rewards``, ``episode_timesteps``,
-    ``episode_seconds``, ``episode_agent_seconds``, one entry for each episode; the same with ``evaluation_``, which are
-    the same lists unless some environments train and one evaluates.
+    Attributes, new at each run: ``timesteps``, ``episodes``, ``updates``, and their limits ``num_timesteps`` and so on
+    (infinite if not given); ``episode_rewards``, ``episode_timesteps``, ``episode_seconds``, ``episode_agent_seconds``,
+    ``episode_env_seconds``, one entry for each episode; the same with ``evaluation_``, which are the same lists unless
+    some environments train and one evaluates.
 
     Args:
         agent: the specification of an agent, see ``Agent.create``, or an Agent, which ``close`` leaves open.
@@ -61,7 +62,9 @@ class Runner(Record):
         from ..agents import Agent
         from ..environments.environment_specs import is_object
 
-        self._evaluation = flag("Runner: evaluation", evaluation)
+        self.evaluation = flag("Runner: evaluation", evaluation)
+        self.num_episodes = self.num_timesteps = self.num_updates = math.inf
+        self.save_best_agent: str | None = None
         given = _specifications(environment, num_parallel, environments)
         self._lanes: list[ParallelEpisode] = []
         self.environments: list[Environment] = []
@@ -88,12 +91,12 @@ class Runner(Record):
 
     @property
     def episode_reward(self) -> list[float]:
-        """Of each environment, the sum of rewards in its present episode, or in the last one."""
+        """Of each environment, the sum of rewards in its present episode; 0 if none runs."""
         return [lane.reward for lane in self._lanes]
 
     @property
     def episode_timestep(self) -> list[int]:
-        """Of each environment, how many timesteps its present episode has had, or its last one."""
+        """Of each environment, how many timesteps its present episode has had; 0 if none runs."""
         return [lane.timestep for lane in self._lanes]
 
     def run(
@@ -132,7 +135,8 @@ class Runner(Record):
             evaluation: all environments evaluate in this run: the agent does not learn, its counters stand still.
             save_best_agent: directory to save the agent in, as ``best-model``, whenever the mean reward of the last
                 ``mean_horizon`` evaluation episodes is the best so far.
-            evaluation_callback: returns the number that is compared instead.
+            evaluation_callback: called with the Runner after each evaluation episode; returns the number that is
+                compared instead of the mean.
 
         Raises:
             TensorforceError: an argument is invalid.
@@ -150,6 +154,7 @@ class Runner(Record):
             every_timesteps=every[1],
             mean_horizon=integer("Runner.run: mean_horizon", mean_horizon, at_least=1),
             save_best_agent=save_best_agent,
+            always_scored=evaluation_callback is not None,
         )
         if save_best_agent is not None and not isinstance(save_best_agent, str | os.PathLike):
             refuse("Runner.run: save_best_agent", f"must be a path, got {save_best_agent!r}", save_best_agent)
@@ -159,6 +164,8 @@ class Runner(Record):
         lanes = self._new_lanes(flag("Runner.run: evaluation", evaluation))
         if num_updates is not None and all(lane.evaluated for lane in lanes):
             refuse("Runner.run: num_updates", "is for training: an evaluation has no updates", num_updates)
+        self.num_episodes, self.num_timesteps = settings.num_episodes, settings.num_timesteps
+        self.num_updates, self.save_best_agent = settings.num_updates, save_best_agent
         self._run(lanes, settings, callbacks, evaluation_callback, flag("Runner.run: use_tqdm", use_tqdm))
 
     def close(self) -> None:
@@ -176,7 +183,7 @@ class Runner(Record):
 
     def _new_lanes(self, evaluation: bool) -> list[ParallelEpisode]:
         last = len(self.environments) - 1
-        evaluated = [evaluation or (self._evaluation and index == last) for index in range(last + 1)]
+        evaluated = [evaluation or (self.evaluation and index == last) for index in range(last + 1)]
         return [
             ParallelEpisode(one, index, evaluated=evaluated[index], counted=not evaluated[index] or all(evaluated))
             for index, one in enumerate(self.environments)

@@ -40,6 +40,7 @@ class Assembly:
         internals: layers with memory, by the name of their state.
         variables: those that are trained, in the order of creation.
         untrained: all others, likewise.
+        l2: regularizations of variables that do not have the agent's, by id.
     """
 
     def __init__(self, where: str, inputs: Mapping[str, ValueSpec], internal: str, *, one_internal: bool) -> None:
@@ -47,6 +48,7 @@ class Assembly:
         self.internals: dict[str, Internal] = {}
         self.variables: list[Any] = []
         self.untrained: list[Any] = []
+        self.l2: dict[int, float] = {}
         self._where, self._internal, self._one_internal = where, internal, one_internal
         self._inputs = tuple(inputs)
         self._tensors = dict(inputs)  # specs of what can be retrieved
@@ -86,6 +88,7 @@ class Assembly:
     def _add_layer(self, place: str, layer: LayerSpec, name: str, spec: ValueSpec) -> ValueSpec:
         kind = choice(f"{place}: type", layer["type"], LAYERS)
         arguments = {key: value for key, value in layer.items() if key not in _NOT_ARGUMENTS}
+        l2 = arguments.pop("l2_regularization", None)
         *outer, last = name.split("/")
         if kind == "keras":  # opens a scope by itself
             with scopes(*outer):
@@ -95,6 +98,8 @@ class Assembly:
                 made = LAYERS[kind](place, spec, **arguments)
         self.variables += made.variables
         self.untrained += made.untrained
+        if l2 is not None:
+            self.l2 |= {id(variable): l2 for variable in made.variables}
         if isinstance(made, Internal):
             self._add_internal(made, name)
         else:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ....core.checks import did_you_mean
+from ....core.protocols import Array
 from ....core.spread import varies
 from ...common.layers.layer import Layer, Step, Tensor
 from ...common.value_specs import ValueSpec
@@ -64,20 +67,25 @@ class Function(Layer):
 class Keras(Layer):
     """A layer of Keras: the name of one, or a subclass, with its arguments.
 
-    An object is copied, without its weights: a network is built anew at every trace.
+    An object is copied, as a network is built anew at every trace; the weights of a built one are the initial ones.
     """
 
     def __init__(self, place: str, inputs: ValueSpec, layer: Any, name: str = "keras", **arguments: Any) -> None:
         super().__init__(place, inputs)
         given = keras.KerasTensor((None, *inputs.shape), dtype=_dtype(inputs).name)
+        weights = _weights(layer)
         try:
-            self._layer = _keras_layer(f"{place}: layer", layer, arguments)
-            self._layer.name = name
-            result = self._layer(given)
+            with tf.variable_creator_scope(functools.partial(_initialised, weights)):
+                self._layer = _keras_layer(f"{place}: layer", layer, arguments)
+                self._layer.name = name
+                result = self._layer(given)
         except TensorforceError:
             raise
         except Exception as error:
             raise _failed(f"{place}: layer", given, error) from error
+        if weights:
+            problem = f"is built, and {len(weights)} of its weights cannot be copied: give an unbuilt one, or its class"
+            refuse(f"{place}: layer", problem, layer)
         if not hasattr(result, "shape"):
             refuse(f"{place}: layer", f"must return one tensor, returns {result!r}", layer)
         self.output = _output(f"{place}: layer", result.shape, tf.as_dtype(result.dtype))
@@ -153,6 +161,22 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
     if not _is_layer(layer):
         refuse(argument, f"must be a name or a subclass of keras.layers.Layer, got {layer!r}", layer)
     return layer(**arguments)
+
+
+def _weights(layer: Any) -> list[Array]:
+    """Those of a built layer, in the order of creation; of others none."""
+    return [np.asarray(one) for one in layer.weights] if isinstance(layer, keras.layers.Layer) and layer.built else []
+
+
+def _initialised(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:
+    """Create a variable; the first of the weights is taken from them and its initial value, if it has that shape."""
+    if not weights:
+        return make(**kwargs)
+    given = kwargs["initial_value"]
+    value = given() if callable(given) else given
+    if tuple(value.shape) == weights[0].shape and tf.as_dtype(value.dtype) == weights[0].dtype:
+        kwargs["initial_value"] = tf.constant(weights.pop(0))
+    return make(**kwargs)
 
 
 def _is_layer(value: Any) -> bool:

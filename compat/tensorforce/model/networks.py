@@ -53,6 +53,7 @@ class Network:
         length: of the windows to learn from, in timesteps: the longest of an internal layer.
         variables: those that are trained, in the order of creation.
         untrained: all others, likewise.
+        l2: regularizations of variables that do not have the agent's, by id.
 
     Raises:
         TensorforceError: the layers do not fit one another, or the output is not a vector.
@@ -76,6 +77,7 @@ class Network:
         self.internals = {name: layer.state for name, layer in assembly.internals.items()}
         self.length = max((layer.length for layer in assembly.internals.values()), default=1)
         self.variables, self.untrained = assembly.variables, assembly.untrained
+        self.l2 = assembly.l2
 
     def __call__(
         self,

@@ -7,6 +7,7 @@ made, because steps may run inside loops.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -66,10 +67,16 @@ def make_step(
         valid: which rows count, float32 [count]; None if that differs from step to step.
     """
     kind, inner = spec["type"], f"{path}/optimizer"
-    if kind == "natural_gradient":
-        return _natural_gradient(spec, path, problem, hyper)
+    if kind == "plus":
+        first, second = (
+            make_step(spec[name], f"{path}/{name}", problem, hyper, count, repeats=repeats, valid=valid)
+            for name in ("optimizer1", "optimizer2")
+        )
+        return lambda rows, number: (first(rows, number), second(rows, number))[0]
     if kind not in ("multi_step", "subsampling_step", "clipping_step", "optimizing_step"):
-        return _keras(spec, path, problem, hyper)
+        evolutionary = functools.partial(_evolutionary, repeats=repeats)
+        alone = {"natural_gradient": _natural_gradient, "evolutionary": evolutionary}.get(kind, _keras)
+        return alone(spec, path, problem, hyper)
     if kind == "multi_step":
         steps = spec["num_steps"]
         step = make_step(spec["optimizer"], inner, problem, hyper, count, repeats=repeats * steps, valid=valid)
@@ -84,8 +91,9 @@ def make_step(
 
 
 def is_natural(spec: Mapping[str, Any]) -> bool:
-    """Is the innermost optimizer, in normal form, a natural gradient?"""
-    return is_natural(spec["optimizer"]) if "optimizer" in spec else bool(spec["type"] == "natural_gradient")
+    """Is an innermost optimizer, in normal form, a natural gradient?"""
+    inner = [spec[name] for name in ("optimizer", "optimizer1", "optimizer2") if name in spec]
+    return any(map(is_natural, inner)) if inner else bool(spec["type"] == "natural_gradient")
 
 
 def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
@@ -131,6 +139,23 @@ def _natural_gradient(spec: Mapping[str, Any], path: str, problem: Problem, hype
         moved = start - tf.sqrt(2.0 * radius / curvature) * direction
         # Without a gradient there is no direction, and the curvature is 0.
         trust_region.assign(variables, tf.where(curvature > 0, moved, start))
+        return scalars
+
+    return step
+
+
+def _evolutionary(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper, repeats: int) -> Step:
+    """The mean of normal draws times the learning rate, each with the sign with which it lowers the loss."""
+    rate, variables, samples = hyper(f"{path}/learning_rate"), problem.variables, spec["num_samples"]
+    drawn = noise.normal([repeats, samples, sum(math.prod(variable.shape) for variable in variables)])
+
+    def step(rows: Rows, number: Tensor) -> Scalars:
+        start, scalars = trust_region.flat(variables), problem.losses(rows)
+        changes = []
+        for change in tf.unstack(rate * tf.gather(drawn, number)):  # [P]
+            with trust_region.with_weights(variables, start + change):
+                changes.append(tf.sign(scalars["loss"] - problem.losses(rows)["loss"]) * change)
+        trust_region.assign(variables, start + tf.add_n(changes) / samples)
         return scalars
 
     return step

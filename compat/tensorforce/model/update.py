@@ -179,9 +179,12 @@ class Training:
         return 1.0 if self._model.baseline_form.get("weight") is None else self._hyper("baseline/weight")
 
     def _squares(self, variables: list[Any]) -> Tensor:
-        """The l2 regularisation."""
-        squares = tf.add_n([tf.reduce_sum(tf.square(tf.convert_to_tensor(variable))) for variable in variables])
-        return self._hyper("l2_regularization") * squares
+        """The l2 regularisation: the agent's, but for layers that have their own."""
+        own = {**self._model.policy.network.l2, **self._model.estimator.network.l2}
+        squares = {id(one): tf.reduce_sum(tf.square(tf.convert_to_tensor(one))) for one in variables}
+        shared = [square for key, square in squares.items() if key not in own]
+        total = self._hyper("l2_regularization") * tf.add_n(shared) if shared else tf.constant(0.0)
+        return tf.add_n([total, *(own[key] * square for key, square in squares.items() if key in own)])
 
     def _policy_divergence(self, rows: Rows) -> Callable[[], Tensor]:
         """Of all that the policy's optimizer trains; without the baseline's part its gradient would drown the rest."""

@@ -40,6 +40,10 @@ class _Bounds:
         over = value > self.above or (approached and value == self.above)
         return math.isfinite(value) and over and self.at_least <= value <= self.at_most
 
+    def clip(self, value: float) -> float:
+        """The nearest value from ``at_least`` to ``at_most``."""
+        return min(max(value, self.at_least), self.at_most)
+
     def __str__(self) -> str:
         words = {"above": self.above, "of at least": self.at_least, "of at most": self.at_most}
         wanted = " and".join(f" {word} {bound:g}" for word, bound in words.items() if math.isfinite(bound))
@@ -119,7 +123,7 @@ class _Schedule(Parameter):
 
 
 class _Random(Parameter):
-    """A draw from a distribution, independent of all others."""
+    """A draw from a distribution, independent of all others; one outside of the bounds is the nearest inside."""
 
     def __init__(self, where: str, spec: Mapping[str, Any], bounds: _Bounds) -> None:
         super().__init__(where, spec, bounds)
@@ -133,7 +137,8 @@ class _Random(Parameter):
     def value(self, counts: Counts, rng: np.random.Generator) -> float:
         if self._spec["distribution"] == "uniform":
             return float(rng.uniform(self._spec["minval"], self._spec["maxval"]))
-        return self._checked(float(rng.normal(self._spec["mean"], self._spec["stddev"])), "is")
+        draw = float(rng.normal(self._spec["mean"], self._spec["stddev"]))
+        return self._checked(self._bounds.clip(draw), "is")
 
     def final(self) -> float:
         spec = self._spec
@@ -141,7 +146,10 @@ class _Random(Parameter):
 
 
 class _OrnsteinUhlenbeck(Parameter):
-    """A random walk that is drawn back to ``mu``, where it begins (Uhlenbeck and Ornstein 1930)."""
+    """A random walk that is drawn back to ``mu``, where it begins (Uhlenbeck and Ornstein 1930).
+
+    It goes on outside of the bounds, where its value is the nearest inside.
+    """
 
     def __init__(self, where: str, spec: Mapping[str, Any], bounds: _Bounds) -> None:
         super().__init__(where, spec, bounds)
@@ -151,7 +159,8 @@ class _OrnsteinUhlenbeck(Parameter):
     def value(self, counts: Counts, rng: np.random.Generator) -> float:
         pull = self._spec["theta"] * (self._spec["mu"] - self._process)
         process = self._process + pull + self._spec["sigma"] * float(rng.standard_normal())
-        value = self._checked(abs(process) if self._spec["absolute"] else process, "is")
+        value = self._bounds.clip(abs(process) if self._spec["absolute"] else process)
+        self._checked(value, "is")
         self._process = process  # not if it was refused
         return value
 

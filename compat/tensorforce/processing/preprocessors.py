@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -36,20 +38,18 @@ _TABLE: Final = SpecTable(
 class Preprocessing:
     """Layers for some of the states and for rewards, with a history per lane. Made by :func:`make_preprocessing`.
 
-    What a lane remembers (``deltafier``, ``sequence``) begins anew with each of its episodes. The statistics of
-    ``exponential_normalization`` are one for all lanes and stay. ``dropout`` is left to updates.
+    A lane is any stream of timesteps that its key tells from the others. What a lane remembers (``deltafier``,
+    ``sequence``) begins anew with each of its episodes. The statistics of ``exponential_normalization`` are one for
+    all lanes and stay. ``dropout`` is left to updates.
 
     Args:
         where: the place of the specification, for messages.
         spec: by key, the layers with all arguments.
         states: by name.
-        lanes: how many there are.
     """
 
-    def __init__(
-        self, where: str, spec: Mapping[str, list[dict[str, Any]]], states: Mapping[str, ValueSpec], lanes: int
-    ) -> None:
-        self._where, self._spec, self._num_lanes = where, spec, lanes
+    def __init__(self, where: str, spec: Mapping[str, list[dict[str, Any]]], states: Mapping[str, ValueSpec]) -> None:
+        self._where, self._spec = where, spec
         self._chains: dict[str, _Chain] = {}
         self.states: dict[str, ValueSpec] = {}
         """Of what comes out: what is stored and what the model sees."""
@@ -70,11 +70,17 @@ class Preprocessing:
         """By key, lists of layers with all their arguments, in JSON's types; :func:`make_preprocessing` takes it."""
         return {key: [dict(layer) for layer in layers] for key, layers in self._spec.items()}
 
-    def apply(self, lane: int, states: Mapping[str, Array]) -> dict[str, Array]:
+    def independent(self) -> Preprocessing:
+        """The same layers with histories of their own; they use the statistics as they are at each timestep."""
+        other = copy.copy(self)
+        other._chains = {name: _Chain(chain.layers, chain.all) for name, chain in self._chains.items()}
+        return other
+
+    def apply(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
         """One timestep of a lane, which is remembered.
 
         Args:
-            lane: the parallel index.
+            lane: its key.
             states: by name, without a batch axis, of the dtypes of the specs. Others, such as masks, stay as they are.
 
         Returns:
@@ -82,39 +88,48 @@ class Preprocessing:
         """
         return self._states(lane, states, True)
 
-    def apply_independent(self, lane: int, states: Mapping[str, Array]) -> dict[str, Array]:
+    def peek(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
         """What :meth:`apply` would return if this were the lane's next timestep. Nothing is remembered."""
         return self._states(lane, states, False)
 
-    def reward(self, value: float, lane: int) -> float:
+    def reward(self, value: float, lane: Hashable) -> float:
         """The reward of one timestep of a lane, which is remembered."""
         chain = self._chains.get(REWARD)
         return value if chain is None else float(chain.step(lane, np.asarray(value, np.float32), True))
 
-    def reset(self, lane: int) -> None:
-        """An episode of this lane has ended, or was dropped."""
+    def reset(self, lane: Hashable = None) -> None:
+        """An episode of this lane has ended, or was dropped; None: those of all lanes."""
         for chain in self._chains.values():
-            chain.lanes[lane].clear()
+            if lane is None:
+                chain.lanes.clear()
+            else:
+                chain.lanes.pop(lane, None)
 
     def state_dict(self) -> State:
-        """Everything that is remembered."""
-        lanes = {
-            str(lane): {n: _kept(c.lanes[lane]) for n, c in self._chains.items()} for lane in range(self._num_lanes)
+        """The statistics of all lanes, by name and index of a layer; histories are those of unfinished episodes."""
+        return {
+            name: {str(index): dict(memory) for index, memory in chain.all.items()}
+            for name, chain in self._chains.items()
         }
-        return {"all": {name: _kept(chain.all) for name, chain in self._chains.items()}, "lanes": lanes}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned. Lanes that are missing there begin anew, surplus ones are dropped.
+        """Take over what ``state_dict`` returned.
 
         Raises:
             TensorforceError: it is of other layers or other states; nothing has changed then.
         """
-        whole = self._memories(state.get("all", {}), True)
-        given = state.get("lanes", {})
-        lanes = [self._memories(given.get(str(lane), {}), False) for lane in range(self._num_lanes)]
+        found: dict[str, dict[int, Mapping[str, Array]]] = {}
+        for name, by_index in state.items():
+            layers = self._chains[name].layers if name in self._chains else []
+            for index, memory in by_index.items():
+                arrays = {key: np.array(value) for key, value in memory.items()}
+                layer = layers[int(index)] if int(index) < len(layers) else None
+                if layer is None or layer.keeps != ALL or not layer.fits(arrays):
+                    refuse(f"{self._where}[{name!r}]", "does not fit what was saved: it was of other layers or states")
+                found.setdefault(name, {})[int(index)] = arrays
         for name, chain in self._chains.items():
-            chain.all = whole.get(name, {})
-            chain.lanes = [memories.get(name, {}) for memories in lanes]
+            chain.all.clear()
+            chain.all.update(found.get(name, {}))
 
     def _build(self, key: str, value: ValueSpec) -> ValueSpec:
         layers = []
@@ -125,47 +140,41 @@ class Preprocessing:
             if not isinstance(layer, Dropout):
                 layers.append(layer)
         if layers:
-            self._chains[value.name] = _Chain(layers, self._num_lanes)
+            self._chains[value.name] = _Chain(layers)
         return value
 
-    def _states(self, lane: int, states: Mapping[str, Array], remember: bool) -> dict[str, Array]:
+    def _states(self, lane: Hashable, states: Mapping[str, Array], remember: bool) -> dict[str, Array]:
         chains = self._chains
         return {n: chains[n].step(lane, x, remember) if n in chains else x for n, x in states.items()}
 
-    def _memories(self, state: Mapping[str, Any], of_all: bool) -> dict[str, dict[int, Mapping[str, Array]]]:
-        """Memories by name and index of a layer, checked."""
-        found: dict[str, dict[int, Mapping[str, Array]]] = {}
-        for name, by_index in state.items():
-            layers = self._chains[name].layers if name in self._chains else []
-            for index, memory in by_index.items():
-                arrays = {key: np.array(value) for key, value in memory.items()}
-                layer = layers[int(index)] if int(index) < len(layers) else None
-                if layer is None or (layer.keeps == ALL) is not of_all or not layer.fits(arrays):
-                    refuse(f"{self._where}[{name!r}]", "does not fit what was saved: it was of other layers or states")
-                found.setdefault(name, {})[int(index)] = arrays
-        return found
-
 
 class _Chain:
-    """The layers of one value, and what they remember, by their index."""
+    """The layers of one value, and what they remember, by their index.
 
-    def __init__(self, layers: list[Layer], lanes: int) -> None:
+    Args:
+        layers: in order.
+        shared: what another chain of these layers remembers of all lanes: it is used and left as it is.
+    """
+
+    def __init__(self, layers: list[Layer], shared: dict[int, Mapping[str, Array]] | None = None) -> None:
         self.layers = layers
-        self.all: dict[int, Mapping[str, Array]] = {}
-        self.lanes: list[dict[int, Mapping[str, Array]]] = [{} for _ in range(lanes)]
+        self.all = {} if shared is None else shared
+        self._counts = shared is None
+        self.lanes = defaultdict[Hashable, dict[int, Mapping[str, Array]]](dict)
 
-    def step(self, lane: int, x: Array, remember: bool) -> Array:
+    def step(self, lane: Hashable, x: Array, remember: bool) -> Array:
         for index, layer in enumerate(self.layers):
-            memories = self.all if layer.keeps == ALL else self.lanes[lane]
+            of_all = layer.keeps == ALL
+            memories = self.all if of_all else self.lanes[lane]
             y, memory = layer.step(x, memories.get(index))
-            if remember and memory is not None:
+            if remember and memory is not None and (self._counts or not of_all):
                 memories[index] = memory
             x = np.asarray(y)  # NumPy makes scalars of arrays without axes
         return x
 
 
 @translate_errors()
-def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], lanes: int) -> Preprocessing:
+def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -> Preprocessing:
     """Preprocessing from what a user wrote.
 
     Args:
@@ -174,7 +183,6 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], l
             ``reward``, and whose values are a layer or a list of layers, in any form that modules have; or the name of
             a JSON file with these.
         states: what goes in, by name.
-        lanes: how many streams of timesteps there are.
 
     Raises:
         TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
@@ -183,7 +191,7 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec], l
         given = mapping(where, {} if spec is None else _from_file(where, spec))
         known(where, given, [*states, *TYPES, REWARD], what="state")
         layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
-    return Preprocessing(where, layers, states, lanes)
+    return Preprocessing(where, layers, states)
 
 
 def _from_file(where: str, given: Any) -> Any:
@@ -202,7 +210,3 @@ def _read_layer(where: str, given: Any) -> dict[str, Any]:
     kind, arguments = opened(where, given, _TABLE)
     arguments = {key: value for key, value in arguments.items() if key not in ("name", *IGNORED)}
     return {"type": kind, **read_arguments(where, arguments, LAYERS[kind].takes, f"{kind} layer")}
-
-
-def _kept(memories: Mapping[int, Mapping[str, Array]]) -> dict[str, Any]:
-    return {str(index): dict(memory) for index, memory in memories.items()}

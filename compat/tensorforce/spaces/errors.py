@@ -7,7 +7,13 @@ from ...common.refusals import Refusals
 
 
 class TensorforceError(ArgumentError):
-    """A call is wrong: ``argument`` and ``value`` say what, and nothing was changed."""
+    """A call is wrong: ``argument`` and ``value`` say what, and nothing was changed.
+
+    Environments of users raise it with a message alone.
+    """
+
+    def __init__(self, message: str, argument: str = "", value: object = None) -> None:
+        super().__init__(message, argument, value)
 
 
 _refusals = Refusals(TensorforceError)

@@ -13,8 +13,8 @@ from ...common.value_specs import ValueSpec
 from .errors import refuse
 from .specs import MASK, Values
 
-_KINDS: Final = {"bool": "b", "int": "iuf", "float": "fiu"}
-"""Kinds of NumPy dtypes that are taken for a type; floats for ints only if they are whole."""
+_KINDS: Final = {"bool": "biuf", "int": "iuf", "float": "fiu"}
+"""Kinds of NumPy dtypes that are taken for a type; for ints only whole numbers, for bools only 0 and 1."""
 ENDINGS: Final = (0, 1, 2)
 """Of an episode: it goes on, it ended, it was aborted."""
 
@@ -74,7 +74,7 @@ def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "state
     """
     array = given if isinstance(given, np.ndarray) else _array(where, what, name, given)
     kind = array.dtype.kind
-    if kind not in _KINDS[spec.type] or (spec.type == "int" and kind == "f" and not (np.floor(array) == array).all()):
+    if kind not in _KINDS[spec.type] or (kind != "b" and spec.type != "float" and not _is_exact(array, spec.type)):
         _refuse(where, what, name, f"must be {spec.type}, got {array.dtype} {shortened(given)}", given)
     if array.shape != spec.shape:
         _refuse(where, what, name, f"must have the shape {spec.shape}, got {array.shape}", given)
@@ -89,23 +89,26 @@ def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "state
 def read_mask(where: str, name: str, given: Any, spec: ValueSpec) -> Array:
     """A mask of an int action, bool [*shape, num_values]; every row has a legal action."""
     array = given if isinstance(given, np.ndarray) else _array(where, "states", name, given)
-    if array.dtype != np.bool_:
-        _refuse(where, "states", name, f"must be bool, got {array.dtype}", given)
+    if array.dtype.kind not in _KINDS["bool"] or not _is_exact(array, "bool"):
+        _refuse(where, "states", name, f"must be bool, or 0 and 1, got {array.dtype} {shortened(given)}", given)
     if array.shape != spec.mask.shape:
         _refuse(where, "states", name, f"must have the shape {spec.mask.shape}, got {array.shape}", given)
     if not array.any(-1).all():
         _refuse(where, "states", name, "allows no action: at least one must be True", given)
-    return np.array(array)
+    return np.array(array, np.bool_)
 
 
-def read_actions(where: str, given: Any, actions: Values, *, partial: bool = False) -> dict[str, Array]:
-    """Actions as a caller writes them, by flat name; floats within their bounds.
+def read_actions(
+    where: str, given: Any, actions: Values, *, partial: bool = False, bounded: bool = True
+) -> dict[str, Array]:
+    """Actions as a caller writes them, by flat name.
 
     Args:
         where: for messages.
         given: the bare value of a single action, or a dictionary.
         actions: their specs.
         partial: may some be missing, and may a number stand for all components of one?
+        bounded: must floats be within their bounds?
     """
     if actions.single and not isinstance(given, Mapping):
         given = {next(iter(actions.flat)): given}
@@ -123,7 +126,7 @@ def read_actions(where: str, given: Any, actions: Values, *, partial: bool = Fal
         one = flat.pop(name)
         one = np.full(spec.shape, one) if partial and isinstance(one, bool | int | float) else one
         found[name] = array = value(where, name, one, spec, "actions")
-        if spec.min_value is not None and spec.max_value is not None:
+        if bounded and spec.min_value is not None and spec.max_value is not None:
             low, high = np.float32(spec.min_value), np.float32(spec.max_value)
             if (array < low).any() or (array > high).any():
                 _refuse(where, "actions", name, f"must be within {low:g} .. {high:g}, got {shortened(array)}", array)
@@ -138,7 +141,7 @@ def read_reward(where: str, given: Any) -> float:
     if type(given) is float and -FLOAT32_MAX <= given <= FLOAT32_MAX:
         return given
     array = as_array(f"{where}: reward", given)
-    if array.dtype.kind not in "fiu" or array.shape not in ((), (1,)):
+    if array.dtype.kind not in "biuf" or array.size != 1:
         refuse(f"{where}: reward", f"must be a number, got {shortened(given)}", given)
     number = float(array.reshape(()))
     if not -FLOAT32_MAX <= number <= FLOAT32_MAX:
@@ -153,9 +156,9 @@ def read_terminal(where: str, given: Any) -> int:
     if given is True:
         return 1
     array = as_array(f"{where}: terminal", given)
-    if array.dtype.kind not in "biu" or array.shape != () or int(array) not in ENDINGS:
+    if array.dtype.kind not in "biu" or array.size != 1 or array.item() not in ENDINGS:
         refuse(f"{where}: terminal", f"must be False, True, 0, 1 or 2, got {shortened(given)}", given)
-    return int(array)
+    return int(array.item())
 
 
 def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> dict[str, Array]:
@@ -251,6 +254,13 @@ def as_array(argument: str, given: Any) -> Array:
         return np.asarray(given)
     except (ValueError, TypeError):
         refuse(argument, f"must be one array, got lists of different lengths: {shortened(given)}", given)
+
+
+def _is_exact(array: Array, kind: str) -> bool:
+    """Are numbers whole, for ints, or 0 and 1, for bools?"""
+    if kind == "bool":
+        return array.dtype.kind == "b" or bool(((array == 0) | (array == 1)).all())
+    return array.dtype.kind != "f" or bool((np.floor(array) == array).all())
 
 
 def _is_float32(array: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,13 @@ _LEARNED = "give a baseline_objective, such as dict(type='value', value='state')
 
 
 def check_values(form: Mapping[str, Any]) -> None:
-    """Refuse estimates that nothing learns, and arguments that contradict each other about what they estimate.
+    """Refuse arguments that contradict each other about what they estimate.
 
     Args:
         form: the normal form.
+
+    Warns:
+        UserWarning: an estimate is of values that nothing learns.
 
     Raises:
         TensorforceError: names the argument.
@@ -24,8 +28,6 @@ def check_values(form: Mapping[str, Any]) -> None:
     objective, optimizer = baseline.get("objective"), baseline.get("optimizer") or {}
     copied = optimizer.get("type") == "synchronization"
     own = None if copied else baseline.get("policy")
-    for kind in learned(objective) - {"state", "action"}:
-        refuse(f"{WHERE}: baseline_objective", f"must be of type value, and not {kind}: {_LEARNED}", objective)
     found = learned(objective) | (set() if own else learned(form["objective"]))
     values = found & {"state", "action"}
     policy, place = (own, "baseline_policy") if own else (form["policy"], "policy")
@@ -36,7 +38,7 @@ def check_values(form: Mapping[str, Any]) -> None:
     for name in ("estimate_horizon", "estimate_advantage"):
         if estimation[name]:
             problem = f"is {estimation[name]!r}, and nothing learns what states are worth: {_LEARNED}, or make it False"
-            refuse(f"{WHERE}: reward_estimation[{name!r}]", problem, estimation[name])
+            warnings.warn(f"{WHERE}: reward_estimation[{name!r}] {problem}", UserWarning, stacklevel=2)
 
 
 def learned(objective: Mapping[str, Any] | None) -> set[str]:

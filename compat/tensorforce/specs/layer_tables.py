@@ -87,23 +87,30 @@ def _of_user(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
 
 _SIZE: Final = Argument("size", check=whole(0))
 _BIAS: Final = Argument("bias", True, flag)
-_DROPOUT: Final = Argument("dropout", 0.0, real(at_least=0, at_most=0.999))
 _PADDING: Final = Argument("padding", "same", one_of("same", "valid"))
 _AXES: Final = Argument("axes", None, or_none(several(_axis)))
 _CELL: Final = Argument("cell", check=one_of("gru", "lstm"))
-_OF_CELL: Final = (Argument("bias", False, flag), Argument("activation", None, or_none(_activation)))
-_RNN: Final = (Argument("size", check=whole(1)), Argument("return_final_state", True, flag), *_OF_CELL)
-_INTERNAL: Final = (Argument("size", check=whole(1)), Argument("length", check=whole(1)), *_OF_CELL)
+_TRAINED: Final = Argument("is_trainable", True, flag)
+_L2: Final = Argument("l2_regularization", ABSENT, or_none(real(at_least=0)))
+_UNITS: Final = Argument("size", check=whole(1))
+_LENGTH: Final = Argument("length", check=whole(1))
+_FINAL: Final = Argument("return_final_state", True, flag)
 
 
-def _activated(default: str) -> Argument:
-    return Argument("activation", default, _activation)
+def _activated(default: str | None) -> tuple[Argument, ...]:
+    """What layers end with."""
+    dropout = Argument("dropout", 0.0, real(at_least=0, at_most=0.999))
+    return (Argument("activation", default, or_none(_activation)), dropout, _TRAINED, _L2)
+
+
+_OF_CELL: Final = (Argument("bias", False, flag), *_activated(None))
+_OF_ANY_CELL: Final = (_BIAS, *_activated("tanh"))
 
 
 def _conv(dimensions: int) -> Entry:
     side = whole(1) if dimensions == 1 else one_or_several(whole(1), count=dimensions)
     sides = (Argument("window", 3, side), Argument("stride", 1, side), _PADDING, Argument("dilation", 1, side))
-    return Entry((_SIZE, *sides, _BIAS, _activated("relu"), _DROPOUT))
+    return Entry((_SIZE, *sides, _BIAS, *_activated("relu")))
 
 
 def _pool(dimensions: int) -> Entry:
@@ -113,8 +120,8 @@ def _pool(dimensions: int) -> Entry:
 
 
 _ENTRIES: Final = {
-    "dense": Entry((_SIZE, _BIAS, _activated("tanh"), _DROPOUT, Argument("is_trainable", True, flag))),
-    "linear": Entry((_SIZE, _BIAS)),
+    "dense": Entry((_SIZE, _BIAS, *_activated("tanh"))),
+    "linear": Entry((_SIZE, _BIAS, _TRAINED, _L2)),
     "conv1d": _conv(1),
     "conv2d": _conv(2),
     "embedding": Entry(
@@ -123,7 +130,7 @@ _ENTRIES: Final = {
             Argument("num_embeddings", None, or_none(whole(1))),
             Argument("max_norm", None, or_none(real(above=0))),
             _BIAS,
-            _activated("tanh"),
+            *_activated("tanh"),
         )
     ),
     "flatten": Entry(),
@@ -145,14 +152,14 @@ _ENTRIES: Final = {
             Argument("axis", 0, _axis),
         )
     ),
-    "function": Entry((Argument("function", check=_function), Argument("output_spec", None))),
-    "keras": Entry((Argument("layer", check=_keras_layer),), open=True, classes=("KerasLayer",)),
-    "gru": Entry(_RNN),
-    "lstm": Entry(_RNN, finish=_even_size),
-    "rnn": Entry((_CELL, *_RNN), finish=_even_size),
-    "internal_gru": Entry(_INTERNAL),
-    "internal_lstm": Entry(_INTERNAL),
-    "internal_rnn": Entry((_CELL, *_INTERNAL)),
+    "function": Entry((Argument("function", check=_function), Argument("output_spec", None), _L2)),
+    "keras": Entry((Argument("layer", check=_keras_layer), _L2), open=True, classes=("KerasLayer",)),
+    "gru": Entry((_UNITS, _FINAL, *_OF_CELL)),
+    "lstm": Entry((_UNITS, _FINAL, *_OF_CELL), finish=_even_size),
+    "rnn": Entry((_CELL, _UNITS, _FINAL, *_OF_ANY_CELL), finish=_even_size),
+    "internal_gru": Entry((_UNITS, _LENGTH, *_OF_CELL)),
+    "internal_lstm": Entry((_UNITS, _LENGTH, *_OF_CELL)),
+    "internal_rnn": Entry((_CELL, _UNITS, _LENGTH, *_OF_ANY_CELL)),
     "exponential_normalization": Entry((Argument("decay", 0.999, real(at_least=0, at_most=1)), _AXES)),
     "instance_normalization": Entry((_AXES,)),
 }

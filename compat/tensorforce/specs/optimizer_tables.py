@@ -91,7 +91,6 @@ def _complete(entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
 
 
 _INNER: Final = Argument("optimizer", module="optimizer")
-_NONE: Final = "it has no replacement"
 OPTIMIZERS: Final = SpecTable(
     "optimizer",
     {
@@ -121,7 +120,16 @@ OPTIMIZERS: Final = SpecTable(
                 fed("cg_damping", 1e-3, parameter(at_least=0)),
             )
         ),
-        "tf_optimizer": Entry((Argument("optimizer", check=one_of(*KERAS_ARGUMENTS)),), open=True),
+        "evolutionary": Entry(
+            (
+                Argument("learning_rate", check=parameter(at_least=0), fed=True),
+                Argument("num_samples", 1, whole(1)),
+            )
+        ),
+        "plus": Entry((Argument("optimizer1", module="optimizer"), Argument("optimizer2", module="optimizer"))),
+        "tf_optimizer": Entry(
+            (Argument("optimizer", check=one_of(*KERAS_ARGUMENTS)),), open=True, classes=("TFOptimizer",)
+        ),
         "wrapper": Entry(
             (
                 _INNER,
@@ -138,9 +146,7 @@ OPTIMIZERS: Final = SpecTable(
     default="wrapper",
     refused={
         "synchronization": "it is for baselines, which it copies the policy to: give it as baseline_optimizer",
-        "evolutionary": f"{_NONE}; the nearest is multi_step",
-        "global_optimizer": f"{_NONE}: agents share nothing here",
-        "plus": f"{_NONE}; use one of the two optimizers",
+        "global_optimizer": "it has no replacement: agents share nothing here",
         "lazyadam": "use adam",
         "lookahead": "use adam",
         "moving_average": "use adam",

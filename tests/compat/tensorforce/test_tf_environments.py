@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
+from axonrl.compat.tensorforce import TensorforceError
 from axonrl.compat.tensorforce.environments import Environment
 from axonrl.compat.tensorforce.environments.gymnasium_environment import registered
 from axonrl.compat.tensorforce.environments.gymnasium_spaces import part_of
@@ -97,12 +98,24 @@ def test_a_limit_may_be_lowered_only() -> None:
     assert refused(Environment.create, "CartPole-v1", max_episode_timesteps=0).value == 0
 
 
+def test_without_a_limit_it_is_the_users_own() -> None:
+    made = Environment.create(Count, length=2)
+    assert type(made) is Count
+    assert Environment.create(made) is made
+    assert made.max_episode_timesteps() is None
+    with pytest.raises(TensorforceError, match="the pump is broken"):
+        raise TensorforceError("the pump is broken")
+
+
 def test_an_objects_attributes_are_reached_and_it_is_closed() -> None:
     inside = Count()
     env: Any = Environment.create(inside, max_episode_timesteps=5)
+    assert inside.max_episode_timesteps() == 5
     env.reset()
     env.execute(1)
     assert env.at == inside.at == 1
+    env.length = 1
+    assert inside.length == 1
     with pytest.raises(AttributeError):
         _ = env.colour
     env.close()
@@ -144,21 +157,22 @@ def test_what_cannot_be_opened_is_refused(environment: Any, arguments: Any, word
     ],
 )
 def test_what_the_specs_do_not_allow_names_the_environment(answer: Any, argument: str) -> None:
-    env = Environment.create(Answers(answer))
+    env = Environment.create(Answers(answer), max_episode_timesteps=9)
     env.reset()
     assert refused(env.execute, 0.0).argument == argument
 
 
 def test_what_the_specs_allow_is_returned_unchanged() -> None:
-    states = {"eye": np.array([1, 2]), "lamp": np.bool_(False), "action_mask": [True]}
-    env = Environment.create(Answers((states, np.bool_(True), np.float32(0.5))))
+    states = {"eye": np.array([1, 2]), "lamp": 0}
+    answers = [(states, np.bool_(False), np.float32(0.5)), (states, np.array([True]), np.array([[0.5]]))]
+    env = Environment.create(Answers(*answers), max_episode_timesteps=9)
     env.reset()
-    assert env.execute(0.0) == (states, 1, 0.5)
+    assert [env.execute(0.0), env.execute(0.0)] == [(states, 0, 0.5), (states, 1, 0.5)]
 
 
 @pytest.mark.parametrize("action", [2, True])
 def test_actions_are_checked_before_the_environment_sees_them(action: Any) -> None:
-    env: Any = Environment.create(Count)
+    env: Any = Environment.create(Count, max_episode_timesteps=9)
     env.reset()
     refused(env.execute, action)
     assert env.execute(1)[1] == 0  # a refused call changes nothing
@@ -194,6 +208,39 @@ def test_a_gymnasium_object_or_class_is_an_environment() -> None:
     error = refused(Environment.create, "gym", level=inside, max_episode_steps=False)
     assert error.argument == "gym: max_episode_steps"
     inside.close()
+
+
+class Old:
+    """An environment of Gym: four values, and no info of a reset."""
+
+    class Box:
+        low, high, dtype = np.full(2, -1.0, np.float32), np.full(2, 1.0, np.float32), np.dtype(np.float32)
+
+    class Discrete:
+        n = 3
+
+    observation_space, action_space = Box(), Discrete()
+
+    def reset(self) -> Any:
+        self.at = 0
+        return np.zeros(2, np.float32)
+
+    def step(self, action: int) -> Any:
+        self.at += 1
+        return np.full(2, self.at / 9, np.float32), 1.0, self.at == 3, {"TimeLimit.truncated": self.at == 3}
+
+
+@pytest.mark.parametrize("level", [Old, Old()])
+def test_an_environment_of_gym_is_used_with_one_warning(level: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with Environment.create(level, max_episode_steps=4) as env:
+        assert env.states() == {"type": "float", "shape": (2,)}
+        assert env.actions() == {"type": "int", "shape": (), "num_values": 3}
+        for _ in range(2):
+            assert env.reset().tolist() == [0, 0]
+            assert [env.execute(1)[1:] for _ in range(3)] == [(0, 1.0), (0, 1.0), (2, 1.0)]
+    assert [record.message for record in caplog.records if "interface of Gym" in record.message] == [
+        "Old has the interface of Gym (reset without info): it is used as Gymnasium's would be"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.compat.tensorforce.core.memories import Replay  # type: ignore[import-not-found]
 from axonrl.compat.tensorforce.spaces.specs import read_values
 from axonrl.compat.tensorforce.specs.arguments import bind, kind_of
 from axonrl.compat.tensorforce.specs.modules import resolve
@@ -54,7 +55,8 @@ def test_json_files_stand_for_modules_and_types(tmp_path: Path) -> None:
 
 def test_the_argument_of_the_default_module_stands_alone() -> None:
     assert resolve("m", [{"type": "dense", "size": 8}], "network") == {"type": "layered", "layers": [DENSE]}
-    assert resolve("m", {"type": "tensorforce.core.memories.Replay", "capacity": 7}, "memory")["type"] == "replay"
+    for replay in ("tensorforce.core.memories.Replay", Replay):
+        assert resolve("m", {"type": replay, "capacity": 7}, "memory")["type"] == "replay"
     wrapper = {"type": "tensorforce.core.optimizers.OptimizerWrapper", "optimizer": "adam"}
     for spec in ({"optimizer": "adam"}, {"optimizer": {"type": "adam"}, "multi_step": 1}, wrapper):
         assert resolve("m", spec, "optimizer") == ADAM
@@ -64,6 +66,13 @@ def test_the_argument_of_the_default_module_stands_alone() -> None:
     assert resolve("m", double, "layer") == {"type": "function", "function": double, "output_spec": None}
     assert resolve("m", "operator.neg", "layer")["function"](3) == -3
     assert resolve("m", {"type": double, "name": "twice"}, "layer")["name"] == "twice"
+
+
+def test_layers_with_any_cell_end_as_others_and_those_of_one_kind_do_not() -> None:
+    for kind, bias, activation in (("internal_rnn", True, "tanh"), ("internal_gru", False, None)):
+        cell = {"cell": "gru"} if kind == "internal_rnn" else {}
+        found = resolve("m", {"type": kind, "size": 3, "length": 2, "l2_regularization": 0.1, **cell}, "layer")
+        assert (found["bias"], found["activation"], found["l2_regularization"]) == (bias, activation, 0.1)
 
 
 def test_nested_modules_are_resolved_and_the_specification_is_unchanged() -> None:
@@ -267,7 +276,13 @@ def test_settings_of_single_actions() -> None:
     assert form["policy"]["distributions"] == {"float": {"type": "gaussian"}}
 
 
-ESTIMATE_HORIZON = "reward_estimation['estimate_horizon']"
+@pytest.mark.parametrize(
+    "kwargs",
+    [{"reward_estimation": {"horizon": 1, "estimate_horizon": "late"}}, {"baseline_objective": "policy_gradient"}],
+)
+def test_estimates_that_nothing_learns_are_warned_about(kwargs: dict[str, Any]) -> None:
+    with pytest.warns(UserWarning, match=r"reward_estimation\['estimate_horizon'\] is 'late', and nothing learns"):
+        form_of("tensorforce", **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +291,6 @@ ESTIMATE_HORIZON = "reward_estimation['estimate_horizon']"
         ("tensorforce", {"baseline_optimizer": "synchronization"}, "baseline_optimizer"),
         ("tensorforce", {"memory": 8}, "memory"),
         ("tensorforce", {"policy": {"distributions": {"int": "gaussian"}}}, "policy['distributions']['int']"),
-        ("tensorforce", {"reward_estimation": {"horizon": 1, "estimate_horizon": "late"}}, ESTIMATE_HORIZON),
-        ("tensorforce", {"baseline_objective": "policy_gradient"}, "baseline_objective"),
         ("tensorforce", {"buffer_observe": 4, "parallel_interactions": 2}, "buffer_observe"),
         ("ppo", {"critic_network": "auto"}, "critic_optimizer"),
         ("ppo", {"memory": 199}, "memory"),

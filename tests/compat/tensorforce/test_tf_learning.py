@@ -1,6 +1,7 @@
 """What agents learn from, and the numbers that their updates are fed with."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def test_estimated_ends() -> None:
         agent.assign_variable(f"policy/{name}/weights", np.ones((1, 1), np.float32))
     for end, given, target in (
         (1, {}, 1 + 0.5 * 4),  # the value of the state that it acted in
+        (2, {}, 1 + 0.5 * 4),
         (1, {"next_states": [3.0]}, 1 + 0.5 * 3),
         (2, {"next_states": [3.0]}, 1 + 0.5 * 3),
     ):
@@ -100,3 +102,47 @@ def test_a_runner_trains_and_evaluates_an_agent_from_a_file(tmp_path: Path) -> N
     assert (len(runner.evaluation_rewards), runner.agent.timesteps) == (3, steps)
     assert type(runner.agent.executor).__name__ == "LiteRTExecutor"  # beside the program
     runner.close()
+
+
+@pytest.mark.usefixtures("unconverted")
+def test_updates_are_as_large_as_episodes_and_the_weights_go_along() -> None:
+    """With a limit of 2,000 batches have 125, 500 or 2,000 rows, with one of 400 they have 400."""
+    agents = [make(max_episode_timesteps=limit) for limit in (2000, 400)]
+    sizes: list[int] = []
+    for length in (3, 200, 5):
+        for agent in agents:
+            for t in range(length):
+                agent.act([0.1 * t])
+                agent.observe(1.0, t == length - 1)
+        sizes.append(agents[0].learning.memory.rows)
+    assert sizes == [125, 500, 125]
+    for name in agents[0].get_variables():
+        np.testing.assert_allclose(agents[0].get_variable(name), agents[1].get_variable(name), atol=1e-6)
+
+
+def test_threads_share_an_agent(tmp_path: Path) -> None:
+    """Each of eight has a parallel index, and asks what only acts, too; nothing is learnt, so means are known."""
+    agent = make(actions={"type": "float"}, learning_rate=0.0, parallel_interactions=8, batch_size=8, exploration=0.5)
+    agent.save(directory=str(tmp_path))
+    actor = Agent.load(str(tmp_path), format="pb-actonly")
+    wanted = [float(agent.act([k / 8], evaluation=True)) for k in range(8)]
+    wrong: list[Any] = []
+
+    def work(k: int) -> None:
+        try:
+            for t in range(100):
+                _, mean = agent.act([k / 8], parallel=k, query="action-distribution-mean")
+                agent.observe(1.0, terminal=t % 5 == 4, parallel=k)
+                found = [mean, agent.act([k / 8], evaluation=True), actor.act([k / 8])]
+                if not np.allclose(found, wanted[k], atol=1e-5):
+                    wrong.append((k, found))
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert (agent.timesteps, agent.episodes, agent.updates) == (800, 160, 20)

@@ -196,6 +196,15 @@ def test_regularisation_and_fed_numbers(gradient: Agent) -> None:
     assert (found["update_norm"], found["kl"]) == (0, 0)
 
 
+def test_a_layer_may_have_its_own_regularisation() -> None:
+    layers = [{"type": "linear", "size": 2, "bias": False}, {"type": "linear", "size": 2, "l2_regularization": 0.5}]
+    network = {"type": "layered", "layers": layers}
+    batch = {"action": [0], "reward": [0.0], "hyper": arrays({**NUMBERS, "l2_regularization": 0.01})}
+    weights = {"linear0/kernel": 1.0, "linear1/kernel": 2.0, "linear1/bias": 1.0, "logits/bias": 3.0}
+    found = Agent(form(policy=policy(network)), batch, weights=weights).update()
+    assert found["regularization_loss"] == pytest.approx(0.01 * (4 + 27) + 0.5 * (16 + 2), rel=1e-5)
+
+
 def test_log_probabilities_of_several_actions_are_summed_and_values_averaged() -> None:
     actions = {"arm": ValueSpec("arm", "int", (2,), 3), "lamp": ValueSpec("lamp", "bool", ())}
     batch = {"action": {"arm": np.array([[0, 2]]), "lamp": [1.0]}, "reward": [1.0]}

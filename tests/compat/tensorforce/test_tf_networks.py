@@ -178,6 +178,13 @@ def test_layers_of_ones_own() -> None:
     assert tuple(network.variables[1].shape) == (6, 2)
 
 
+def test_a_built_layer_keeps_its_weights() -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Dropout(0.5)])
+    model.add(keras.layers.Dense(2))
+    x = np.array([[1, 2, 3]], F32)
+    np.testing.assert_allclose(call(built(layer("keras", layer=model)), state=x), model(x), atol=1e-6)
+
+
 def test_register_and_retrieve() -> None:
     network = built(
         [layer("retrieve", tensors="a"), layer("linear", size=2, bias=False), layer("register", tensor="of-a")],

@@ -98,10 +98,14 @@ def test_ornstein_uhlenbeck() -> None:
     assert ornstein_uhlenbeck(0, theta=1, sigma=0, mu=-2, absolute=True).final() == 2.0
 
 
-def test_a_refused_draw_leaves_the_process_as_it_was() -> None:
-    parameter = make_parameter("rate", {"type": "ornstein_uhlenbeck", "sigma": 100}, at_least=-1, at_most=1)
-    assert refused(parameter.value, Counts(0, 0, 0), np.random.default_rng(0)).argument == "rate"
-    assert parameter.state_dict() == {"process": 0.0}
+@pytest.mark.parametrize(
+    "spec", [{"type": "ornstein_uhlenbeck", "sigma": 100}, {"type": "random", "distribution": "normal", "stddev": 100}]
+)
+def test_draws_outside_of_the_bounds_are_the_nearest_inside(spec: Any) -> None:
+    parameter = make_parameter("rate", spec, at_least=-1, at_most=0.5)
+    rng = np.random.default_rng(0)
+    found = [parameter.value(Counts(0, 0, 0), rng) for _ in range(20)]
+    assert (min(found), max(found)) == (-1.0, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from axonrl.compat.common.value_specs import ValueSpec
+from axonrl.compat.tensorforce import Agent
 from axonrl.compat.tensorforce.processing.preprocessors import Preprocessing, make_preprocessing
 
-from .agents import refused
+from .agents import generic, refused
 
 
-def made(layers: Any, shape: tuple[int, ...] = (2,), lanes: int = 1, kind: str = "float") -> Preprocessing:
+def made(layers: Any, shape: tuple[int, ...] = (2,), kind: str = "float") -> Preprocessing:
     state = ValueSpec("state", kind, shape, num_values=9 if kind == "int" else None)
-    return make_preprocessing("preprocessing", {"state": layers}, {"state": state}, lanes)
+    return make_preprocessing("preprocessing", {"state": layers}, {"state": state})
 
 
 def steps(preprocessing: Preprocessing, *values: Any, lane: int = 0) -> list[Any]:
@@ -63,14 +65,17 @@ def test_sequences() -> None:
 
 
 def test_lanes_have_histories_of_their_own() -> None:
-    preprocessing = made(["deltafier", {"type": "sequence", "length": 2}], (1,), lanes=2)
+    preprocessing = made(["deltafier", {"type": "sequence", "length": 2}], (1,))
     assert steps(preprocessing, [1], [4]) == [[0, 0], [0, 3]]
     assert steps(preprocessing, [7], [5], lane=1) == [[0, 0], [0, -2]]
     preprocessing.reset(1)
-    for _ in range(2):  # an independent act sees what the next timestep would, and leaves no trace
-        assert preprocessing.apply_independent(0, {"state": np.full(1, 5, np.float32)})["state"].tolist() == [3, 1]
+    for _ in range(2):
+        assert preprocessing.peek(0, {"state": np.full(1, 5, np.float32)})["state"].tolist() == [3, 1]
+    assert steps(preprocessing.independent(), [9], [6]) == [[0, 0], [0, -3]]
     assert steps(preprocessing, [5]) == [[3, 1]]
     assert steps(preprocessing, [5], lane=1) == [[0, 0]]
+    preprocessing.reset()
+    assert steps(preprocessing, [8]) == [[0, 0]]
 
 
 def test_images_are_resized_by_area_and_in_grey() -> None:
@@ -90,7 +95,7 @@ def test_images_are_resized_by_area_and_in_grey() -> None:
 
 def test_exponential_normalization() -> None:
     # 1 and 3 weigh 0.5 and 1: mean 7/3, variance (0.5 * 16/9 + 4/9) / 1.5 = 8/9; (3 - 7/3) / sqrt(8/9) = sqrt(1/2).
-    normalization = made({"type": "exponential_normalization", "decay": 0.5}, (1,), lanes=2)
+    normalization = made({"type": "exponential_normalization", "decay": 0.5}, (1,))
     assert steps(normalization, [1]) == [[0]]
     normalization.reset(0)  # does not forget
     assert np.ravel(steps(normalization, [3], lane=1)) == pytest.approx([math.sqrt(0.5)])
@@ -130,7 +135,7 @@ def test_a_name_goes_before_a_type() -> None:
         "cell": ValueSpec("cell", "int", (), 4),
     }
     spec = {"float": {"type": "clipping", "upper": 1}, "ear/left": {"type": "clipping", "upper": 2}, "bool": []}
-    preprocessing = make_preprocessing("preprocessing", spec, states, 1)
+    preprocessing = make_preprocessing("preprocessing", spec, states)
     mask = np.array([True, False])
     five = np.full(1, 5, np.float32)
     given = {"eye": five, "ear/left": five, "cell": np.array(3, np.int32), "a_mask": mask}
@@ -145,7 +150,7 @@ def test_a_name_goes_before_a_type() -> None:
 def test_rewards() -> None:
     state = {"state": ValueSpec("state", "float", (1,))}
     spec = {"reward": ["deltafier", {"type": "clipping", "upper": 1}]}
-    preprocessing = make_preprocessing("preprocessing", spec, state, 2)
+    preprocessing = make_preprocessing("preprocessing", spec, state)
     assert [preprocessing.reward(value, 0) for value in (5, 5.5, 9, 0)] == [0, 0.5, 1, -1]
     assert preprocessing.reward(3, 1) == 0
     preprocessing.reset(0)
@@ -154,13 +159,16 @@ def test_rewards() -> None:
 
 
 def test_the_state_of_other_layers_is_refused_and_changes_nothing() -> None:
-    deltafier, sequence = made("deltafier"), made({"type": "sequence", "length": 2})
-    for one in (deltafier, sequence):
-        steps(one, [1, 2])
-    assert refused(deltafier.load_state_dict, sequence.state_dict()).argument == "preprocessing['state']"
-    assert steps(deltafier, [2, 2]) == [[1, 0]]
-    deltafier.load_state_dict({})
-    assert steps(deltafier, [2, 2]) == [[0, 0]]
+    one, other = made("exponential_normalization"), made(["deltafier", "exponential_normalization"])
+    for preprocessing in (one, other):
+        steps(preprocessing, [1, 2])
+    before = one.state_dict()
+    independent = one.independent()
+    steps(independent, [5, 5])
+    assert refused(one.load_state_dict, other.state_dict()).argument == "preprocessing['state']"
+    np.testing.assert_equal(one.state_dict(), before)  # nor has the independent one changed it
+    one.load_state_dict({})
+    assert independent.state_dict() == {"state": {}}
 
 
 @pytest.mark.parametrize(
@@ -175,4 +183,29 @@ def test_the_state_of_other_layers_is_refused_and_changes_nothing() -> None:
 )
 def test_mistakes_are_named(spec: Any, shape: Any, argument: str) -> None:
     state = {"state": ValueSpec("state", "float", shape)}
-    assert refused(make_preprocessing, "preprocessing", spec, state, 1).argument == argument
+    assert refused(make_preprocessing, "preprocessing", spec, state).argument == argument
+
+
+def test_independent_acts_have_histories_of_their_own(tmp_path: Path) -> None:
+    """What is acted on is the difference from the timestep before: 0 in the first, then 2."""
+    state, action = dict(type="float", shape=(1,)), dict(type="float", shape=())
+    agent = generic(states=state, actions=action, preprocessing=dict(state="deltafier"))
+    agent.save(directory=str(tmp_path))
+    mean = dict(query="action-distribution-mean")
+    first, second = agent.act([1.0], **mean)[1], agent.observe(0.0) or agent.act([3.0], **mean)[1]
+    agent.observe(0.0)
+    actor = Agent.load(str(tmp_path), format="pb-actonly")
+    for one in (agent, actor):
+
+        def act(value: float, parallel: int = 0, one: Any = one) -> float:
+            return float(one.act([value], parallel=parallel, evaluation=True))
+
+        assert [act(1.0), act(3.0), act(5.0, parallel=4), act(3.0)] == pytest.approx([first, second, first, first])
+        one.initial_internals(4)
+        assert [act(5.0), act(7.0, parallel=4)] == pytest.approx([second, first])
+        one.initial_internals()
+        assert act(9.0) == pytest.approx(first)
+    assert agent.act([5.0], **mean)[1] == second  # the training's is its own
+    agent.reset()
+    assert float(agent.act([11.0], evaluation=True)) == pytest.approx(first)
+    assert abs(first - second) > 1e-3

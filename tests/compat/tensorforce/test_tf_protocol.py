@@ -154,11 +154,11 @@ def test_unknown_names_and_numbers_out_of_bounds(learner: Any) -> None:
 @pytest.mark.parametrize("kind", ["random", "model"])
 def test_masks(kind: str, learner: Any) -> None:
     agent = make() if kind == "random" else learner
-    states = dict(state=S, action_mask=[True, False, True])
+    states = dict(state=S, action_mask=[1.0, 0.0, 1.0])
     more: dict[str, Any] = {} if kind == "random" else dict(exploration=1.0)
     found = [int(agent.act(states, independent=True, **more)) for _ in range(300)]
     assert set(found) == {0, 2}
-    for mask in ([False] * 3, [True, True]):
+    for mask in ([False] * 3, [True, True], [2, 0, 1]):
         refused(agent.act, dict(state=S, action_mask=mask), independent=True)
     assert agent.act(states, **more) in (0, 2)
     assert agent.observe(1.0, True) == (kind == "model")  # and learns from it

@@ -1,6 +1,7 @@
 """The Runner of Tensorforce's interface: order of calls, exact limits, callbacks, evaluation, lanes, processes."""
 
 import json
+import math
 import sys
 import types
 from pathlib import Path
@@ -40,7 +41,7 @@ class FakeAgent:
         self.calls.append("reset")
         self.pending.clear()
 
-    def initial_internals(self) -> dict[str, Any]:
+    def initial_internals(self, parallel: int = 0) -> dict[str, Any]:
         return {"memory": 0}
 
     def act(self, states: Any, parallel: Any = 0, internals: Any = None, evaluation: bool = False) -> Any:
@@ -99,9 +100,12 @@ def test_one_environment_calls_in_order() -> None:
     assert agent.calls == ["reset", *episode, *episode]
     assert (runner.timesteps, runner.episodes, runner.updates) == (4, 2, 0)
     assert (runner.episode_rewards, runner.episode_timesteps) == ([2.0, 2.0], [2, 2])
-    assert (runner.episode_reward, runner.episode_timestep) == ([2.0], [2])
+    assert (runner.episode_reward, runner.episode_timestep) == ([0.0], [0])
+    assert (runner.num_episodes, runner.num_timesteps, runner.evaluation, runner.save_best_agent) == (
+        *(2, math.inf, False, None),
+    )
     assert runner.evaluation_rewards is runner.episode_rewards
-    assert len(runner.episode_seconds) == 2
+    assert len(runner.episode_seconds) == len(runner.episode_env_seconds) == 2
     assert all(0 <= a < b for a, b in zip(runner.episode_agent_seconds, runner.episode_seconds, strict=True))
 
 
@@ -157,8 +161,10 @@ def test_evaluation_leaves_the_agent_alone_and_carries_internals() -> None:
     assert (agent.timesteps, agent.episodes) == (0, 0)
     assert (runner.timesteps, runner.episodes) == (4, 2)
     assert runner.evaluation_rewards == [2.0, 2.0]
-    runner.run(num_timesteps=3, evaluation=True)
+    seen: list[Any] = []
+    runner.run(num_timesteps=3, evaluation=True, evaluation_callback=lambda r: seen.append(list(r.evaluation_rewards)))
     assert runner.evaluation_timesteps == [2, 1]
+    assert seen == [[2.0], [2.0, 1.0]]
 
 
 def test_several_environments_have_a_parallel_index_each() -> None:

@@ -53,6 +53,8 @@ def assert_same(one: Any, other: Any) -> None:
     mine, theirs = variables(one), variables(other)
     assert mine.keys() == theirs.keys()
     assert [name for name in mine if not np.array_equal(mine[name], theirs[name])] == []
+    for agent in (one, other):
+        agent.initial_internals()
     assert [one.act(s, evaluation=True) for s in VIEWS] == [other.act(s, evaluation=True) for s in VIEWS]
 
 
@@ -329,6 +331,29 @@ def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypat
             assert names(tmp_path) == ["agent-4", "agent-6"]
     assert names(tmp_path) == ["agent-10", "agent-12"]
     assert sorted(path.name for path in tmp_path.glob("*.actonly")) == ["agent-10.actonly", "agent-12.actonly"]
+
+
+def test_a_new_run_in_an_old_folder_is_continued(tmp_path: Path) -> None:
+    """The last file written counts, not the highest number."""
+    saver = {"directory": str(tmp_path), "max-checkpoints": 2}
+    with learner(saver=saver) as old:
+        run(old, 0, 12)
+    with learner(saver={**saver, "load": False}) as new:
+        run(new, 0, 8)
+        assert names(tmp_path) == ["agent-0", "agent-12"]
+    assert names(tmp_path) == ["agent-0", "agent-8"]
+    assert learner(saver=saver).timesteps == 8
+
+
+def test_restoring(saved: tuple[Any, Path], tmp_path: Path) -> None:
+    agent, folder = saved
+    agent.save(str(tmp_path), "n", "numpy")
+    for place in ((str(folder),), (str(tmp_path), "n")):
+        other = learner(seed=7)
+        other.act(S)
+        other.restore(*place)
+        assert_same(agent, other)
+    refused(other.restore, str(folder), "nobody")
 
 
 @pytest.mark.parametrize("wrong", [{"frequenzy": 3}, {"load": 3}])

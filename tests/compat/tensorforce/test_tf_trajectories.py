@@ -32,18 +32,18 @@ def fill(made: Trajectories, first: int, length: int, code: int | None, rewards:
 
 
 def test_sums_of_rewards_and_what_follows_them() -> None:
-    made = memory(size=8)
+    made = memory(size=9)
     made.horizon = 1
     fill(made, 0, 3, TERMINATED)
     fill(made, 10, 3, ABORTED)
     fill(made, 20, 3, CUT)
     batch = made.sample()
-    # of the episode that was cut, the last timestep is none, and the observation before it is where it was cut
-    assert batch["observation"]["state"].tolist() == [0, 1, 2, 10, 11, 12, 20, 21]
-    assert batch["reward"].tolist() == [1.5, 1.5, 1.0, 1.5, 1.5, 1.0, 1.5, 1.0]
-    assert batch["discount"].tolist() == [0.25, 0.0, 0.0, 0.25, 0.25, 0.5, 0.25, 0.5]
+    # of the episode that was cut, the value of the last observation stands for the last reward
+    assert batch["observation"]["state"].tolist() == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert batch["reward"].tolist() == [1.5, 1.5, 1.0, 1.5, 1.5, 1.0, 1.5, 1.0, 0.0]
+    assert batch["discount"].tolist() == [0.25, 0.0, 0.0, 0.25, 0.25, 0.5, 0.25, 0.5, 1.0]
     follows = batch["next_observation"]["state"]
-    assert follows[batch["discount"] > 0].tolist() == [2, 12, 13, 13, 22, 22]
+    assert follows[batch["discount"] > 0].tolist() == [2, 12, 13, 13, 22, 22, 22]
 
 
 def test_a_running_episode_waits_for_what_follows() -> None:
@@ -62,24 +62,26 @@ def test_a_running_episode_waits_for_what_follows() -> None:
 
 def test_random_rows_are_those_that_can_be_used() -> None:
     made = memory(capacity=6, size=200, recent=False)
-    made.batch_size = 200
     fill(made, 0, 5, TERMINATED)
     fill(made, 10, 4, CUT)
     fill(made, 20, 1, None)
-    made.batch_size = 3  # 4, 10, 11, 12: the ring has forgotten 0 to 3; 13 was cut, 20 waits
+    made.batch_size = made.rows = 3  # the ring has forgotten 0 to 3, and 20 waits
     seen = {float(x) for _ in range(50) for x in made.sample()["observation"]["state"]}
-    assert seen == {4.0, 10.0, 11.0, 12.0}
+    assert seen == {4.0, 10.0, 11.0, 12.0, 13.0}
 
 
-def test_whole_episodes_are_padded() -> None:
+def test_whole_episodes_are_followed_by_padding() -> None:
     made = memory(episodes=True, size=2)
     made.horizon = 3
     fill(made, 0, 2, TERMINATED, 8.0)
     fill(made, 10, 3, CUT, 8.0)
     fill(made, 20, 4, TERMINATED, 8.0)
     batch = made.sample()
-    assert batch["valid"].reshape(2, 4).tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
-    assert batch["reward"][batch["valid"] == 1].tolist() == [12, 8, 15, 14, 12, 8]
+    assert batch["valid"].tolist() == [1, 1, 1, 1, 1, 1, 1, 0]
+    assert batch["reward"].tolist() == [12, 8, 0, 15, 14, 12, 8, 0]
+    assert batch["observation"]["state"].tolist() == [10, 11, 12, 20, 21, 22, 23, 10]
+    made.rows = made.draw()
+    assert made.sample()["valid"].tolist() == [1] * 7
 
 
 def test_windows_begin_with_their_first_internal_state() -> None:

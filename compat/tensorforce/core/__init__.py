@@ -1,0 +1,44 @@
+"""Classes of Tensorforce's modules, for programs that give them as ``type``: each means the entry of its name.
+
+They do nothing. ``core.memories``, ``core.layers`` and so on hold those of one table, and the class that they have in
+common, of which programs may have subclasses; such a subclass is refused where it is used.
+"""
+
+import sys
+import types
+from typing import Final
+
+from ...common.specs.tables import SpecTable
+from ..specs.agent_tables import TABLES
+from ..specs.table_checks import PARAMETERS
+
+_PREFIX: Final = "tensorforce.core"
+"""Of the modules of the classes: a specification takes such a class for its dotted name."""
+_ROOMS: Final = {
+    "distributions": (TABLES["distribution"], "Distribution"),
+    "layers": (TABLES["layer"], "Layer"),
+    "memories": (TABLES["memory"], "Memory"),
+    "networks": (TABLES["network"], "Network"),
+    "objectives": (TABLES["objective"], "Objective"),
+    "optimizers": (TABLES["optimizer"], "Optimizer"),
+    "parameters": (PARAMETERS, "Parameter"),
+    "policies": (TABLES["policy"], "Policy"),
+}
+_MORE: Final = {"networks": ("LayerbasedNetwork",), "optimizers": ("MetaOptimizer",)}
+"""Names of further classes, by room."""
+
+
+def _classes(room: str, table: SpecTable, base: str) -> dict[str, type]:
+    """The classes of a table, by name."""
+    common = type(base, (), {"__module__": f"{__name__}.{room}"})
+    names = {name for entry in table.entries.values() for name in entry.classes}
+    names |= {"".join(word.capitalize() for word in name.split("_")) for name in [*table.entries, *table.refused]}
+    made = {name: type(name, (common,), {"__module__": f"{_PREFIX}.{room}"}) for name in sorted(names)}
+    bases = {name: type(name, (common,), {"__module__": f"{__name__}.{room}"}) for name in _MORE.get(room, ())}
+    return {base: common, **bases, **made}
+
+
+for _room, (_table, _base) in _ROOMS.items():
+    _module = types.ModuleType(f"{__name__}.{_room}", f"Classes of Tensorforce's {_room}.")
+    vars(_module).update(_classes(_room, _table, _base))
+    globals()[_room] = sys.modules[_module.__name__] = _module
