@@ -65,23 +65,37 @@ class Parsed(NamedTuple):
     is_whole: bool = True
 
 
+class UnreadableError(Exception):
+    """A text, or the rest of it, cannot be read."""
+
+    def __init__(self, message: str, line: int | None = None, key: str = "") -> None:
+        super().__init__(message)
+        self.fault = Fault(message, line, key)
+
+
 def parse_file(path: Path, subject: str) -> Parsed:
-    """Parse a file; ``subject`` is what it holds, for messages: ``"an experiment"``."""
+    """Parse a file; ``subject`` is what it holds, for messages: ``"an experiment"``.
+
+    Raises:
+        UnreadableError: it cannot be read, is too large, or is not UTF-8.
+    """
     try:
         if not path.is_file():
             reason = "is a folder" if path.is_dir() else "is not a regular file" if path.exists() else "does not exist"
-            return _unread(f"the file {reason}")
+            raise UnreadableError(f"the file {reason}")
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        return _unread(f"the file cannot be read: {error.strerror or error}")
+        raise UnreadableError(f"the file cannot be read: {error.strerror or error}") from error
     if len(data) > MAX_BYTES:
-        return _unread(f"the file is larger than {MAX_BYTES} bytes, the most {subject} may have")
+        raise UnreadableError(f"the file is larger than {MAX_BYTES} bytes, the most {subject} may have")
     try:
-        return parse(data.decode("utf-8-sig"), str(path), subject)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        return _unread(f"must be UTF-8 text, got byte 0x{data[error.start]:02x} at offset {error.start}", line)
+        what = f"must be UTF-8 text, got byte 0x{data[error.start]:02x} at offset {error.start}"
+        raise UnreadableError(what, line) from None
+    return parse(text, str(path), subject)
 
 
 def parse(text: str, source: str, subject: str, at: Keys = ()) -> Parsed:
@@ -96,12 +110,8 @@ def parse(text: str, source: str, subject: str, at: Keys = ()) -> Parsed:
     builder = _Builder(source, text, subject, at)
     try:
         return Parsed(builder.document(), builder.places, builder.faults)
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return Parsed(None, builder.places, [*builder.faults, error.fault], is_whole=False)
-
-
-def _unread(message: str, line: int | None = None) -> Parsed:
-    return Parsed(None, {}, [Fault(message, line)], is_whole=False)
 
 
 def scalar(text: str) -> bool | int | float | str | None:
@@ -153,14 +163,6 @@ def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
-class _UnreadableError(Exception):
-    """The rest of a text cannot be read."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault)
-        self.fault = fault
-
-
 class _Builder:
     """Builds plain values from YAML's events. Its recursion is bounded by MAX_DEPTH."""
 
@@ -184,9 +186,9 @@ class _Builder:
             next(self._events)  # the end of the document
             after = next(self._events)
             if not isinstance(after, yaml.StreamEndEvent):
-                raise _UnreadableError(Fault("must be one document, got several ('---')", _line(after)))
+                raise UnreadableError(*Fault("must be one document, got several ('---')", _line(after)))
         except yaml.YAMLError as error:
-            raise _UnreadableError(self._syntax_fault(error)) from None
+            raise UnreadableError(*self._syntax_fault(error)) from None
         return value
 
     def _value(self, event: yaml.Event, path: Keys) -> Any:
@@ -209,7 +211,7 @@ class _Builder:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             self._refuse(event, path)
             if not isinstance(event, yaml.ScalarEvent):
-                raise _UnreadableError(_fault(event, path, "a key must be text, got a list or a mapping"))
+                raise UnreadableError(*_fault(event, path, "a key must be text, got a list or a mapping"))
             key = self._scalar(event, path)
             if not isinstance(key, str):
                 self.faults.append(_fault(event, path, f"a key must be text, got {show(key)}"))
@@ -235,9 +237,9 @@ class _Builder:
         self._values += 1
         if self._values > MAX_VALUES:
             what = f"more than {MAX_VALUES} values, the most {self.subject} may have"
-            raise _UnreadableError(_fault(event, path, what))
+            raise UnreadableError(*_fault(event, path, what))
         if len(path) > MAX_DEPTH:
-            raise _UnreadableError(_fault(event, path, _TOO_DEEP))
+            raise UnreadableError(*_fault(event, path, _TOO_DEEP))
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self.faults.append(_fault(event, path, f"anchors and aliases are not allowed, got {show(event.anchor)}"))
         elif event.tag is not None:

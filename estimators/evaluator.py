@@ -137,7 +137,7 @@ class Evaluator:
             snapshot, statistics = self._policy_for(opened, policy)
             if run.record is None:
                 logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
-            watching = hooks.between((), model.program.predict.evaluation_hooks)
+            watching = Hooks(hooks, last=model.program.predict.evaluation_hooks)
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)

@@ -31,4 +31,4 @@ def with_defaults(config: RunConfig, hooks: Hooks, of_model: Sequence[Any]) -> H
     def missing(chosen: Sequence[Any]) -> list[Any]:
         return [hook for hook in chosen if not any(isinstance(one, type(hook)) for one in given)]
 
-    return hooks.between(missing([NaNGuard(), HistoryHook()]), [*of_model, *missing(defaults)])
+    return Hooks(hooks, missing([NaNGuard(), HistoryHook()]), [*of_model, *missing(defaults)])

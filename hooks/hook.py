@@ -100,8 +100,10 @@ class Hooks:
     ``every_timestep`` has the ``after_timestep`` methods that are not :func:`by_the_clock`.
 
     Args:
-        hooks: a hook; a function ``f(session, episode)``, called after every episode; or several of these, in the order
-            of calls.
+        hooks: a hook; a function ``f(session, episode)``, called after every episode; several of these, in the order of
+            calls; or ``Hooks``, which are not checked again.
+        first: hooks before them.
+        last: hooks after them.
 
     Raises:
         ArgumentError: ``hooks`` is none of these, or a function takes other arguments.
@@ -109,25 +111,12 @@ class Hooks:
             ``(session, facts)``.
     """
 
-    def __init__(self, hooks: Any = ()) -> None:
-        given = _listed(hooks)
-        for hook in given:
+    def __init__(self, hooks: Any = (), first: Iterable[Any] = (), last: Iterable[Any] = ()) -> None:
+        is_checked = isinstance(hooks, Hooks)
+        before, given, after = tuple(first), tuple(hooks) if is_checked else _listed(hooks), tuple(last)
+        for hook in (*before, *(() if is_checked else given), *after):
             _check(hook)
-        self._keep(given)
-
-    def between(self, first: Iterable[Any], last: Iterable[Any]) -> Hooks:
-        """These hooks with others before and after them; only the others are checked."""
-        before, after, found = tuple(first), tuple(last), Hooks()
-        for hook in (*before, *after):
-            _check(hook)
-        found._keep((*before, *self, *after))
-        return found
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._hooks)
-
-    def _keep(self, hooks: tuple[Any, ...]) -> None:
-        self._hooks = hooks
+        self._hooks = (*before, *given, *after)
         self.prepare: tuple[Callable[[Any], Any], ...] = self._methods(_PREPARE)
         self.begin = self._methods("begin")
         self.before_episode = self._methods("before_episode")
@@ -139,6 +128,9 @@ class Hooks:
         self.after_video = self._methods("after_video")
         self._end = self._methods("end")
         self._loaded: dict[str, State] = {}
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._hooks)
 
     def _methods(self, event: str) -> tuple[Any, ...]:
         methods = (_overridden(hook, event) for hook in self._hooks)

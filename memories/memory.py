@@ -115,8 +115,10 @@ class Memory(abc.ABC):
         needed, plan = self.nbytes_for(specs, num_envs), self._plan(specs, num_envs, arrays)
         needed -= 0 if self.path is None else plan.nbytes
         if (available := checks.physical_memory()) is not None and needed > available:
-            advice = f"choose a size below {self.size * available // needed:,}, or smaller observations"
-            raise self._too_large(f"needs {needed:,} bytes, this machine has {available:,}; {advice}")
+            raise self._too_large(
+                f"needs {needed:,} bytes, this machine has {available:,}; choose a size below"
+                f" {self.size * available // needed:,}, or smaller observations"
+            )
         zeros: columns.Zeros = columns.in_memory
         if self.path is not None:
             self._mapped = None if self._is_trial else Mapped((self._folder / self.path).absolute(), arrays)

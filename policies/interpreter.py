@@ -142,7 +142,7 @@ class ActSignature:
         Raises:
             ValueError: wrong number of arrays, shape or dtype.
         """
-        arrays = [features] if type(features) is np.ndarray else leaves(features)
+        arrays: list[Any] = [features] if type(features) is np.ndarray else leaves(features)
         if self._zeros:
             arrays.extend(draws or self._zeros)
         try:

@@ -186,7 +186,7 @@ PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
 """Documented, of named tuples and of ``os``."""
 OURS: Final = {
     *("_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"),
-    *("_number_updates", "_total"),
+    *("_number_updates", "_total", "_carry_out", "_awaits", "_within", "_max_episode_timesteps"),
 }
 """Of our own classes and objects, and parts of longer strings."""
 

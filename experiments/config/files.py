@@ -80,7 +80,10 @@ def read(path: Path, findings: Findings | None = None) -> Document:
         ExperimentError: it cannot be read, is not UTF-8, is not strict YAML, or is not one mapping.
     """
     file = str(path)
-    parsed = yaml_text.parse_file(path, _SUBJECT)
+    try:
+        parsed = yaml_text.parse_file(path, _SUBJECT)
+    except yaml_text.UnreadableError as error:
+        raise ExperimentError(file, error.fault.message, line=error.fault.line) from error.__cause__
     found = Findings() if findings is None else findings
     for fault in parsed.faults:
         found.add(ExperimentError(file, fault.message, line=fault.line, key=fault.key))

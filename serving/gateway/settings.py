@@ -209,7 +209,10 @@ class _Source:
 
     def __init__(self, file: Path | None) -> None:
         self._file = "" if file is None else str(file)
-        parsed = Parsed({}, {}, []) if file is None else yaml_text.parse_file(file, _SUBJECT)
+        try:
+            parsed = Parsed({}, {}, []) if file is None else yaml_text.parse_file(file, _SUBJECT)
+        except yaml_text.UnreadableError as error:
+            raise SettingsError(_text(Place(self._file, error.fault.line), (), error.fault.message)) from None
         _refuse_faults(parsed, self._file)
         if parsed.places and not isinstance(parsed.value, dict):
             raise SettingsError(f"{file}: must be a mapping of keys to values, got {show(parsed.value)}")

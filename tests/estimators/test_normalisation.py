@@ -137,15 +137,6 @@ def test_gymnasium_s_wrappers_with_other_settings_are_refused(tmp_path: Path) ->
         learner(tmp_path).train(rewarded(0.5), 40, 4, timesteps=50)
 
 
-def test_statistics_saved_without_the_discount_still_fit() -> None:
-    env = cart()
-    saved = statistics_of(env)
-    reward = next(one for one in saved.values() if one["kind"] == "NormalizeReward")
-    del reward["discount"]
-    with frozen(env, saved):
-        pass
-
-
 # -- evaluation -------------------------------------------------------------------------------------------------------
 
 

@@ -103,14 +103,7 @@ def test_the_choice_is_said_once_and_recorded_with_its_reason(
     assert record(tmp_path)["runtime_why"] == {"actor": SMALL_RECORD, "learner": SMALL_RECORD}  # why it was begun so
 
 
-@pytest.mark.parametrize(
-    ("runtime", "without"),
-    [(TENSORFLOW, ()), ("tensorflow", ("runtime_why",))],
-    ids=["of today", "from before there were two"],
-)
 def test_a_run_in_tensorflow_stays_there_whatever_the_rule_says_now(
-    runtime: Any,
-    without: tuple[str, ...],
     ran: set[tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -121,7 +114,6 @@ def test_a_run_in_tensorflow_stays_there_whatever_the_rule_says_now(
     assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
     assert choices(caplog) == ["Using TensorFlow for actor and learner, as requested."]
     assert record(tmp_path)["runtime"] == TENSORFLOW
-    edit_record(tmp_path, runtime, *without)
     one = train(agent(tmp_path), ran)
     assert ran == {("tensorflow", "act"), ("tensorflow", "train")}
     assert one.global_timestep == 24

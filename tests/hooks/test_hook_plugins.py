@@ -83,7 +83,7 @@ def test_it_is_listed_and_built_in_names_cannot_be_taken() -> None:
     [
         ("  - {kind: my_hok, every: 3}", r"experiment.yml:6: hooks\.0.kind: .*'my_hok'; did you mean 'my_hook'\?"),
         ("  - {kind: my_hook}", r"experiment.yml:6: hooks\.0: my_hook requires the argument 'every'"),
-        ("  - {kind: my_hook, every: 0}", r"hooks\.0.every: every must be at least 1, got 0"),
+        ("  - {kind: my_hook, every: 0}", r"hooks\.0.every: must be at least 1, got 0"),
         ("  - {kind: broken}", r"hooks\.0.kind: .*module 'fake_axonrl_plugin' has no 'MyHok'; did you mean 'MyHook'\?"),
     ],
 )

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..utils.rlgraph_errors import choice, flag, refuse
-from .base import Base, exclusive
+from .base import Base
 
 EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
 """What ``get_action`` can return beside the action, in this order."""

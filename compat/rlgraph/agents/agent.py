@@ -9,12 +9,12 @@ from typing import Any, Final, NoReturn, TypeVar
 import numpy as np
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ...common.specs.files import is_file_name
 from ..specs.agent_tables import SUFFIXES
 from ..specs.agents import AGENTS, is_role, kind_of, read_spec
 from ..utils.modules import imported
 from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse
-from .base import exclusive
 from .files import Files
 
 Made = TypeVar("Made", bound="Agent")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space, space_of
 from ..spaces.readers import Record, RecordsReader, StatesReader, actions_out
@@ -26,20 +26,6 @@ from .summaries import Summarizer
 
 FIRST_ID: Final = "env_0"
 """The environment of records and states that name none."""
-P = ParamSpec("P")
-Result = TypeVar("Result")
-Self = TypeVar("Self", bound="Base")
-
-
-def exclusive(method: Callable[Concatenate[Self, P], Result]) -> Callable[Concatenate[Self, P], Result]:
-    """A public method of an agent, in which there is one thread at a time."""
-
-    @functools.wraps(method)
-    def locked(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        with self.lock:
-            return method(self, *args, **kwargs)
-
-    return locked
 
 
 class Base:

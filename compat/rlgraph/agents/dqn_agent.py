@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..utils.rlgraph_errors import translate_errors
 from .agent import Agent
-from .base import exclusive
 from .core import Core
 from .q_core import QCore
 from .results import Loss

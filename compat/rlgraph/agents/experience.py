@@ -9,12 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..spaces.columns import read_rewards
 from ..spaces.readers import Record
 from ..specs.normal import other_update
 from ..utils.rlgraph_errors import known, mapping, refuse
 from .action_calls import Acts
-from .base import FIRST_ID, exclusive
+from .base import FIRST_ID
 from .buffers import Buffer, columns_of, records_of
 from .results import Loss
 

@@ -14,9 +14,9 @@ from ....core import fields
 from ....core.errors import CheckpointError
 from ....run_dir.files import remove, write_json_atomically
 from ....run_dir.folders import staged, target_of
+from ...common.exclusion import exclusive
 from ...common.state_files import read_state, write_state
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
-from .base import exclusive
 from .buffers import Buffer, columns_of, records_of
 from .experience import Observes
 from .export import export

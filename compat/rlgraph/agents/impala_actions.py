@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...common.exclusion import exclusive
 from ..spaces.columns import read_rewards
 from ..utils.rlgraph_errors import refuse
 from .agent import Agent
-from .base import exclusive
 from .impala_core import ImpalaCore
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, NoReturn
 
+from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessor
 from ..spaces import FloatBox, Space, Tuple, space_of
 from ..specs.impala import num_workers_of, role_of
 from ..utils.rlgraph_errors import refuse, translate_errors
 from .agent import refused_method
-from .base import exclusive
 from .core import Core
 from .fifo_queue import FIFOQueue
 from .impala_actions import ImpalaActs

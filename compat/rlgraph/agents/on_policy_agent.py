@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..utils.rlgraph_errors import translate_errors
 from .agent import Agent
-from .base import exclusive
 from .core import Core
 from .on_policy_core import OnPolicyCore
 from .results import Loss

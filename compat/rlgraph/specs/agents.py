@@ -245,9 +245,9 @@ def _dueling(where: str, spec: Any) -> dict[str, Any]:
     if not isinstance(layers, list | tuple) or len(layers) != 1 or "units" not in mapping(where, layers[0]):
         problem = "must have one dense layer under 'pre_network_spec', which is the stream of advantages"
         refuse(where, f"{problem}; got {spec!r:.200}", spec)
-    names = ("units", "activation", "weights_spec", "biases_spec")
-    stream = {f"{name}_advantage_stream": layers[0][name] for name in names if name in layers[0]}
-    return {"type": "dueling_action_adapter", "activation_advantage_stream": None, **stream, **adapter}
+    stream = {"activation_advantage_stream": "activation", "units_advantage_stream": "units"}
+    stream |= {"weights_spec_advantage_stream": "weights_spec", "biases_spec_advantage_stream": "biases_spec"}
+    return {"type": "dueling_action_adapter", **{name: layers[0].get(key) for name, key in stream.items()}, **adapter}
 
 
 def _is_specification(given: Any, names: Mapping[str, Any]) -> bool:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ....core.protocols import Array, ArraySpec
+from ...common.exclusion import exclusive
 from ..processing.parameters import Counts
 from ..spaces import readers
 from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, check_together, read_values
 from ..specs.arguments import bind, checked
 from .actors import Actor
-from .exclusion import exclusive
 from .parallel import Parallel, Timestep
 from .queries import Queries
 
@@ -55,7 +55,7 @@ class Acts:
         self.timesteps = self.episodes = self.updates = 0
         self.is_initialized = False
         self._closed = False
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -27,13 +27,13 @@ from ....run_dir.arrays import encode_arrays, join_state, split_state
 from ....run_dir.files import remove, write_json_atomically
 from ....run_dir.folders import staged, target_of, written
 from ....run_dir.provenance import provenance
+from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessing, make_preprocessing
 from ..spaces import readers
 from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, read_values
 from .action_draws import Chooser, Levels
 from .actors import ModelActing
-from .exclusion import exclusive
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -163,7 +163,7 @@ class ActOnly:
         self._greedy = Levels(nothing, nothing)
         self._rng = np.random.default_rng(0)  # nothing is drawn
         self._closed = False
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @exclusive
     def act(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..spaces.errors import TensorforceError, choice
-from .exclusion import exclusive
 from .protocol import ActObserve
 
 if TYPE_CHECKING:

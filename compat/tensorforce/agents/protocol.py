@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..spaces import readers
 from ..spaces.errors import refuse
 from .act_calls import Acts
-from .exclusion import exclusive
 from .parallel import Timestep
 
 if TYPE_CHECKING:

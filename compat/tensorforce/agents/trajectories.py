@@ -82,6 +82,10 @@ class Trajectories(TimestepBuffer):
         Raises:
             TensorforceError: too little is stored.
         """
+        self._drawn = self._chosen()
+        return len(self._drawn)
+
+    def _chosen(self) -> Array:
         if not self.can_sample():
             kind = "episodes" if self.batches.episodes else "timesteps"
             raise TensorforceError(
@@ -89,8 +93,7 @@ class Trajectories(TimestepBuffer):
                 "batch_size",
                 self.batch_size,
             )
-        self._drawn = rows = self._whole_episodes() if self.batches.episodes else self._timesteps()
-        return len(rows)
+        return self._whole_episodes() if self.batches.episodes else self._timesteps()
 
     def sample(self) -> dict[str, Any]:
         """A batch of R rows: timesteps, or episodes one after another and then rows that are not valid.
@@ -102,9 +105,7 @@ class Trajectories(TimestepBuffer):
         Raises:
             TensorforceError: too little is stored.
         """
-        if self._drawn is None:
-            self.draw()
-        rows, self._drawn = self._drawn, None
+        rows, self._drawn = self._chosen() if self._drawn is None else self._drawn, None
         return self._batch(rows)
 
     def _timesteps(self) -> Array:

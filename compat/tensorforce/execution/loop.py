@@ -131,10 +131,10 @@ class Loop:
     def _finish(self, lane: ParallelEpisode) -> None:
         """Let an evaluation beside training come to its end: the agent learns nothing from it."""
         while lane.phase is not Phase.IDLE:
-            if lane.receive():
-                self._observe(lane)
             if lane.phase is Phase.ACTING:
                 self._act(lane)
+            elif lane.receive():
+                self._observe(lane)
 
     def _is_over(self) -> bool:
         return self._stopped or (self._left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted))

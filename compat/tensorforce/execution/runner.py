@@ -115,7 +115,7 @@ class Runner(Record):
         mean_horizon: int = 1,
         evaluation: bool = False,
         save_best_agent: str | None = None,
-        evaluation_callback: Callable[[Runner], float] | None = None,
+        evaluation_callback: Callable[[Runner], Any] | None = None,
     ) -> None:
         """Run episodes until one of the limits is reached, or a callback returns False.
 

@@ -7,7 +7,6 @@ made, because steps may run inside loops.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -74,8 +73,9 @@ def make_step(
         )
         return lambda rows, number: (first(rows, number), second(rows, number))[0]
     if kind not in ("multi_step", "subsampling_step", "clipping_step", "optimizing_step"):
-        evolutionary = functools.partial(_evolutionary, repeats=repeats)
-        alone = {"natural_gradient": _natural_gradient, "evolutionary": evolutionary}.get(kind, _keras)
+        if kind == "evolutionary":
+            return _evolutionary(spec, path, problem, hyper, repeats)
+        alone = _natural_gradient if kind == "natural_gradient" else _keras
         return alone(spec, path, problem, hyper)
     if kind == "multi_step":
         steps = spec["num_steps"]

@@ -50,7 +50,7 @@ class Preprocessing:
 
     def __init__(self, where: str, spec: Mapping[str, list[dict[str, Any]]], states: Mapping[str, ValueSpec]) -> None:
         self._where, self._spec = where, spec
-        self._chains: dict[str, _Chain] = {}
+        self.chains: dict[str, _Chain] = {}
         self.states: dict[str, ValueSpec] = {}
         """Of what comes out: what is stored and what the model sees."""
         for name, state in states.items():
@@ -63,7 +63,7 @@ class Preprocessing:
     @property
     def idle(self) -> bool:
         """Is there nothing to do?"""
-        return not self._chains
+        return not self.chains
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Preprocessing:
     def independent(self) -> Preprocessing:
         """The same layers with histories of their own; they use the statistics as they are at each timestep."""
         other = copy.copy(self)
-        other._chains = {name: _Chain(chain.layers, chain.all) for name, chain in self._chains.items()}
+        other.chains = {name: _Chain(chain.layers, chain.all) for name, chain in self.chains.items()}
         return other
 
     def apply(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
@@ -94,12 +94,12 @@ class Preprocessing:
 
     def reward(self, value: float, lane: Hashable) -> float:
         """The reward of one timestep of a lane, which is remembered."""
-        chain = self._chains.get(REWARD)
+        chain = self.chains.get(REWARD)
         return value if chain is None else float(chain.step(lane, np.asarray(value, np.float32), True))
 
     def reset(self, lane: Hashable = None) -> None:
         """An episode of this lane has ended, or was dropped; None: those of all lanes."""
-        for chain in self._chains.values():
+        for chain in self.chains.values():
             if lane is None:
                 chain.lanes.clear()
             else:
@@ -109,7 +109,7 @@ class Preprocessing:
         """The statistics of all lanes, by name and index of a layer; histories are those of unfinished episodes."""
         return {
             name: {str(index): dict(memory) for index, memory in chain.all.items()}
-            for name, chain in self._chains.items()
+            for name, chain in self.chains.items()
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -120,14 +120,14 @@ class Preprocessing:
         """
         found: dict[str, dict[int, Mapping[str, Array]]] = {}
         for name, by_index in state.items():
-            layers = self._chains[name].layers if name in self._chains else []
+            layers = self.chains[name].layers if name in self.chains else []
             for index, memory in by_index.items():
                 arrays = {key: np.array(value) for key, value in memory.items()}
                 layer = layers[int(index)] if int(index) < len(layers) else None
                 if layer is None or layer.keeps != ALL or not layer.fits(arrays):
                     refuse(f"{self._where}[{name!r}]", "does not fit what was saved: it was of other layers or states")
                 found.setdefault(name, {})[int(index)] = arrays
-        for name, chain in self._chains.items():
+        for name, chain in self.chains.items():
             chain.all.clear()
             chain.all.update(found.get(name, {}))
 
@@ -140,11 +140,11 @@ class Preprocessing:
             if not isinstance(layer, Dropout):
                 layers.append(layer)
         if layers:
-            self._chains[value.name] = _Chain(layers)
+            self.chains[value.name] = _Chain(layers)
         return value
 
     def _states(self, lane: Hashable, states: Mapping[str, Array], remember: bool) -> dict[str, Array]:
-        chains = self._chains
+        chains = self.chains
         return {n: chains[n].step(lane, x, remember) if n in chains else x for n, x in states.items()}
 
 

@@ -67,6 +67,7 @@ _RAY = "ApexExecutor: execution_spec['ray_spec']"
             f"{_RAY}['apex_replay_spec']['min_sample_memory_size']",
         ),
         ({"update_spec": {"do_updates": False}}, "ApexExecutor: update_spec['do_updates']"),
+        ({"update_spec": {"update_mode": "episodes"}}, "ApexExecutor: update_spec['update_mode']"),
     ],
 )
 def test_mistakes_are_told_at_once(given: dict[str, Any], argument: str) -> None:

@@ -302,6 +302,22 @@ def test_multi_step_and_clipping_step() -> None:
     assert agent["states-value/bias"] == pytest.approx([0.75])
 
 
+def test_plus_and_evolutionary() -> None:
+    both = {"type": "plus", "optimizer1": sgd(0.5), "optimizer2": sgd(0.25)}
+    agent = Agent(form(objective=value("state"), optimizer=both), ONE, weights={})
+    agent.update()
+    assert agent["states-value/bias"] == pytest.approx([0.5 + 0.25 * 0.5])  # the error is 1, then 0.5
+    agent = Agent(
+        form(objective=value("state"), optimizer={"type": "evolutionary", "learning_rate": 0.1, "num_samples": 2}),
+        *(ONE, INT, {}),
+    )
+    (request,) = agent.train.noise
+    agent.update(step=3)
+    change = 0.1 * request.draw(np.random.default_rng(3))[0]  # [2, P]; only the bias of the value changes the loss
+    means = np.abs(change).mean(0)  # the value is too small: a draw counts upwards
+    assert np.abs(means - agent["states-value/bias"]).min() < 1e-6
+
+
 def test_a_baseline_with_an_optimizer_is_trained_before_the_policy() -> None:
     own = baseline(policy=policy(), objective=value("state"), optimizer=sgd(1.0))
     agent = Agent(form(advantage=True, baseline=own), ONE, weights={})

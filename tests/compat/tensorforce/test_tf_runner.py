@@ -219,6 +219,10 @@ def test_the_last_environment_evaluates_beside_the_others() -> None:
     assert agent.calls[:4] == ["reset", ("act", 0, 0), ("evaluate", 0, {"memory": 0}), ("observe", 0, 0)]
     assert (runner.episode_rewards, runner.evaluation_rewards[:2]) == ([3.0, 3.0], [2.0, 2.0])
     assert (runner.timesteps, agent.timesteps, seen) == (6, 6, [0, 0])
+    for batch in (False, True):  # an evaluation that runs at the end of the run comes to its own end
+        _, slow = made(1, 4, evaluation=True)
+        slow.run(num_episodes=2, batch_agent_calls=batch)
+        assert (slow.episodes, slow.evaluation_rewards) == (2, [4.0])
     runner.run(num_episodes=2, sync_episodes=True, batch_agent_calls=True)
     assert (runner.episode_rewards, runner.evaluation_rewards) == ([3.0, 3.0], [2.0, 2.0])
 

@@ -139,6 +139,9 @@ def _check(plan: Plan) -> None:
         refuse(f"{WHERE}: memory_spec['alpha']", f"must be at most 1 in an executor, got {alpha}", alpha)
     if not update["do_updates"]:
         refuse(f"{WHERE}: update_spec['do_updates']", "must be True: an executor learns", False)
+    if update["update_mode"] != "time_steps":
+        problem = "must be 'time_steps': workers of an executor end their episodes at any time"
+        refuse(f"{WHERE}: update_spec['update_mode']", problem, update["update_mode"])
     every, steps = update["update_interval"], update["update_steps"]
     if every % steps:
         problem = f"must divide update_interval, {every}: updates are made one by one; got {steps}"
