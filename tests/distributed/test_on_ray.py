@@ -319,7 +319,7 @@ def test_killed_shards_are_replaced_by_empty_ones(cluster: Path, seen: list[Any]
     import ray
 
     def killed() -> Any:
-        return seen[1]._shards._shards
+        return seen[1].shards._shards
 
     def kill() -> None:
         for pid in ray.get([shard.pid for shard in killed()]):

@@ -46,7 +46,7 @@ def memory_of(pids: set[int]) -> int:
 
 
 class Watch(Hook):
-    """Waits in the first update until Ray has written files; notes every ten updates what it and all processes hold."""
+    """Is slow until Ray has written files; notes every ten updates what it has in them, and all processes in memory."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -54,11 +54,11 @@ class Watch(Hook):
         self.files: list[int] = []
 
     def after_update(self, session: Any, facts: Any) -> None:
-        if session.global_step == 1:
-            until = time.monotonic() + 240
-            while bytes_below(self._store) <= 10 * MB and time.monotonic() < until:
-                time.sleep(0.1)
+        until = time.monotonic() + 2
+        while max(self.files, default=0) <= 10 * MB and time.monotonic() < until:
+            time.sleep(0.05)
             self.files.append(bytes_below(self._store))
+        time.sleep(0.05)
         if session.global_step % 10 == 0:
             self.memory.append(memory_of({os.getpid(), *descendants(os.getpid())}))
             self.files.append(bytes_below(self._store))
