@@ -14,6 +14,7 @@ import numpy as np
 from ..core.checks import shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration, Memory, SpecTree
+from ..core.trees import map_tree
 from ..environments import spaces
 from ..environments.memory_view import EnvironmentView
 from ..explorations import Greedy
@@ -234,9 +235,8 @@ def first_row(values: Any) -> Any:
 
 
 def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:
-    if isinstance(spec, Mapping):
-        return {key: np.zeros((num_envs, *leaf.shape), leaf.dtype) for key, leaf in spec.items()}
-    return np.zeros((num_envs, *spec.shape), spec.dtype)
+    zeros: ArrayTree = map_tree(lambda leaf: np.zeros((num_envs, *leaf.shape), leaf.dtype), spec)
+    return zeros
 
 
 def check_sampled(memory: Memory, batch: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.checks import FLOAT32_MAX, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..core.protocols import Array, ArrayTree
+from ..core.trees import map_tree
 from ..environments.actions import Actions, actions_for
 from ..environments.batched import why_not_held
 from ..environments.observations import MismatchError, Observations
@@ -91,7 +92,7 @@ class Interaction:
             raise ArgumentError(message, "observation", batch) from error
         values = {"observation": batch, "action": actions, **recorded}
         for k, one in enumerate(chosen):
-            self._rows[one] = {key: _row(value, k) for key, value in values.items()}
+            self._rows[one] = {key: _rows(value, k) for key, value in values.items()}
         self._in_flight[chosen] = True
         self._left = time.perf_counter()
         self._acting += self._left - began
@@ -147,7 +148,7 @@ class Interaction:
             if len(keep):
                 kept = [chosen[k] for k in keep]
                 results = rewards[keep], ends[0][keep], ends[1][keep]
-                self.session.guarded(lambda: self._observe(kept, results, _rows_of(following, keep), stepped))
+                self.session.guarded(lambda: self._observe(kept, results, _rows(following, keep), stepped))
 
     def _observe(
         self, lanes: list[int], results: tuple[Array, Array, Array], following: ArrayTree, stepped: float
@@ -161,7 +162,7 @@ class Interaction:
                 "reward": float(rewards[k]),
                 "terminated": bool(terminated[k]),
                 "truncated": bool(truncated[k]),
-                "next_observation": _row(following, k),
+                "next_observation": _rows(following, k),
             }
             for k in range(len(lanes))
         ]
@@ -178,7 +179,7 @@ class Interaction:
         listeners = monitor.listeners(self._left - self._acting, self._left, stepped)
         self._acting = 0.0
         if listeners:
-            seen = {key: _rows_of(batch[key], np.array(lanes)) for key in ("observation", "action")}
+            seen = {key: _rows(batch[key], np.array(lanes)) for key in ("observation", "action")}
             monitor.tell(listeners, seen["observation"], seen["action"], results, following)
         if self._stepper.pending_updates:
             monitor.learn()
@@ -239,23 +240,18 @@ def _vector(name: str, value: Any, size: int, many: bool, kinds: str) -> Array:
     return array.reshape(size)
 
 
-def _row(value: Any, k: int) -> Any:
-    return {name: _row(part, k) for name, part in value.items()} if isinstance(value, Mapping) else value[k]
-
-
-def _rows_of(value: Any, rows: Array) -> Any:
-    return {name: _rows_of(part, rows) for name, part in value.items()} if isinstance(value, Mapping) else value[rows]
+def _rows(tree: Any, rows: int | Array) -> Any:
+    return map_tree(lambda array: array[rows], tree)
 
 
 def _stacked(rows: Sequence[Mapping[str, Any]], lanes: Sequence[int], number: int) -> dict[str, Any]:
     """Spread the rows [K] of some lanes over arrays [N, ...], with zeros for the others."""
-    batch: dict[str, Any] = {}
-    for key, first in rows[0].items():
-        if isinstance(first, Mapping):
-            batch[key] = _stacked([row[key] for row in rows], lanes, number)
-            continue
-        values = np.stack([row[key] for row in rows])
-        whole = np.zeros((number, *values.shape[1:]), values.dtype)
-        whole[list(lanes)] = values
-        batch[key] = whole
+
+    def spread(*values: Array) -> Array:
+        stacked = np.stack(values)
+        whole = np.zeros((number, *stacked.shape[1:]), stacked.dtype)
+        whole[list(lanes)] = stacked
+        return whole
+
+    batch: dict[str, Any] = map_tree(spread, *rows)
     return batch

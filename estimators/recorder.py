@@ -136,9 +136,7 @@ def _clipped(space: Any, action: Any) -> Any:
 
 
 def _stacked(values: Sequence[Any]) -> Any:
-    if isinstance(values[0], Mapping):
-        return {key: _stacked([value[key] for value in values]) for key in values[0]}
-    return np.array(values)
+    return map_tree(lambda *arrays: np.array(arrays), *values)
 
 
 def _first(tree: Any, count: int) -> Any:
