@@ -18,11 +18,10 @@ from typing import Any, Final
 
 import yaml
 
-from ..experiments.config.files import ExperimentError
 from ..experiments.config.schema import load
 from ..experiments.config.shipped import shipped
 from ..experiments.config.yaml_writer import to_yaml
-from ..experiments.errors import MAX_SHOWN
+from ..experiments.errors import MAX_SHOWN, ExperimentError
 
 SECONDS: Final = 1.0
 """CPU time that one file may take."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from ..errors import Findings
-from .files import Document, ExperimentError, Place, scalar, show
+from ...core.yaml_text import Place, scalar, show
+from ..errors import ExperimentError, Findings
+from .files import Document
 from .sections import Section, validate, whole
 
 TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}

@@ -9,12 +9,9 @@ from typing import Any, Final
 
 from ...core import yaml_text
 from ...core.checks import nearest
-from ...core.yaml_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Keys, Place, dotted, scalar, show
+from ...core.yaml_text import Keys, Place, dotted, show
 from ..errors import ExperimentError, Findings
 from . import foreign
-
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_VALUES", "Document", "ExperimentError", "Keys", "Place", "dotted", "item"]
-__all__ += ["nested", "parse_value", "read", "scalar", "show"]
 
 _SUBJECT: Final = "an experiment"
 _MAX_COMPARED, _MAX_CHOICES = 60, 200  # thousands of long names take seconds to compare

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import Findings
-from .files import MAX_VALUES, Document, ExperimentError, Keys, Place, nested, read, show
+from ...core.yaml_text import MAX_VALUES, Keys, Place, show
+from ..errors import ExperimentError, Findings
+from .files import Document, nested, read
 from .shipped import shipped
 
 KEY: Final = "include"

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ...core.yaml_text import Keys
 from ..errors import Findings
-from .files import Document, Keys, nested
+from .files import Document, nested
 from .shipped import SHIPPED
 
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*)(?:\.\w+)*:[A-Za-z_][\w.]*")

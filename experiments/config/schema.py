@@ -17,12 +17,13 @@ from pydantic import BeforeValidator, Field
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import RunConfig
+from ...core.yaml_text import Keys
 from ...distributed.settings import Settings
 from ...estimators.limits import Plan
 from ..errors import ExperimentError, Findings
 from . import secrets
 from .declared import Param, declared_params
-from .files import Document, Keys, nested, read
+from .files import Document, nested, read
 from .includes import KEY as INCLUDE
 from .includes import with_includes
 from .sections import Count, Named, Section, number_of, validate

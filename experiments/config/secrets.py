@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ...core.yaml_text import Keys, Place, scalar
 from ..errors import Findings
-from .files import Document, Keys, Place, nested, scalar
+from .files import Document, nested
 
 KEY: Final = re.compile(
     "token|passw|passphrase|secret|credential|authorization|(api|access|private).?key", re.IGNORECASE

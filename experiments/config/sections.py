@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from ..errors import MAX_SHOWN, Findings
-from .files import Document, ExperimentError, Keys, show
+from ...core.yaml_text import Keys, show
+from ..errors import MAX_SHOWN, ExperimentError, Findings
+from .files import Document
 
 _WORDS = {"string": "text", "integer": "an integer", "boolean": "true or false", "list": "a list", "number": "a number"}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from .files import show
+from ...core.yaml_text import show
 from .sections import whole
 
 MOST: Final = 1000

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from .files import show
+from ...core.yaml_text import show
 from .sections import Count, Section
 
 _CPU = re.compile(r"[0-9]+(\.[0-9]+)?|[0-9]+m")

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..errors import Findings
-from .files import MAX_DEPTH, Document, ExperimentError, Keys, Place, dotted, parse_value, show
+from ...core.yaml_text import MAX_DEPTH, Keys, Place, dotted, show
+from ..errors import ExperimentError, Findings
+from .files import Document, parse_value
 from .secrets import is_hidden
 
 MAX_TEXT: Final = 10_000

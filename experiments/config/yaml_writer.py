@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from .files import scalar
+from ...core.yaml_text import scalar
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..config.files import Document, ExperimentError, Keys, show
+from ...core.yaml_text import Keys, show
+from ..config.files import Document
 from ..config.schema import ExperimentFile
-from ..errors import Findings
+from ..errors import ExperimentError, Findings
 from . import metrics
 from .matrix_values import AT, check_values
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..config.files import Document, Keys, show
+from ...core.yaml_text import Keys, show
+from ..config.files import Document
 from ..errors import Findings
 
 AT: Final[Keys] = ("matrix",)

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...core import registry
+from ...core.yaml_text import Keys
 from ...hooks.measures import ROLLOUT
-from ..config.files import Document, Keys
+from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..config.sections import Named
 from ..errors import Findings

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from ..config.files import show
+from ...core.yaml_text import show
 from ..config.schema import ExperimentFile
 from ..config.sections import Section
 from ..errors import ExperimentError

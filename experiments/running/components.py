@@ -14,9 +14,10 @@ from typing import Any, Final
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import Memory, ModelFn
+from ...core.yaml_text import Keys
 from ...hooks.progress import ProgressHook
 from ...serving.catalogue import parameters
-from ..config.files import Document, Keys, item
+from ..config.files import Document, item
 from ..config.schema import AgentSection, Environment, ExperimentFile, attempt
 from ..config.sections import Named, Section, validate
 from ..config.trackers import Tracker

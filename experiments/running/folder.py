@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from ...core.checks import did_you_mean
 from ...core.errors import CheckpointError
+from ...core.yaml_text import show
 from ...run_dir import record
 from ...run_dir.checkpoints import CheckpointStore
 from ...run_dir.files import make_folders, replacing, write_file
 from ...run_dir.generators import draw_seed
 from ...run_dir.starts import began_in
-from ..config.files import show
 from ..config.schema import AgentSection, Environment, Evaluate, ExperimentFile, load
 from ..config.values import flat
 from ..config.yaml_writer import to_yaml

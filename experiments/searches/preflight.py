@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...core.yaml_text import Keys, show
 from ...run_dir.provenance import processors
-from ..config.files import Document, Keys, show
+from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..config.seeds import listed
 from ..errors import ExperimentError, Findings

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from ...core import fields
 from ...core.checks import flag
+from ...core.yaml_text import show
 from ...run_dir.files import make_folders
 from ...run_dir.generators import draw_seed
-from ..config.files import Document, show
+from ..config.files import Document
 from ..config.schema import ExperimentFile, load
 from ..config.seeds import listed
 from ..config.values import flat

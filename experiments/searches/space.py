@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.yaml_text import Keys, show
 from ..config.declared import typed
-from ..config.files import Document, Keys, show
+from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..polyaxon.matrix import check_matrix
 from .runs import Point

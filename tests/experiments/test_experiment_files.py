@@ -4,17 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments.config.files import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    MAX_VALUES,
-    Document,
-    ExperimentError,
-    Place,
-    parse_value,
-    read,
-    scalar,
-)
+from axonrl.core.yaml_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Place, scalar
+from axonrl.experiments.config.files import Document, parse_value, read
+from axonrl.experiments.errors import ExperimentError
 from axonrl.tests.raising import raised
 
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from axonrl.core import registry
-from axonrl.experiments.config.files import ExperimentError
 from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.config.shipped import shipped
+from axonrl.experiments.errors import ExperimentError
 from axonrl.tests.raising import raised
 
 MINIMAL = "environment: {id: CartPole-v1}\nagent:\n  model_fn: dqn\n"

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.config.files import MAX_VALUES, ExperimentError
+from axonrl.core.yaml_text import MAX_VALUES
 from axonrl.experiments.config.includes import MAX_INCLUDES
 from axonrl.experiments.config.modules import folders
 from axonrl.experiments.config.schema import load
+from axonrl.experiments.errors import ExperimentError
 from axonrl.tests.raising import raised
 
 BASE = """\

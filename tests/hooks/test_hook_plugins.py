@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from axonrl.core import registry
-from axonrl.experiments.config.files import ExperimentError
 from axonrl.experiments.config.schema import load
+from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running.components import build
 from axonrl.tests.raising import raised
 
