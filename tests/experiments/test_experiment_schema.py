@@ -198,7 +198,7 @@ def test_a_secret_in_an_option_is_not_quoted(tmp_path: Path) -> None:
         ("HF_TOKEN: sesame", "both"),
         ("Wandb_API_key: sesame", "both"),
         ("AWS_SECRET_ACCESS_KEY: sesame", "both"),
-        ("DB_PASSWORD: 1234", "both"),
+        ("DB_PASSWORD: 98237461", "both"),
         ("DATABASE: 'postgres://me:sesame@example.com/runs'", "both"),
         ("NAME: ghp_sesamesesamesesamesesamesesamesesame", "both"),
         ("SSH_KEY: sesame", "environment"),
